@@ -1,0 +1,1 @@
+//! The bulk protocol over borrowed bytes: lines, action, splice, items of the response.

@@ -1,0 +1,1 @@
+//! All stored fingerprints within Hamming distance k of a given one.

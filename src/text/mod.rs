@@ -1,0 +1,1 @@
+//! Chosen fields -> text: normalise, sentences, segment, weights.
