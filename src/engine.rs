@@ -139,6 +139,15 @@ struct Read {
     unstamped: bool,
 }
 
+impl Tally {
+    pub fn add(&mut self, other: Tally) {
+        self.stamped += other.stamped;
+        self.without_text += other.without_text;
+        self.unstamped += other.unstamped;
+        self.joined += other.joined;
+    }
+}
+
 impl Stamped {
     pub fn tally(&self) -> Tally {
         self.tally

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
-use reqwest::{Certificate, Client};
+use reqwest::Client;
 use serde_json::{Value, json};
 
 const COMPONENT: &str = include_str!("../../mappings/component-template.json");
@@ -48,7 +48,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
 }
 
 async fn install(args: &Args, requests: Vec<(String, Value)>) -> anyhow::Result<()> {
-    let tls = crate::proxy::client_tls(args.upstream_ca.as_deref())?;
+    let tls = crate::proxy::client_tls(args.upstream_ca.as_deref(), None)?;
     let client = Client::builder().tls_backend_preconfigured(tls).build()?;
     let upstream = args.upstream.trim_end_matches('/');
     for (path, body) in requests {

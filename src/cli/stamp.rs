@@ -4,7 +4,7 @@ use std::io::{BufRead, IsTerminal, Read, Write};
 use std::sync::mpsc;
 
 use anyhow::Context;
-use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
+use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 
 use crate::config::RouteOptions;
 use crate::engine::{Call, Engine, Tally};
@@ -60,7 +60,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             } else {
                 engine.stamp_lines(&piece, call)
             };
-            total = total + result.tally();
+            total.add(result.tally());
             progress.inc(piece.len() as u64);
             progress.set_message(HumanCount(total.stamped).to_string());
             lines += memchr::memchr_iter(b'\n', &piece).count() as u64;

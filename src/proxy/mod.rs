@@ -11,6 +11,8 @@ mod tls;
 mod upstream;
 mod write;
 
+pub use tls::client as client_tls;
+
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -32,7 +34,7 @@ use crate::api;
 use crate::config::Config;
 use crate::engine::Engine;
 use crate::forest::Millis;
-use crate::shutdown::{Flight, Passenger};
+use crate::shutdown::Flight;
 use crate::telemetry::Counters;
 use answer::{Body, Refusal};
 use budget::Budget;
@@ -136,7 +138,7 @@ async fn accept(listener: TcpListener, acceptor: Option<TlsAcceptor>, proxy: Arc
 async fn connection(stream: TcpStream, acceptor: Option<TlsAcceptor>, proxy: Arc<Proxy>) -> anyhow::Result<()> {
     stream.set_nodelay(true)?;
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(Duration::from_secs(600)).preserve_header_case(true);
+    http.timer(TokioTimer::new()).header_read_timeout(Duration::from_secs(600)).preserve_header_case(true).auto_date_header(false);
     let service = service_fn(move |request| {
         let proxy = proxy.clone();
         async move { Ok::<_, Infallible>(proxy.answer(request).await) }
@@ -166,16 +168,12 @@ impl Proxy {
             let result = match router::classify(request.method(), request.uri().path()) {
                 // Liveness and readiness answer during a stop too.
                 Target::Own(path) => {
-                    let path = path.to_owned();
-                    api::answer(&self, &path, &request).await
+                    api::answer(&self, path, &request).await
                 }
-                target => match self.flight.board() {
-                    None => {
-                        self.counters.refused_stopping.add(1);
-                        Err(Refusal::Stopping)
-                    }
-                    Some(passenger) => self.pass_on(target.into_owned(), request, passenger).await,
-                },
+                target => {
+                    let write = write::Write::of(target, &request, &self.engine);
+                    self.pass_on(write, request).await
+                }
             };
             let stopping = self.flight.stopping();
             let mut response = result.unwrap_or_else(|refusal| {
@@ -198,11 +196,14 @@ impl Proxy {
 
     async fn pass_on(
         self: &Arc<Self>,
-        target: Target<'static>,
+        write: Option<write::Write>,
         request: Request<Incoming>,
-        passenger: Passenger,
     ) -> Result<Response<Body>, Refusal> {
-        if let Some(write) = write::Write::of(target, &request, &self.engine) {
+        let Some(passenger) = self.flight.board() else {
+            self.counters.refused_stopping.add(1);
+            return Err(Refusal::Stopping);
+        };
+        if let Some(write) = write {
             return write.pass_on(self.clone(), request, passenger).await;
         }
         if let Some(address) = &self.publish_address

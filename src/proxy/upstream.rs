@@ -1,7 +1,6 @@
 //! The way to the cluster: pooled connections, raw paths, no replays.
 
 use std::error::Error as _;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -186,4 +185,3 @@ pub fn streaming(body: Incoming) -> Body {
     body.map_err(|e| -> BoxError { Box::new(e) }).boxed_unsync()
 }
 
-pub type Shared = Arc<Upstream>;

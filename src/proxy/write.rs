@@ -23,6 +23,7 @@ use super::upstream::set_length;
 use super::{Proxy, now};
 use crate::bulk::Op;
 use crate::engine::{Call, Engine, NotUnderstood, Stamped, Verdict};
+use crate::forest::Millis;
 use crate::shutdown::Passenger;
 
 /// How long a client may pause inside a body while it holds a part of the budget.
@@ -36,6 +37,9 @@ const BYTES_PER_LINE: usize = 128;
 
 /// Smaller bodies don't make spinney ask for the cluster's limit: no cluster is set below it.
 const ASK_LIMIT_ABOVE: u64 = 1 << 20;
+
+/// How far in the future, in milliseconds, a document's own date may lie: clocks differ and zones are mistaken.
+const CLOCKS_DIFFER: i64 = 24 * 3_600_000;
 
 /// The size of the pieces in which a stamped body goes out.
 const PIECE: usize = 128 << 10;
@@ -59,7 +63,7 @@ struct Worked {
 impl Write {
     /// Whether the request carries documents that a route may want. What is not JSON or packed otherwise than by gzip
     /// is relayed.
-    pub fn of(target: Target<'static>, request: &Request<Incoming>, engine: &Engine) -> Option<Write> {
+    pub fn of(target: Target<'_>, request: &Request<Incoming>, engine: &Engine) -> Option<Write> {
         let write = match target {
             Target::Bulk { index } if engine.has_routes() => Write::Bulk { index: index.map(Into::into) },
             Target::Document { op, index, id } if engine.routes(&index) => {
@@ -146,7 +150,8 @@ impl Write {
         mut reservation: Reservation,
     ) -> Result<Worked, Refusal> {
         let engine = proxy.engine.clone();
-        let call = Call { now: now(), unique: proxy.unique() };
+        let now = now();
+        let call = Call { now, latest: Millis(now.0.saturating_add(CLOCKS_DIFFER)), unique: proxy.unique() };
         let work = move || {
             let plain = if packed { unpack(&raw, &mut reservation)? } else { Unpacked::No };
             let body: &[u8] = match &plain {
