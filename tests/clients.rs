@@ -20,10 +20,11 @@ use common::{Server, Spinney};
 use driver::{Action, Driver, Outcome};
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use opensearch::http::StatusCode;
 use opensearch::http::headers::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
 use opensearch::http::transport::Transport;
-use opensearch::http::{Method, StatusCode};
 use opensearch::{BulkOperation, BulkOperations, BulkParts, OpenSearch};
+use reqwest::Method;
 use serde_json::{Value, json};
 
 const ARTICLES: usize = 10_000;
@@ -45,25 +46,13 @@ impl Scene {
         let index = common::unique_index(label);
         create_index(&server, &index).await;
         let flaky = Flaky::in_front_of(upstream, FAULT_PERIOD, faults);
-        let spinney = start_spinney(&flaky.url);
+        let spinney = start_spinney(&flaky.url, &[]);
         Scene {
             server,
             flaky,
             spinney,
             index,
         }
-    }
-
-    /// What is stored is what was sent, once, and the roots tell the groups apart.
-    async fn verify(&self, sent: &[Article]) {
-        self.server.refresh(&self.index).await;
-        let stored = self.server.documents(&self.index).await;
-        let sent_documents = sent
-            .iter()
-            .map(|article| (article.id.clone(), article.source.clone()))
-            .collect();
-        common::assert_same_documents(&sent_documents, &stored);
-        verify_roots(sent, &stored);
     }
 
     /// Each fault has happened, or the test would show less than it says.
@@ -80,21 +69,12 @@ impl Scene {
     }
 }
 
-fn start_spinney(upstream: &str) -> Spinney {
-    Spinney::start(&[
-        "--upstream",
-        upstream,
-        "--index",
-        "news-*",
-        "--title-field",
-        "title",
-        "--text-field",
-        "content",
-        "--method",
-        "longest",
-        "--k",
-        "3",
-    ])
+fn start_spinney(upstream: &str, more: &[&str]) -> Spinney {
+    let mut args = vec!["--upstream", upstream, "--index", "news-*"];
+    args.extend(["--title-field", "title", "--text-field", "content"]);
+    args.extend(["--method", "longest", "--k", "3"]);
+    args.extend(more);
+    Spinney::start(&args)
 }
 
 /// A strict date makes a mapping error easy to provoke.
@@ -108,6 +88,18 @@ async fn create_index(server: &Server, index: &str) {
         }},
     });
     server.create_index(index, body).await;
+}
+
+/// What is stored is what was sent, once, and the roots tell the groups apart.
+async fn verify(server: &Server, index: &str, sent: &[Article]) {
+    server.refresh(index).await;
+    let stored = server.documents(index).await;
+    let sent_documents = sent
+        .iter()
+        .map(|article| (article.id.clone(), article.source.clone()))
+        .collect();
+    common::assert_same_documents(&sent_documents, &stored);
+    verify_roots(sent, &stored);
 }
 
 /// One root per true group: shared by all its members, by nobody else.
@@ -168,7 +160,7 @@ async fn all_stored_once(upstream: String, driver: Driver, faults: &[Fault]) {
         .run(&scene.spinney.url, &scene.index, &index_actions(&articles))
         .await;
     assert_eq!(outcome, Outcome::success(ARTICLES));
-    scene.verify(&articles).await;
+    verify(&scene.server, &scene.index, &articles).await;
     scene.verify_faults(faults);
     scene.clean_up().await;
 }
@@ -241,7 +233,7 @@ async fn opensearch_rs() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
-    scene.verify(&articles).await;
+    verify(&scene.server, &scene.index, &articles).await;
     scene.verify_faults(&ALL_FAULTS);
     scene.clean_up().await;
 }
@@ -267,7 +259,14 @@ async fn send_chunk(client: &OpenSearch, index: &str, chunk: &[Article], gzip: b
         let body = body.finish().unwrap();
         client
             .transport()
-            .send(Method::Post, &path, headers, None::<&()>, Some(body), None)
+            .send(
+                opensearch::http::Method::Post,
+                &path,
+                headers,
+                None::<&()>,
+                Some(body),
+                None,
+            )
             .await
             .unwrap()
     } else {
@@ -316,7 +315,7 @@ async fn stopped_and_started_again(upstream: String, driver: Driver) {
     );
     let outcome = driver.run(&scene.spinney.url, &scene.index, &actions).await;
     assert_eq!(outcome, Outcome::success(ARTICLES));
-    scene.verify(&articles).await;
+    verify(&scene.server, &scene.index, &articles).await;
     scene.clean_up().await;
 }
 
@@ -337,13 +336,47 @@ async fn elasticsearch_py_stopped_in_the_middle() {
     stopped_and_started_again(common::elasticsearch(), driver).await;
 }
 
+// --- more writers than spinney has room for ------------------------------------------------------------------------
+
+/// Four writers at once, each with one member of every group, and a budget for little more than one of their requests: spinney
+/// refuses some with 429, the helpers come again.
+#[tokio::test]
+async fn opensearch_py_four_writers_over_the_budget() {
+    const WRITERS: usize = articles::GROUP_SIZE;
+    let server = Server::new(&common::opensearch());
+    let index = common::unique_index("budget");
+    create_index(&server, &index).await;
+    let mut spinney = start_spinney(server.url(), &["--budget", "700KiB"]);
+    let articles = articles(ARTICLES);
+    let driver = Driver::python("opensearch", "streaming_bulk");
+    let shares: Vec<Vec<Action>> = articles
+        .chunks(ARTICLES / WRITERS)
+        .map(index_actions)
+        .collect();
+    let [first, second, third, fourth] = shares.as_slice() else {
+        panic!("{} shares", shares.len());
+    };
+    let run = |share| driver.run(&spinney.url, &index, share);
+    let outcomes = tokio::join!(run(first), run(second), run(third), run(fourth));
+    let success = || Outcome::success(ARTICLES / WRITERS);
+    assert_eq!(outcomes, (success(), success(), success(), success()));
+
+    let own = Server::new(&spinney.url);
+    let (_, stats) = own.request(Method::GET, "/_spinney/_stats", None).await;
+    let refused = stats["counters"]["refused_over_budget"].as_u64();
+    assert!(refused > Some(0), "nobody was refused: {stats}");
+    verify(&server, &index, &articles).await;
+    assert_eq!(spinney.terminate(), Some(0));
+    server.delete_index(&index).await;
+}
+
 // --- create, update, delete and items that fail --------------------------------------------------------------------
 
 /// Runs the same mixed actions against the server directly and through spinney, into an index each: the helpers must report the
 /// same and the same must be stored, but for the stamps. Then looks at what the stamps say.
 async fn mixed_actions(upstream: String, driver: Driver) {
     let server = Server::new(&upstream);
-    let spinney = start_spinney(&upstream);
+    let spinney = start_spinney(&upstream, &[]);
     let mut reports = Vec::new();
     let mut documents = Vec::new();
     for url in [upstream.as_str(), spinney.url.as_str()] {

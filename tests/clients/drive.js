@@ -15,7 +15,7 @@ const REPORT_EVERY = 250;
 // About 250 documents a request.
 const FLUSH_BYTES = 300_000;
 // More than any run of faults that a test provokes; the pauses are short so that the tests are.
-const RETRIES = 8;
+const RETRIES = 40;
 const PAUSE_MS = 50;
 
 async function* actions(path, serializer) {

@@ -17,7 +17,7 @@ from collections import deque
 
 CHUNK_SIZE = 250
 # More than any run of faults that a test provokes; the pauses are short so that the tests are.
-RETRIES = 8
+RETRIES = 40
 FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 0.5
 
