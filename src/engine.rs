@@ -89,7 +89,8 @@ pub struct Stamped {
 /// The nodes that a request created, by item.
 #[derive(Debug, Default)]
 pub struct Placed {
-    items: usize,
+    /// The operation of every item: an answer that tells of others cannot be matched.
+    ops: Vec<Op>,
     created: Vec<Created>,
 }
 
@@ -159,9 +160,9 @@ impl Stamped {
 }
 
 impl Placed {
-    /// How many items the request had: a response with another number cannot be matched.
-    pub fn items(&self) -> usize {
-        self.items
+    /// Whether an answer tells of exactly the items of the request.
+    pub fn is_answered_by(&self, outcome: &Outcome) -> bool {
+        outcome.answers(self.ops.iter().copied())
     }
 }
 
@@ -284,7 +285,8 @@ impl Engine {
     }
 
     fn stamp_items(&self, body: &[u8], items: &[Item<'_>], index: Option<&str>, call: Call) -> Stamped {
-        let mut stamped = Stamped { placed: Placed { items: items.len(), created: Vec::new() }, ..Stamped::default() };
+        let ops = items.iter().map(|item| item.op).collect();
+        let mut stamped = Stamped { placed: Placed { ops, created: Vec::new() }, ..Stamped::default() };
         for (segment, chunk) in items.chunks(SEGMENT).enumerate() {
             let first = segment * SEGMENT;
             let read: Vec<Read> = self.pool.install(|| {
@@ -393,17 +395,19 @@ impl Engine {
     /// The second phase: withdraws the nodes of items that definitely failed.
     pub fn settle(&self, placed: Placed, verdict: &Verdict) -> Settled {
         let mut settled = Settled::default();
+        let status = |outcome: &Outcome, item: usize| {
+            let found = outcome.failed.binary_search_by_key(&item, |&(at, _)| at).ok()?;
+            outcome.failed.get(found).map(|&(_, status)| status)
+        };
         let failed = |item: usize| match verdict {
             Verdict::Unknown => false,
             Verdict::Refused => true,
-            Verdict::Items(outcome) => {
-                outcome.answers(placed.items)
-                    && outcome.failed.binary_search_by_key(&item, |&(at, _)| at).is_ok_and(|found| {
-                        outcome.failed.get(found).is_some_and(|&(_, status)| is_definite(status))
-                    })
-            }
+            Verdict::Items(outcome) => status(outcome, item).is_some_and(is_definite),
         };
         if let Verdict::Items(outcome) = verdict {
+            if !placed.is_answered_by(outcome) {
+                return settled;
+            }
             settled.failed = outcome.failed.len() as u64;
         }
         for created in &placed.created {

@@ -43,10 +43,10 @@ impl Unsettled {
     pub fn settle(&mut self, verdict: &Verdict) {
         if let Some(placed) = self.placed.take() {
             if let Verdict::Items(outcome) = verdict
-                && outcome.items != placed.items()
+                && !placed.is_answered_by(outcome)
             {
                 self.counters.responses_unmatched.add(1);
-                debug!(sent = placed.items(), answered = outcome.items, "the response does not list every item");
+                debug!(items = outcome.items, "the answer does not tell of every item");
             }
             let settled = self.engine.settle(placed, verdict);
             self.counters.items_failed.add(settled.failed);
