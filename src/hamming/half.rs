@@ -1,23 +1,18 @@
 //! One table by one half of the fingerprints: half -> the nodes that have it.
 
 use super::ball;
+use super::segment::{END, SEGMENTS, Segment, mix, segment_of};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// End of a chain, and an empty slot of a table.
-pub(super) const END: u32 = u32::MAX;
 /// A link that stores nothing, and the head of a crowded half.
 pub(super) const VACANT: u32 = u32::MAX - 1;
 const CROWDED: u32 = VACANT;
 
 /// A half with more nodes than this moves from its chain into a cell.
 const CHAIN: usize = 16;
-/// Tables grow segment by segment, so that no insertion pays for moving all of them.
-const SEGMENT_BITS: u32 = 8;
 /// How many probes wait for memory together: all those of a radius of 1.
 const GROUP: usize = 33;
-/// Segments of fewer slots than this are not made smaller.
-const SMALL: usize = 64;
 /// Asking a cell for one word costs about as much as reading this many of its entries.
 const ENTRIES_PER_PROBE: u64 = 4;
 
@@ -91,7 +86,7 @@ pub(super) struct HalfTable {
 
 impl HalfTable {
     pub(super) fn new(side: Side) -> Self {
-        let segments = (0..1 << SEGMENT_BITS).map(|_| Segment::default());
+        let segments = (0..SEGMENTS).map(|_| Segment::default());
         HalfTable {
             side,
             segments: segments.collect(),
@@ -161,7 +156,7 @@ impl HalfTable {
         let Some(slot) = segment.find(key, hash) else {
             return;
         };
-        let Some(Slot { head, .. }) = segment.slots.get_mut(slot) else {
+        let Some(head) = segment.head_at_mut(slot) else {
             return;
         };
         if *head == CROWDED {
@@ -216,8 +211,7 @@ impl HalfTable {
         let hash = mix(key);
         self.segments
             .get(segment_of(hash))
-            .and_then(|segment| segment.slots.get(segment.home(hash)))
-            .is_some_and(|slot| slot.head != END)
+            .is_some_and(|segment| segment.is_home_taken(hash))
     }
 
     /// Visits the nodes whose half is the query's with `mask` flipped, and of a crowd only those whose other half
@@ -239,7 +233,7 @@ impl HalfTable {
         let Some(slot) = segment.find(key, hash) else {
             return;
         };
-        let head = segment.slots.get(slot).map_or(END, |slot| slot.head);
+        let head = segment.head_at(slot);
         if head == CROWDED {
             self.visit_crowd(links, key, self.side.other(query), budget, &mut visit);
         } else {
@@ -282,15 +276,10 @@ impl HalfTable {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        let slots: usize = self
-            .segments
-            .iter()
-            .map(|segment| segment.slots.capacity())
-            .sum();
+        let segments: usize = self.segments.iter().map(Segment::memory_bytes).sum();
         let entries: usize = self.cells.values().map(Cell::capacity).sum();
         // A hash map spends a control byte an entry and fills seven eighths of its places.
-        slots * size_of::<Slot>()
-            + self.segments.capacity() * size_of::<Segment>()
+        segments
             + entries * (size_of::<(u32, u32)>() + 1) * 8 / 7
             + self.cells.capacity() * (size_of::<(u32, Cell)>() + 1) * 8 / 7
     }
@@ -332,141 +321,6 @@ fn unchain(head: &mut u32, side: Side, links: &mut [Link], id: u32) {
         }
         node = next;
     }
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Slot {
-    key: u32,
-    head: u32,
-}
-
-const EMPTY: Slot = Slot { key: 0, head: END };
-
-/// An open-addressed table with linear probing: at most three quarters full, nothing marked as deleted.
-#[derive(Debug, Default)]
-struct Segment {
-    slots: Vec<Slot>,
-    used: usize,
-}
-
-impl Segment {
-    /// Where a key begins to be looked for. The top bits of the hash chose the segment, the next ones choose this.
-    #[inline]
-    fn home(&self, hash: u32) -> usize {
-        ((u64::from(hash << SEGMENT_BITS) * self.slots.len() as u64) >> 32) as usize
-    }
-
-    #[inline]
-    fn find(&self, key: u32, hash: u32) -> Option<usize> {
-        let mut place = self.home(hash);
-        // The wrap at the end happens at most once, because a table that has slots has an empty one.
-        while !self.slots.is_empty() {
-            match self.slots.get(place) {
-                Some(slot) if slot.head == END => return None,
-                Some(slot) if slot.key == key => return Some(place),
-                Some(_) => place += 1,
-                None => place = 0,
-            }
-        }
-        None
-    }
-
-    /// The head of a key's chain, [`END`] if the key is new; then the caller must fill it.
-    fn head_mut(&mut self, key: u32, hash: u32) -> Option<&mut u32> {
-        let place = match self.find(key, hash) {
-            Some(place) => place,
-            None => {
-                if (self.used + 1) * 4 > self.slots.len() * 3 {
-                    self.rebuild(self.used + self.used / 2 + 8);
-                }
-                self.used += 1;
-                self.claim(key, hash)
-            }
-        };
-        self.slots.get_mut(place).map(|slot| &mut slot.head)
-    }
-
-    /// Writes a new key into the first empty slot from its home on.
-    fn claim(&mut self, key: u32, hash: u32) -> usize {
-        let mut place = self.home(hash);
-        loop {
-            match self.slots.get_mut(place) {
-                Some(slot) if slot.head == END => {
-                    slot.key = key;
-                    return place;
-                }
-                Some(_) => place += 1,
-                None => place = 0,
-            }
-        }
-    }
-
-    /// Empties a slot and moves what stood behind it forward, so that no probe ends too early.
-    fn vacate(&mut self, slot: usize) {
-        let len = self.slots.len();
-        let mut hole = slot;
-        let mut place = slot;
-        loop {
-            place = if place + 1 == len { 0 } else { place + 1 };
-            let Some(&moved) = self.slots.get(place) else {
-                break;
-            };
-            if moved.head == END {
-                break;
-            }
-            let home = self.home(mix(moved.key));
-            // It may move into the hole if its home is not in the round between hole and place.
-            let stride = |from: usize, to: usize| {
-                if to >= from {
-                    to - from
-                } else {
-                    to + len - from
-                }
-            };
-            if stride(home, place) >= stride(hole, place) {
-                if let Some(slot) = self.slots.get_mut(hole) {
-                    *slot = moved;
-                }
-                hole = place;
-            }
-        }
-        if let Some(slot) = self.slots.get_mut(hole) {
-            *slot = EMPTY;
-        }
-        self.used -= 1;
-        if self.used * 8 < len && len > SMALL {
-            self.rebuild(self.used * 2);
-        }
-    }
-
-    /// Moves all slots into a table with room for `room` keys.
-    fn rebuild(&mut self, room: usize) {
-        let len = if room == 0 { 0 } else { room * 4 / 3 + 1 };
-        let old = std::mem::replace(&mut self.slots, vec![EMPTY; len]);
-        for slot in old.into_iter().filter(|slot| slot.head != END) {
-            let place = self.claim(slot.key, mix(slot.key));
-            if let Some(new) = self.slots.get_mut(place) {
-                *new = slot;
-            }
-        }
-    }
-}
-
-#[inline]
-fn segment_of(hash: u32) -> usize {
-    (hash >> (32 - SEGMENT_BITS)) as usize
-}
-
-/// A bijection of 32-bit words that spreads every bit over all (Wellons, "Prospecting for Hash Functions",
-/// `lowbias32`): neighbouring halves must not become neighbouring slots.
-#[inline]
-fn mix(word: u32) -> u32 {
-    let mut x = word;
-    x ^= x >> 16;
-    x = x.wrapping_mul(0x7feb_352d);
-    x ^= x >> 15;
-    x = x.wrapping_mul(0x846c_a68b);
-    x ^ (x >> 16)
 }
 
 /// [`mix`] as a hasher for the cells; always the same, so that a run can be repeated.

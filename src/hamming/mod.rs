@@ -21,11 +21,13 @@
 
 mod ball;
 mod half;
+mod segment;
 #[cfg(test)]
 mod tests;
 
 use crate::fingerprint::{Distance, Fingerprint};
-use half::{END, HalfTable, Link, Side, VACANT};
+use half::{HalfTable, Link, Side, VACANT};
+use segment::END;
 use thiserror::Error;
 
 /// The number under which a fingerprint is stored: a slot of the caller's slab. Numbers should be dense, because
