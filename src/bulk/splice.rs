@@ -349,7 +349,7 @@ mod tests {
         let cut = Cut {
             insert_at: 1,
             keeps_members: true,
-            removals: vec![1..12],
+            removals: vec![1..11, 11..12],
         };
         splice.stamp(2, &cut, &names, &stamp).unwrap();
         let cut = Cut {
