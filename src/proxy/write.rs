@@ -10,7 +10,7 @@ use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
 use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
-use hyper::header::CONTENT_ENCODING;
+use hyper::header::{CONTENT_ENCODING, EXPECT};
 use hyper::{Request, Response};
 use tracing::{debug, error, warn};
 
@@ -85,7 +85,18 @@ impl Write {
         let (mut parts, body) = request.into_parts();
         let is_bulk = matches!(self, Write::Bulk { .. });
         if is_bulk { &proxy.counters.bulk_requests } else { &proxy.counters.document_requests }.add(1);
-        let (raw, reservation) = hold(&proxy, body).await?;
+        let waits_for_leave = parts.headers.contains_key(EXPECT);
+        let (raw, reservation) = match hold(&proxy, body).await {
+            Ok(held) => held,
+            Err((refusal, rest)) => {
+                // Most clients write the whole body before they read the answer: without a reader they would see a
+                // broken pipe. Those that asked first have sent nothing.
+                if !waits_for_leave {
+                    tokio::spawn(tokio::time::timeout(PAUSE, drain(rest)));
+                }
+                return Err(refusal);
+            }
+        };
         proxy.counters.write_bytes.add(raw.len() as u64);
         let packed = headers::encoding(&parts.headers) == Encoding::Gzip;
         let Worked { raw, plain, reservation, stamped } = self.work(&proxy, raw, packed, reservation).await?;
@@ -213,25 +224,37 @@ impl Proxy {
     }
 }
 
-/// Reads a body into one piece of memory, within the budget.
-async fn hold(proxy: &Proxy, mut body: Incoming) -> Result<(Bytes, Reservation), Refusal> {
+/// Reads a body into one piece of memory, within the budget. With an error comes what is left of the body.
+async fn hold(proxy: &Proxy, mut body: Incoming) -> Result<(Bytes, Reservation), (Refusal, Incoming)> {
     let exact = body.size_hint().exact().map(|n| usize::try_from(n).unwrap_or(usize::MAX));
-    let mut reservation = proxy.budget.reserve(exact.unwrap_or(FIRST))?;
+    let mut reservation = match proxy.budget.reserve(exact.unwrap_or(FIRST)) {
+        Ok(reservation) => reservation,
+        Err(refusal) => return Err((refusal, body)),
+    };
     let mut held = Vec::with_capacity(exact.unwrap_or(FIRST));
     loop {
-        let frame = tokio::time::timeout(PAUSE, body.frame()).await;
-        match frame.map_err(|_| Refusal::SlowBody(PAUSE.as_secs()))? {
-            None => break,
-            Some(Err(error)) => return Err(Refusal::BadBody(error.to_string())),
-            Some(Ok(frame)) => {
-                if let Some(data) = frame.data_ref() {
-                    reservation.grow_to(held.len() + data.len())?;
-                    held.extend_from_slice(data);
+        let refusal = match tokio::time::timeout(PAUSE, body.frame()).await {
+            Err(_) => Refusal::SlowBody(PAUSE.as_secs()),
+            Ok(None) => return Ok((held.into(), reservation)),
+            Ok(Some(Err(error))) => Refusal::BadBody(error.to_string()),
+            Ok(Some(Ok(frame))) => {
+                let Some(data) = frame.data_ref() else { continue };
+                match reservation.grow_to(held.len() + data.len()) {
+                    Ok(()) => {
+                        held.extend_from_slice(data);
+                        continue;
+                    }
+                    Err(refusal) => refusal,
                 }
             }
-        }
+        };
+        return Err((refusal, body));
     }
-    Ok((held.into(), reservation))
+}
+
+/// Reads a body to its end and forgets it.
+async fn drain(mut body: Incoming) {
+    while let Some(Ok(_)) = body.frame().await {}
 }
 
 enum Unpacked {
