@@ -14,9 +14,9 @@ use crate::bulk::{
     Stamp, StampNames,
 };
 use crate::config::{Clock, Route};
-use crate::fingerprint::{Fingerprint, Method, Scratch};
+use crate::fingerprint::{Fingerprint, Prints};
 use crate::forest::{Decision, Forest, ForestError, Millis, Root, Settings, SharedForest, Sketch, Stats, Ticket};
-use crate::text;
+use crate::text::{self, Scratch};
 
 /// Items read at once: enough to keep all threads busy, few enough to bound what stands between reading and placing.
 const SEGMENT: usize = 4096;
@@ -86,16 +86,16 @@ pub struct Stamped {
     tally: Tally,
 }
 
-/// The nodes that a request created, by item.
+/// The nodes that the documents of a request rest on, by item.
 #[derive(Debug, Default)]
 pub struct Placed {
     /// The operation of every item: an answer that tells of others cannot be matched.
     ops: Vec<Op>,
-    created: Vec<Created>,
+    held: Vec<Held>,
 }
 
 #[derive(Debug)]
-struct Created {
+struct Held {
     item: usize,
     forest: usize,
     ticket: Ticket,
@@ -125,7 +125,7 @@ struct Prepared {
     route: usize,
     base: usize,
     cut: Cut,
-    sketch: Option<Sketch>,
+    prints: Option<Prints>,
     date: Option<Millis>,
     /// A partial update: its stamp must not change while its text does not, or `detect_noop` would never see a noop.
     partial: bool,
@@ -178,7 +178,7 @@ impl Engine {
             let forest = match forests.iter().position(|(name, _)| *name == route.forest) {
                 Some(at) => at,
                 None => {
-                    let settings = Settings { k: route.k, window: route.window, law: route.method.law() };
+                    let settings = Settings { k: route.k, window: route.window };
                     forests.push((route.forest.clone(), SharedForest::new(Forest::new(settings)?)));
                     forests.len() - 1
                 }
@@ -220,7 +220,7 @@ impl Engine {
 
     /// Name and state of every forest.
     pub fn forests(&self) -> impl Iterator<Item = (&str, Stats)> {
-        self.forests.iter().map(|(name, forest)| (name.as_str(), forest.lock().stats()))
+        self.forests.iter().map(|(name, forest)| (name.as_str(), forest.read(Forest::stats)))
     }
 
     /// Removes expired nodes, at most `budget` of each forest whose clock is the arrival.
@@ -228,7 +228,7 @@ impl Engine {
         for (at, (_, forest)) in self.forests.iter().enumerate() {
             let ticks = self.routes.iter().all(|b| b.forest != at || b.route.clock == Clock::Arrival);
             if ticks {
-                forest.lock().expire(now, budget);
+                forest.expire(now, budget);
             }
         }
     }
@@ -286,7 +286,7 @@ impl Engine {
 
     fn stamp_items(&self, body: &[u8], items: &[Item<'_>], index: Option<&str>, call: Call) -> Stamped {
         let ops = items.iter().map(|item| item.op).collect();
-        let mut stamped = Stamped { placed: Placed { ops, created: Vec::new() }, ..Stamped::default() };
+        let mut stamped = Stamped { placed: Placed { ops, held: Vec::new() }, ..Stamped::default() };
         for (segment, chunk) in items.chunks(SEGMENT).enumerate() {
             let first = segment * SEGMENT;
             let read: Vec<Read> = self.pool.install(|| {
@@ -361,10 +361,10 @@ impl Engine {
             .map(|value| &*value.text)
             .collect();
         let fields = text::Fields { title: document.first(Selected::Title), body: &texts };
-        let sketch = options.method.sketch(&fields, scratch);
+        let prints = options.method.fingerprint(&fields, scratch);
         let date = document.first(Selected::Clock).and_then(dates::parse);
         let has_text = document.has_text();
-        Ok((Prepared { item, route, base, cut: document.cut, sketch, date, partial: false, own_root }, has_text))
+        Ok((Prepared { item, route, base, cut: document.cut, prints, date, partial: false, own_root }, has_text))
     }
 
     /// Places what was read, in order, under the locks of the forests concerned.
@@ -383,11 +383,15 @@ impl Engine {
                 let Bound { route, forest: at, .. } = &self.routes[prepared.route];
                 let Some(forest) = forests[*at].as_mut() else { continue };
                 let now = match &route.clock {
-                    Clock::Arrival => call.now,
-                    Clock::None => Millis(0),
-                    Clock::Field(_) => prepared.date.or(forest.clock()).unwrap_or(call.now).min(call.latest),
+                    Clock::Arrival => Some(call.now),
+                    Clock::None => None,
+                    // A document without a date comes when the one before it came.
+                    Clock::Field(_) => {
+                        let clock = Some(forest.clock()).filter(|clock| *clock > Millis(i64::MIN));
+                        prepared.date.map(|date| date.min(call.latest)).or(clock)
+                    }
                 };
-                stamped.write(&self.names, prepared, route, *at, forest, now, &mut arrivals);
+                stamped.write(&self.names, prepared, *at, forest, now, &mut arrivals);
             }
         }
     }
@@ -410,11 +414,11 @@ impl Engine {
             }
             settled.failed = outcome.failed.len() as u64;
         }
-        for created in &placed.created {
-            if failed(created.item)
-                && let Some((_, forest)) = self.forests.get(created.forest)
+        for Held { item, forest, ticket } in placed.held {
+            if failed(item)
+                && let Some((_, forest)) = self.forests.get(forest)
             {
-                settled.withdrawn += forest.lock().withdraw(&created.ticket) as u64;
+                settled.withdrawn += forest.withdraw_all([ticket]) as u64;
             }
         }
         settled
@@ -446,36 +450,34 @@ fn own_root(index: &str, id: Option<&str>, unique: u64, at: usize) -> u64 {
 }
 
 impl Stamped {
-    #[expect(clippy::too_many_arguments, reason = "one call site; the parts live in different places")]
+    /// Places one object and writes its stamp. `now`: `None` where time stands still.
     fn write(
         &mut self,
         names: &StampNames,
         prepared: Prepared,
-        route: &Route,
-        at: usize,
-        forest: &mut Forest<<Method as crate::fingerprint::HasProof>::Proof>,
-        now: Millis,
+        forest_at: usize,
+        forest: &mut Forest,
+        now: Option<Millis>,
         arrivals: &mut Arrivals,
     ) {
-        let (root, hashes, since) = match &prepared.sketch {
+        let (root, prints, since) = match &prepared.prints {
             None => {
                 self.tally.without_text += 1;
-                // The stored document keeps its date: it would change at every update.
-                (Root(Fingerprint(prepared.own_root)), &[][..], (!prepared.partial).then_some(now))
+                // The stored document keeps its date, or an update without a change would look like one.
+                (Root(Fingerprint(prepared.own_root)), &[][..], now.filter(|_| !prepared.partial))
             }
-            Some(sketch) => {
-                let placement = forest.place(sketch, now);
-                if let Some(ticket) = placement.ticket {
-                    self.placed.created.push(Created { item: prepared.item, forest: at, ticket });
-                }
+            Some(prints) => {
+                let sketch = Sketch { fingerprints: &prints.fingerprints, whole: prints.whole, proof: &() };
+                let placement = forest.place(&sketch, now.unwrap_or(Millis(0)));
+                self.placed.held.push(Held { item: prepared.item, forest: forest_at, ticket: placement.ticket });
                 self.tally.joined += u64::from(placement.decision != Decision::NewRoot);
-                let since = if prepared.partial { placement.node_added } else { now };
-                (placement.root, sketch.fingerprints(), Some(since))
+                let since = if prepared.partial { placement.node_added } else { forest.clock() };
+                (placement.root, &prints.fingerprints[..], now.map(|_| since))
             }
         };
-        let since = since.filter(|_| route.clock != Clock::None);
         let arrival = since.map(|since| arrivals.text(since));
-        let stamp = Stamp { root: root.0.0, hashes, arrival, proof: None };
+        let hashes: Vec<u64> = prints.iter().map(|print| print.0).collect();
+        let stamp = Stamp { root: root.0.0, hashes: &hashes, arrival, proof: None };
         match self.splice.stamp(prepared.base, &prepared.cut, names, &stamp) {
             Ok(()) => self.tally.stamped += 1,
             Err(_) => self.tally.unstamped += 1,

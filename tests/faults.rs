@@ -132,10 +132,11 @@ struct Node {
 impl Node {
     fn start() -> Node {
         let name = format!("test-fault-{}", std::process::id());
-        let node = Node { url: String::new(), name };
+        let mut node = Node { url: String::new(), name };
         let lines = run(&["start", "opensearch", "--instance", &node.name, "--heap", "512m"]);
-        let url = lines.lines().find_map(|line| line.strip_prefix("url=")).expect("a url").to_owned();
-        Node { url: url.trim_matches('\'').to_owned(), ..node }
+        let url = lines.lines().find_map(|line| line.strip_prefix("url=")).expect("a url");
+        node.url = url.trim_matches('\'').to_owned();
+        node
     }
 
     fn script(&self, verb: &str) {

@@ -73,8 +73,8 @@ fn stats(proxy: &Proxy) -> serde_json::Value {
         .forests()
         .map(|(name, s)| {
             let stats = json!({
-                "nodes": s.nodes, "roots": s.roots, "expired": s.expired,
-                "withdrawn": s.withdrawn, "memory_bytes": s.memory_bytes,
+                "nodes": s.nodes, "roots": s.roots, "expired": s.expired_total,
+                "withdrawn": s.withdrawn_total, "memory_bytes": s.memory_bytes,
             });
             (name.to_owned(), stats)
         })

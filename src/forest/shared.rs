@@ -1,7 +1,7 @@
 //! The forest for many threads.
 
 use super::{Forest, Millis, Placement, Proof, Sketch, Ticket};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 /// A thin lock around a [`Forest`]. A mutex and not a reader-writer lock, because every placement writes and nobody
 /// holds it for longer than a bulk takes to be placed.
@@ -42,6 +42,11 @@ impl<P: Proof> SharedForest<P> {
     /// One background tick of [`Forest::expire`].
     pub fn expire(&self, now: Millis, budget: usize) -> usize {
         self.0.lock().expire(now, budget)
+    }
+
+    /// The forest itself, for placements that need more than an iterator. Nobody else gets at it until the guard goes.
+    pub fn lock(&self) -> MutexGuard<'_, Forest<P>> {
+        self.0.lock()
     }
 
     /// Reads the forest under the lock.
