@@ -223,6 +223,21 @@ fn a_rejected_bulk_leaves_nothing_in_whatever_order_it_is_settled() {
 }
 
 #[test]
+fn an_expired_leaf_does_not_keep_a_root_in_use() {
+    let mut forest = forest(Some(Millis(100)));
+    let maker = place(&mut forest, 0, 0);
+    place(&mut forest, 1, 0);
+    assert_eq!(forest.withdraw(maker.ticket), 0);
+    let last = place(&mut forest, 2, 90);
+    // Time goes on and nothing is removed: the first leaf is dead and still there.
+    forest.expire(Millis(150), 0);
+    assert_eq!(forest.withdraw(last.ticket), 2);
+    assert_eq!(rows(&forest), []);
+    assert_eq!(forest.stats().nodes, 1);
+    assert_eq!(forest.expire(Millis(150), 10), 1);
+}
+
+#[test]
 fn a_late_ticket_does_not_touch_a_later_node() {
     let mut forest = forest(Some(Millis(100)));
     let late = place(&mut forest, 0, 0);
