@@ -174,6 +174,12 @@ launch() {
       "$home/bin/$program" "-Epath.data=$dir/data" >>"$dir/logs/server.log" 2>&1 </dev/null
   ) &
   echo $! >"$state_dir/$name/node-$1.pid"
+  # Until the exec has happened the process does not look like a node yet (see alive_pid).
+  local tenths=50
+  until alive_pid "$1" >/dev/null || [ $tenths -eq 0 ]; do
+    sleep 0.1
+    tenths=$((tenths - 1))
+  done
 }
 
 # ---- talking to it ----
