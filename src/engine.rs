@@ -5,19 +5,23 @@
 //! order of placement.
 
 mod dates;
+mod place;
+mod settle;
+#[cfg(test)]
+mod tests;
+
+pub use settle::{Placed, Settled, Verdict};
 
 use rayon::prelude::*;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::bulk::{
-    self, BulkError, Cut, Fields, Item, JsonError, Op, Outcome, Part, Selected, Selection,
-    SelectionError, Splice, Stamp, StampNames,
+    self, BulkError, Cut, Fields, Item, JsonError, Op, Part, Selected, Selection, SelectionError,
+    Splice, StampNames,
 };
 use crate::config::{Clock, Route};
-use crate::fingerprint::{Fingerprint, Prints};
-use crate::forest::{
-    Decision, Forest, ForestError, Millis, Root, Settings, SharedForest, Sketch, Stats, Ticket,
-};
+use crate::fingerprint::Prints;
+use crate::forest::{Forest, ForestError, Millis, Settings, SharedForest, Stats};
 use crate::text::{self, Scratch};
 
 /// Items read at once: enough to keep all threads busy, few enough to bound what stands between reading and placing.
@@ -88,39 +92,6 @@ pub struct Stamped {
     tally: Tally,
 }
 
-/// The nodes that the documents of a request rest on, by item.
-#[derive(Debug, Default)]
-pub struct Placed {
-    /// The operation of every item: an answer that tells of others cannot be matched.
-    ops: Vec<Op>,
-    held: Vec<Held>,
-}
-
-#[derive(Debug)]
-struct Held {
-    item: usize,
-    forest: usize,
-    ticket: Ticket,
-}
-
-/// What is known of the outcome of a request.
-#[derive(Debug)]
-pub enum Verdict {
-    /// Timeout, broken connection, filtered response: the nodes stay.
-    Unknown,
-    /// The whole request was refused, or never sent.
-    Refused,
-    /// The items of a bulk response.
-    Items(Outcome),
-}
-
-/// What settling did.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Settled {
-    pub failed: u64,
-    pub withdrawn: u64,
-}
-
 /// One object to stamp, read and turned into fingerprints, not yet placed.
 struct Prepared {
     item: usize,
@@ -158,13 +129,6 @@ impl Stamped {
 
     pub fn into_parts(self) -> (Splice, Placed) {
         (self.splice, self.placed)
-    }
-}
-
-impl Placed {
-    /// Whether an answer tells of exactly the items of the request.
-    pub fn is_answered_by(&self, outcome: &Outcome) -> bool {
-        outcome.answers(self.ops.iter().copied())
     }
 }
 
@@ -460,93 +424,6 @@ impl Engine {
             has_text,
         ))
     }
-
-    /// Places what was read, in order, under the locks of the forests concerned.
-    fn place(&self, read: Vec<Read>, call: Call, stamped: &mut Stamped) {
-        let mut locks: Vec<_> = self.forests.iter().map(|_| None).collect();
-        for wanted in read
-            .iter()
-            .flat_map(|r| r.objects.iter().flatten())
-            .map(|p| self.routes[p.route].forest)
-        {
-            locks[wanted] = Some(());
-        }
-        // Always locked in the order of the list: two bulks cannot wait for each other.
-        let mut forests: Vec<_> = self
-            .forests
-            .iter()
-            .zip(locks)
-            .map(|((_, forest), wanted)| wanted.map(|()| forest.lock()))
-            .collect();
-        let mut arrivals = Arrivals::default();
-        for item in read {
-            stamped.tally.unstamped += u64::from(item.unstamped);
-            for prepared in item.objects.into_iter().flatten() {
-                let Bound {
-                    route, forest: at, ..
-                } = &self.routes[prepared.route];
-                let Some(forest) = forests[*at].as_mut() else {
-                    continue;
-                };
-                let now = match &route.clock {
-                    Clock::Arrival => Some(call.now),
-                    Clock::None => None,
-                    // A document without a date comes when the one before it came.
-                    Clock::Field(_) => {
-                        let clock = Some(forest.clock()).filter(|clock| *clock > Millis(i64::MIN));
-                        prepared.date.map(|date| date.min(call.latest)).or(clock)
-                    }
-                };
-                stamped.write(&self.names, prepared, *at, forest, now, &mut arrivals);
-            }
-        }
-    }
-
-    /// The second phase: withdraws the nodes of items that definitely failed.
-    pub fn settle(&self, placed: Placed, verdict: &Verdict) -> Settled {
-        let mut settled = Settled::default();
-        let status = |outcome: &Outcome, item: usize| {
-            let found = outcome
-                .failed
-                .binary_search_by_key(&item, |&(at, _)| at)
-                .ok()?;
-            outcome.failed.get(found).map(|&(_, status)| status)
-        };
-        let failed = |item: usize| match verdict {
-            Verdict::Unknown => false,
-            Verdict::Refused => true,
-            Verdict::Items(outcome) => status(outcome, item).is_some_and(is_definite),
-        };
-        if let Verdict::Items(outcome) = verdict {
-            if !placed.is_answered_by(outcome) {
-                return settled;
-            }
-            // A delete of what is not there answers 404 and is no failure.
-            let writes = outcome
-                .failed
-                .iter()
-                .filter(|(at, _)| placed.ops.get(*at) != Some(&Op::Delete));
-            settled.failed = writes.count() as u64;
-        }
-        for Held {
-            item,
-            forest,
-            ticket,
-        } in placed.held
-        {
-            if failed(item)
-                && let Some((_, forest)) = self.forests.get(forest)
-            {
-                settled.withdrawn += forest.withdraw_all([ticket]) as u64;
-            }
-        }
-        settled
-    }
-}
-
-/// A 4xx is the server's last word on an item; a 5xx (a timeout, a lost shard) is not.
-fn is_definite(status: u16) -> bool {
-    (400..500).contains(&status) && status != 408
 }
 
 /// The root of a document without usable text: `collapse` takes all documents without the field for one group, so it
@@ -566,79 +443,4 @@ fn own_root(index: &str, id: Option<&str>, unique: u64, at: usize) -> u64 {
         }
     }
     hash.digest()
-}
-
-impl Stamped {
-    /// Places one object and writes its stamp. `now`: `None` where time stands still.
-    fn write(
-        &mut self,
-        names: &StampNames,
-        prepared: Prepared,
-        forest_at: usize,
-        forest: &mut Forest,
-        now: Option<Millis>,
-        arrivals: &mut Arrivals,
-    ) {
-        let (root, prints, since) = match &prepared.prints {
-            None => {
-                self.tally.without_text += 1;
-                // The stored document keeps its date, or an update without a change would look like one.
-                (
-                    Root(Fingerprint(prepared.own_root)),
-                    &[][..],
-                    now.filter(|_| !prepared.partial),
-                )
-            }
-            Some(prints) => {
-                let sketch = Sketch {
-                    fingerprints: &prints.fingerprints,
-                    whole: prints.whole,
-                    proof: &(),
-                };
-                let placement = forest.place(&sketch, now.unwrap_or(Millis(0)));
-                self.placed.held.push(Held {
-                    item: prepared.item,
-                    forest: forest_at,
-                    ticket: placement.ticket,
-                });
-                self.tally.joined += u64::from(placement.decision != Decision::NewRoot);
-                let since = if prepared.partial {
-                    placement.node_added
-                } else {
-                    forest.clock()
-                };
-                (placement.root, &prints.fingerprints[..], now.map(|_| since))
-            }
-        };
-        let arrival = since.map(|since| arrivals.text(since));
-        let hashes: Vec<u64> = prints.iter().map(|print| print.0).collect();
-        let stamp = Stamp {
-            root: root.0.0,
-            hashes: &hashes,
-            arrival,
-            proof: None,
-        };
-        match self
-            .splice
-            .stamp(prepared.base, &prepared.cut, names, &stamp)
-        {
-            Ok(()) => self.tally.stamped += 1,
-            Err(_) => self.tally.unstamped += 1,
-        }
-    }
-}
-
-/// Dates as text; neighbours mostly share one.
-#[derive(Default)]
-struct Arrivals {
-    last: Option<(Millis, String)>,
-}
-
-impl Arrivals {
-    fn text(&mut self, at: Millis) -> &str {
-        if self.last.as_ref().is_none_or(|(last, _)| *last != at) {
-            self.last = Some((at, dates::format(at)));
-        }
-        self.last.as_ref().map_or("", |(_, text)| text)
-    }
 }

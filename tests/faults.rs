@@ -33,7 +33,7 @@ fn text(group: usize, n: usize) -> String {
         )
     };
     let long: Vec<String> = (0..30).map(word).collect();
-    format!("Note {n}. {}. Seen by reader {n}.", long.join(" "))
+    format!("Note {n}. List {}. Seen by reader {n}.", long.join(" "))
 }
 
 fn bulk(number: usize) -> String {

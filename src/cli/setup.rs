@@ -79,6 +79,13 @@ async fn install(args: &Args, requests: Vec<(String, Value)>) -> anyhow::Result<
                 format!("cannot reach {upstream}: is the cluster up, and is --upstream right?")
             })?;
         let status = response.status();
+        // Such as: templates of the old kind that no longer apply.
+        for warning in response.headers().get_all("warning") {
+            eprintln!(
+                "the cluster warns: {}",
+                warning.to_str().unwrap_or("(not text)")
+            );
+        }
         if !status.is_success() {
             let reason = response.text().await.unwrap_or_default();
             bail!("the cluster answered {status} to PUT {path}: {reason}");
