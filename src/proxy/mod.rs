@@ -188,7 +188,7 @@ impl Proxy {
                 // Liveness and readiness answer during a stop too.
                 Target::Own(path) => api::answer(&self, path, &request).await,
                 target => {
-                    let write = write::Write::of(target, &request, &self.engine);
+                    let write = write::Write::of(target, &request, &self);
                     self.pass_on(write, request).await
                 }
             };
