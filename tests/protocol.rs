@@ -7,7 +7,19 @@
 
 mod common;
 
+#[path = "protocol/answers.rs"]
+mod answers;
 #[path = "protocol/bodies.rs"]
 mod bodies;
+#[path = "protocol/connections.rs"]
+mod connections;
+#[path = "protocol/documents.rs"]
+mod documents;
+#[path = "protocol/lines.rs"]
+mod lines;
+#[path = "protocol/requests.rs"]
+mod requests;
 #[path = "protocol/routes.rs"]
 mod routes;
+#[path = "protocol/sizes.rs"]
+mod sizes;

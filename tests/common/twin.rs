@@ -2,7 +2,7 @@
 //! two answers and what is stored compared byte by byte.
 //!
 //! What has to differ is replaced on both sides before the comparison, and nothing else is: the name of the index
-//! (`@index` in a request) and its uuid, `took`, and ids that the server made.
+//! (`@index` in a request) and its uuid, `took` and `ingest_took`, and ids that the server made.
 
 use std::collections::BTreeMap;
 
@@ -137,45 +137,58 @@ impl Twins {
         }
     }
 
-    /// Asserts that both indices hold the same documents but for the stamps, and returns those that came through spinney,
-    /// with their stamps. Ids that the server made are left out of the comparison, their documents are not.
-    pub async fn same_documents(&self) -> BTreeMap<String, Value> {
-        let mut found = Vec::new();
-        for side in [&self.direct, &self.proxied] {
-            self.server.refresh(&side.index).await;
-            let documents = self.server.documents(&side.index).await;
-            let (made, given): (BTreeMap<_, _>, BTreeMap<_, _>) =
-                documents.into_iter().partition(|(id, _)| id.len() == 20);
-            let mut made: Vec<String> = made
-                .values()
-                .map(|source| super::unstamped(source).to_string())
-                .collect();
-            made.sort();
-            found.push((given, made));
-        }
-        let (proxied, direct) = (found.pop().unwrap(), found.pop().unwrap());
-        super::assert_same_documents(&direct.0, &proxied.0);
-        assert_eq!(direct.1, proxied.1, "the documents with ids of the server");
-        proxied.0
+    /// The same, but for the columns in messages of the JSON parser: in a body that was stamped, what is wrong stands further
+    /// to the right.
+    pub fn same_but_columns(&self, request: &Request) -> Answer {
+        let mut answers = [&self.direct, &self.proxied].map(|side| {
+            let mut answer = side.send(&mut Wire::connect(&side.url), request);
+            answer.body = without_columns(&answer.body);
+            answer
+        });
+        assert_same(&request.describe(), &answers[0], &answers[1]);
+        answers.swap(0, 1);
+        let [proxied, _] = answers;
+        proxied
     }
 
-    /// Asserts that the stored bytes of a document are the same but for the stamp, and returns the stamp's bytes.
-    pub fn same_bytes(&self, id: &str) -> Vec<u8> {
-        let source = |side: &Side| {
-            let answer =
-                Request::get(&format!("/{}/_source/{id}", side.index)).to(&self.direct.url);
-            assert_eq!(answer.status, 200, "{}", answer.text());
-            answer.body
+    /// Asserts that both indices hold the same documents, byte by byte but for the stamps, and returns those that came
+    /// through spinney, with their stamps. (The result of an update is written by the server itself, the stamp among the
+    /// other fields: it is compared as JSON.) Ids that the server made are left out of the comparison, their documents are
+    /// not. Of a document that is no plain JSON (comments), only the stamp is returned.
+    pub async fn same_documents(&self) -> BTreeMap<String, Value> {
+        let direct = self.direct.documents(&self.direct.url);
+        let proxied = self.proxied.documents(&self.direct.url);
+        let ids = |documents: &BTreeMap<String, Vec<u8>>| {
+            let given = documents.keys().filter(|id| id.len() != 20);
+            given.cloned().collect::<Vec<_>>()
         };
-        let (direct, proxied) = (source(&self.direct), source(&self.proxied));
-        let (bare, stamp) = cut_stamp(&proxied);
-        assert_eq!(
-            String::from_utf8_lossy(&direct),
-            String::from_utf8_lossy(&bare),
-            "the bytes of document {id}"
-        );
-        assert_eq!(direct, bare);
-        stamp
+        assert_eq!(ids(&direct), ids(&proxied), "the ids differ");
+        let made = |documents: &BTreeMap<String, Vec<u8>>| {
+            let made = documents.iter().filter(|(id, _)| id.len() == 20);
+            let mut made: Vec<_> = made.map(|(_, source)| cut_stamp(source).0).collect();
+            made.sort();
+            made
+        };
+        assert_eq!(made(&direct), made(&proxied), "documents with made ids");
+        for (id, source) in direct.iter().filter(|(id, _)| id.len() != 20) {
+            let (bare, _) = cut_stamp(&proxied[id]);
+            if *source != bare {
+                let parse = |source: &[u8]| serde_json::from_slice::<Value>(source).ok();
+                let same = parse(source).is_some()
+                    && parse(source) == parse(&bare).as_ref().map(super::unstamped);
+                let text = String::from_utf8_lossy;
+                assert!(same, "document {id}: {} {}", text(source), text(&bare));
+            }
+        }
+        let value = |source: Vec<u8>| {
+            serde_json::from_slice(&source).unwrap_or_else(|_| {
+                let stamp = cut_stamp(&source).1;
+                let stamp = stamp.strip_suffix(b",").unwrap_or(&stamp);
+                serde_json::from_slice(&[b"{", stamp, b"}"].concat()).unwrap()
+            })
+        };
+        let valued = proxied.into_iter().map(|(id, source)| (id, value(source)));
+        valued.collect()
     }
 
     /// What spinney says about itself.
@@ -227,6 +240,29 @@ impl Side {
         request.with(INDEX, &self.index).with(CODED, &coded)
     }
 
+    /// The stored bytes of all documents, read directly.
+    fn documents(&self, server: &str) -> BTreeMap<String, Vec<u8>> {
+        let mut wire = Wire::connect(server);
+        let index = &self.index;
+        let refreshed = Request::new("POST", format!("/{index}/_refresh")).on(&mut wire);
+        assert_eq!(refreshed.status, 200, "{}", refreshed.text());
+        let path = format!("/{index}/_search?size=10000&_source=false&filter_path=hits.hits._id");
+        let found = Request::get(&path).on(&mut wire).json();
+        let hits = found["hits"]["hits"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        let mut documents = BTreeMap::new();
+        for hit in hits {
+            let id = hit["_id"].as_str().unwrap();
+            let coded: String = id.bytes().map(|byte| format!("%{byte:02X}")).collect();
+            let source = Request::get(&format!("/{index}/_source/{coded}")).on(&mut wire);
+            assert_eq!(source.status, 200, "{id}: {}", source.text());
+            documents.insert(id.to_owned(), source.body);
+        }
+        documents
+    }
+
     fn send(&self, wire: &mut Wire, request: &Request) -> Answer {
         let to_head = request.is_head();
         wire.send(&self.request(request).bytes());
@@ -252,12 +288,12 @@ impl Side {
                 body = replace(&body, from.as_bytes(), INDEX.as_bytes());
             }
         }
-        for key in ["\"took\":", "\"took\" : ", "took: "] {
-            body = replace_behind(&body, key, |byte| byte.is_ascii_digit(), |_| true);
+        for key in ["took\":", "took\" : ", "took: "] {
+            body = replace_behind(&body, key, |byte| byte.is_ascii_digit(), |_| true, "0");
         }
         for key in ["\"_id\":\"", "\"_id\" : \"", "_id: \""] {
             let made = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
-            body = replace_behind(&body, key, made, |id| id.len() == 20);
+            body = replace_behind(&body, key, made, |id| id.len() == 20, "made");
         }
         answer.body = body;
         // The digits of `took` and the packing decide the length; connections are each side's own matter.
@@ -291,12 +327,24 @@ pub fn assert_same(what: &str, direct: &Answer, proxied: &Answer) {
     );
 }
 
-/// Removes the run of `part` bytes that follows each `key`, where `all` of it is wanted.
-pub fn replace_behind(
+/// Takes the columns out of the JSON parser's messages: `line: 1, column: 17`, `[1:17] …` and `… at 1:17`.
+/// The lines stay: a stamp has none.
+pub fn without_columns(body: &[u8]) -> Vec<u8> {
+    let digit = |byte: u8| byte.is_ascii_digit();
+    let mut body = body.to_vec();
+    for key in ["line: 1, column: ", "\"[1:", " at 1:"] {
+        body = replace_behind(&body, key, digit, |_| true, "0");
+    }
+    body
+}
+
+/// Replaces the run of `part` bytes that follows each `key`, where `all` of it is wanted.
+fn replace_behind(
     body: &[u8],
     key: &str,
     part: impl Fn(u8) -> bool,
     all: impl Fn(&[u8]) -> bool,
+    by: &str,
 ) -> Vec<u8> {
     let mut out = Vec::with_capacity(body.len());
     let mut rest = body;
@@ -304,9 +352,10 @@ pub fn replace_behind(
         let (before, behind) = rest.split_at(at + key.len());
         out.extend_from_slice(before);
         let run = behind.iter().take_while(|byte| part(**byte)).count();
-        if !all(&behind[..run]) {
-            out.extend_from_slice(&behind[..run]);
-        }
+        out.extend_from_slice(match run > 0 && all(&behind[..run]) {
+            true => by.as_bytes(),
+            false => &behind[..run],
+        });
         rest = &behind[run..];
     }
     out.extend_from_slice(rest);
