@@ -256,7 +256,10 @@ mod tests {
     #[test]
     fn removals_touch_only_where_nothing_stands_between() {
         let removals = |source| cut(source).unwrap().removals;
-        assert_eq!(removals(r#"{"c_key":1,"c_root":2,"a":1}"#), [1..22]);
+        assert_eq!(
+            removals(r#"{"c_key":1,"c_root":2,"a":1,"c_hash":3}"#),
+            [1..22, 27..38]
+        );
         assert_eq!(removals(r#"{"c_key":1 ,"a":1}"#), [1..10, 11..12]);
         assert_eq!(removals(r#"{"a":1 , "c_key":1}"#), [7..8, 9..18]);
         assert_eq!(removals(r#"{"a":1}"#), []);
@@ -271,7 +274,7 @@ mod tests {
             r#"{"c_root":[["a"]]}"#,
             r#"{"c_root":[{}]}"#,
             r#"{"c_root":"\x"}"#,
-            r#"{"c_root":"\u12"}   "#,
+            r#"{"c_root":"\u12g4"}"#,
             "{\"c_root\":\"\u{1}\"}",
             "{\"c_root\":\"\n\"}",
             "{\"c_root\":/*\u{1}*/1}",

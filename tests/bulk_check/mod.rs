@@ -303,7 +303,7 @@ pub fn check_body(body: &[u8], selection: &Selection) {
                 Ok(update) => update.parts().map(|(_, range)| range).collect(),
                 Err(_) => continue,
             },
-            _ => vec![0..source.len()],
+            _ => Vec::from([0..source.len()]),
         };
         for part in parts {
             let base = source.start + part.start;
