@@ -250,7 +250,14 @@ pub fn check_document(source: &[u8], selection: &Selection) -> Option<Cut> {
             assert_eq!(selected, expected_selected);
             match expected {
                 Node::String(expected) => assert_eq!(text, expected),
-                Node::Number(expected) => assert_eq!(text.parse::<f64>().unwrap(), *expected),
+                // serde_json reads some long numbers one step beside the nearest float.
+                Node::Number(expected) => {
+                    let number: f64 = text.parse().unwrap();
+                    assert!(
+                        (number - expected).abs() <= expected.abs() * 1e-12,
+                        "{text} {expected}"
+                    );
+                }
                 other => panic!("{other:?}"),
             }
         }
@@ -303,7 +310,7 @@ pub fn check_body(body: &[u8], selection: &Selection) {
                 Ok(update) => update.parts().map(|(_, range)| range).collect(),
                 Err(_) => continue,
             },
-            _ => Vec::from([0..source.len()]),
+            _ => std::iter::once(0..source.len()).collect(),
         };
         for part in parts {
             let base = source.start + part.start;
