@@ -1,0 +1,441 @@
+//! How much of a server's bulk rate is left behind spinney, beside nginx. Run by `scripts/bench bulk`, which starts the
+//! server on another core; `scripts/bench --help` says what is measured and how.
+
+mod support {
+    pub mod documents;
+    pub mod http;
+    pub mod load;
+    pub mod peers;
+    pub mod process;
+    pub mod random;
+    pub mod stats;
+    pub mod words;
+}
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{bail, ensure};
+use bytes::Bytes;
+use clap::Parser;
+use hyper::Method;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+use tokio::signal::unix::{SignalKind, signal};
+
+use support::documents::Documents;
+use support::http::{self, Connection};
+use support::load::{self, BULK};
+use support::peers::{self, Proxy};
+use support::stats::{median, quantile, rounded};
+
+/// Seeds of what is counted, of the bulks that warm a process up, and of the bulks whose latency is measured.
+const SEED: u64 = 1;
+const WARM_SEED: u64 = 2;
+const LATENCY_SEED: u64 = 3;
+const IN_FLIGHT: usize = 6;
+/// Bulks that go uncounted to every process right before its clock starts.
+const WARM_BULKS: usize = 6;
+
+#[derive(Parser)]
+#[command(about = "Run by scripts/bench bulk", disable_help_subcommand = true)]
+struct Options {
+    /// Documents of every load, a multiple of 1,000
+    #[arg(long)]
+    docs: Option<usize>,
+    /// Rounds that count
+    #[arg(long)]
+    rounds: Option<usize>,
+    #[arg(long, default_value = "longest")]
+    method: String,
+    /// A small run: 10,000 documents, 2 rounds
+    #[arg(long)]
+    quick: bool,
+    /// The server, as http://host:port
+    #[arg(long)]
+    upstream: String,
+    #[arg(long)]
+    nginx: PathBuf,
+    #[arg(long, default_value = env!("CARGO_BIN_EXE_spinney"))]
+    spinney: PathBuf,
+    /// A folder for logs and configurations
+    #[arg(long)]
+    work: PathBuf,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Direct,
+    Spinney,
+    Nginx,
+}
+
+impl Way {
+    fn name(self) -> &'static str {
+        match self {
+            Way::Direct => "direct",
+            Way::Spinney => "spinney",
+            Way::Nginx => "nginx",
+        }
+    }
+}
+
+/// Every order of the three ways; rounds take them by turns, so that none always follows the same other one.
+const ORDERS: [[Way; 3]; 6] = {
+    use Way::{Direct as D, Nginx as N, Spinney as S};
+    [
+        [D, S, N],
+        [S, N, D],
+        [N, D, S],
+        [N, S, D],
+        [S, D, N],
+        [D, N, S],
+    ]
+};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> anyhow::Result<()> {
+    if std::env::args_os().all(|argument| argument == "--bench") || std::env::args_os().len() == 1 {
+        eprintln!("this benchmark needs a server: run scripts/bench bulk");
+        return Ok(());
+    }
+    let options = Options::parse();
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::select! {
+        // Dropping the run ends the processes that it started.
+        ended = run(options) => ended,
+        _ = terminate.recv() => bail!("stopped"),
+        _ = interrupt.recv() => bail!("interrupted"),
+    }
+}
+
+async fn run(options: Options) -> anyhow::Result<()> {
+    let docs = options
+        .docs
+        .unwrap_or(if options.quick { 10_000 } else { 200_000 });
+    let rounds = options.rounds.unwrap_or(if options.quick { 2 } else { 8 });
+    let latency_pairs = if options.quick { 30 } else { 300 };
+    ensure!(
+        docs > 0 && docs.is_multiple_of(BULK),
+        "--docs must be a multiple of {BULK}"
+    );
+    ensure!(rounds > 0, "--rounds must be at least 1");
+
+    let upstream = http::authority(&options.upstream)?.to_owned();
+    peers::setup(&options.spinney, &options.work, &options.upstream)?;
+    let nginx = peers::nginx(&options.nginx, &options.work, &upstream).await?;
+    eprintln!("making {docs} documents");
+    let bodies = load::bulks(&mut Documents::new(SEED, None), docs / BULK);
+    let bytes: usize = bodies.iter().map(Bytes::len).sum();
+    eprintln!(
+        "{:.0} MB, {} bytes a document",
+        bytes as f64 / 1e6,
+        bytes / docs
+    );
+
+    let bench = Bench {
+        bodies,
+        warm: load::bulks(&mut Documents::new(WARM_SEED, None), WARM_BULKS),
+        upstream,
+        upstream_url: options.upstream,
+        nginx: nginx.authority.clone(),
+        spinney: options.spinney,
+        work: options.work,
+        method: options.method,
+    };
+    // The server compiles its hot paths while it is first used: nothing of this is counted.
+    let first: Arc<[Bytes]> = bench
+        .bodies
+        .iter()
+        .take(bench.bodies.len().div_ceil(5))
+        .cloned()
+        .collect();
+    for way in ORDERS[0] {
+        bench.measure(way, "warm-up", &first).await?;
+    }
+    let mut results = Results::default();
+    for round in 0..rounds {
+        for way in ORDERS[round % ORDERS.len()] {
+            let label = format!("round {}/{rounds}", round + 1);
+            let measured = bench.measure(way, &label, &bench.bodies).await?;
+            results.of(way).push(measured.docs_per_s);
+            results.cpu.extend(measured.cpu_s_per_1000_docs);
+            results.peak_rss_mb = results.peak_rss_mb.max(measured.peak_rss_mb.unwrap_or(0.0));
+        }
+    }
+    let (direct, proxied) = bench.latencies(latency_pairs).await?;
+    results.report(&bench.method, docs, &direct, &proxied);
+    Ok(())
+}
+
+struct Bench {
+    bodies: Arc<[Bytes]>,
+    warm: Arc<[Bytes]>,
+    upstream: String,
+    upstream_url: String,
+    nginx: String,
+    spinney: PathBuf,
+    work: PathBuf,
+    method: String,
+}
+
+/// One load; the last two are spinney's alone.
+struct Measured {
+    docs_per_s: f64,
+    cpu_s_per_1000_docs: Option<f64>,
+    peak_rss_mb: Option<f64>,
+}
+
+impl Bench {
+    /// Every load through spinney meets a new process: its forest starts empty, as it does with the others.
+    async fn start_spinney(&self) -> anyhow::Result<Proxy> {
+        peers::spinney(
+            &self.spinney,
+            Path::new(&self.work),
+            &self.upstream_url,
+            &self.method,
+        )
+        .await
+    }
+
+    /// One load into a fresh index, checked after the clock has stopped; the index is deleted then.
+    async fn measure(
+        &self,
+        way: Way,
+        label: &str,
+        bodies: &Arc<[Bytes]>,
+    ) -> anyhow::Result<Measured> {
+        let spinney = if way == Way::Spinney {
+            Some(self.start_spinney().await?)
+        } else {
+            None
+        };
+        let authority = match (&spinney, way) {
+            (Some(proxy), _) => &proxy.authority,
+            (None, Way::Nginx) => &self.nginx,
+            (None, _) => &self.upstream,
+        };
+        let index = format!("bench-{}", way.name());
+        let warm_index = format!("bench-warm-{}", way.name());
+        self.create(&warm_index).await?;
+        load::load(
+            authority,
+            &format!("/{warm_index}/_bulk"),
+            &self.warm,
+            IN_FLIGHT,
+            &ProgressBar::hidden(),
+        )
+        .await?;
+        self.delete(&warm_index).await?;
+        self.create(&index).await?;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+
+        let bar = progress_bar(bodies.len(), format!("{label} {}", way.name()));
+        let cpu_before = spinney
+            .as_ref()
+            .map(|proxy| proxy.cpu_seconds())
+            .transpose()?;
+        let loaded = load::load(
+            authority,
+            &format!("/{index}/_bulk"),
+            bodies,
+            IN_FLIGHT,
+            &bar,
+        )
+        .await?;
+        let cpu_after = spinney
+            .as_ref()
+            .map(|proxy| proxy.cpu_seconds())
+            .transpose()?;
+        bar.finish_and_clear();
+
+        let docs = bodies.len() * BULK;
+        load::check(&loaded.answers)?;
+        let roots = self.check_index(&index, docs, way).await?;
+        self.delete(&index).await?;
+        let docs_per_s = docs as f64 / loaded.elapsed.as_secs_f64();
+        let found = roots.map_or(String::new(), |roots| format!(", about {roots} roots"));
+        eprintln!(
+            "{label}: {:7} {docs_per_s:8.0} documents/s{found}",
+            way.name()
+        );
+        Ok(Measured {
+            docs_per_s,
+            cpu_s_per_1000_docs: cpu_before
+                .zip(cpu_after)
+                .map(|(before, after)| (after - before) * 1e3 / docs as f64),
+            peak_rss_mb: spinney
+                .as_ref()
+                .map(|proxy| proxy.peak_rss_mb())
+                .transpose()?,
+        })
+    }
+
+    /// Every document must be there once, and behind spinney every one with a root. Answers with the number of roots.
+    async fn check_index(&self, index: &str, docs: usize, way: Way) -> anyhow::Result<Option<u64>> {
+        self.ask(Method::POST, &format!("/{index}/_refresh"), &Value::Null)
+            .await?;
+        let counted = self
+            .ask(Method::GET, &format!("/{index}/_count"), &Value::Null)
+            .await?;
+        ensure!(
+            counted["count"] == docs,
+            "{index} holds {} documents instead of {docs}",
+            counted["count"]
+        );
+        let query = json!({
+            "size": 0,
+            "track_total_hits": true,
+            "query": {"exists": {"field": "cluster_root"}},
+            "aggs": {"roots": {"cardinality": {"field": "cluster_key", "precision_threshold": 40_000}}},
+        });
+        let found = self
+            .ask(Method::POST, &format!("/{index}/_search"), &query)
+            .await?;
+        let stamped = &found["hits"]["total"]["value"];
+        let expected = if way == Way::Spinney { docs } else { 0 };
+        ensure!(
+            *stamped == expected,
+            "{index} holds {stamped} stamped documents instead of {expected}"
+        );
+        Ok(if way == Way::Spinney {
+            found["aggregations"]["roots"]["value"].as_u64()
+        } else {
+            None
+        })
+    }
+
+    /// One bulk at a time, in turns directly and through spinney: the two lists of latencies in milliseconds.
+    async fn latencies(&self, pairs: usize) -> anyhow::Result<(Vec<f64>, Vec<f64>)> {
+        let spinney = self.start_spinney().await?;
+        let authorities = [&self.upstream, &spinney.authority];
+        let mut connections = Vec::new();
+        let mut paths = Vec::new();
+        for (authority, way) in authorities.into_iter().zip([Way::Direct, Way::Spinney]) {
+            let index = format!("bench-latency-{}", way.name());
+            self.create(&index).await?;
+            let mut connection = Connection::open(authority).await?;
+            for body in self.warm.iter() {
+                connection
+                    .bulk(&format!("/{index}/_bulk"), body.clone())
+                    .await?;
+            }
+            connections.push(connection);
+            paths.push(format!("/{index}/_bulk"));
+        }
+        let mut documents = Documents::new(LATENCY_SEED, None);
+        let mut latencies = [Vec::new(), Vec::new()];
+        let mut answers = Vec::new();
+        let bar = progress_bar(pairs, "latency, one bulk in flight".to_owned());
+        for pair in 0..pairs {
+            let body = load::bulks(&mut documents, 1)[0].clone();
+            for turn in 0..2 {
+                let side = (pair + turn) % 2;
+                let started = Instant::now();
+                let answer = connections[side].bulk(&paths[side], body.clone()).await?;
+                latencies[side].push(started.elapsed().as_secs_f64() * 1e3);
+                answers.push(answer);
+            }
+            bar.inc(1);
+        }
+        bar.finish_and_clear();
+        load::check(&answers)?;
+        for path in paths {
+            self.delete(path.trim_start_matches('/').trim_end_matches("/_bulk"))
+                .await?;
+        }
+        let [direct, proxied] = latencies;
+        Ok((direct, proxied))
+    }
+
+    async fn ask(&self, method: Method, path: &str, body: &Value) -> anyhow::Result<Value> {
+        http::json(&self.upstream, method, path, body).await
+    }
+
+    /// One shard, no copies, no refresh while the load runs; the stamp's fields come from the template of `spinney setup`.
+    async fn create(&self, index: &str) -> anyhow::Result<()> {
+        let keyword = json!({"type": "keyword"});
+        let text = json!({"type": "text"});
+        let definition = json!({
+            "settings": {"number_of_shards": 1, "number_of_replicas": 0, "refresh_interval": "-1"},
+            "mappings": {"properties": {
+                "id": keyword, "title": text, "content": text, "url": keyword, "media": keyword,
+                "published_at": {"type": "date"}, "lang": keyword, "comments": {"type": "integer"},
+            }},
+        });
+        self.ask(Method::PUT, &format!("/{index}"), &definition)
+            .await?;
+        Ok(())
+    }
+
+    async fn delete(&self, index: &str) -> anyhow::Result<()> {
+        self.ask(Method::DELETE, &format!("/{index}"), &Value::Null)
+            .await?;
+        Ok(())
+    }
+}
+
+#[derive(Default)]
+struct Results {
+    direct: Vec<f64>,
+    proxied: Vec<f64>,
+    nginx: Vec<f64>,
+    cpu: Vec<f64>,
+    peak_rss_mb: f64,
+}
+
+impl Results {
+    fn of(&mut self, way: Way) -> &mut Vec<f64> {
+        match way {
+            Way::Direct => &mut self.direct,
+            Way::Spinney => &mut self.proxied,
+            Way::Nginx => &mut self.nginx,
+        }
+    }
+
+    /// The ratio of two ways within each round, then the median: what changes from round to round drops out.
+    fn ratio(&self, of: &[f64]) -> f64 {
+        let ratios: Vec<_> = of
+            .iter()
+            .zip(&self.direct)
+            .map(|(other, direct)| other / direct)
+            .collect();
+        median(&ratios)
+    }
+
+    fn report(&self, method: &str, docs: usize, direct_ms: &[f64], proxied_ms: &[f64]) {
+        let (ratio, nginx_ratio) = (self.ratio(&self.proxied), self.ratio(&self.nginx));
+        let wanted = f64::min(0.95, nginx_ratio - 0.03);
+        let verdict = if ratio >= wanted { "reached" } else { "missed" };
+        eprintln!(
+            "latency of a bulk, median: direct {:.1} ms, spinney {:.1} ms; ratio to direct: spinney {ratio:.4}, \
+             nginx {nginx_ratio:.4}; at least {wanted:.4} is wanted: {verdict}",
+            median(direct_ms),
+            median(proxied_ms),
+        );
+        let added = |share| rounded(quantile(proxied_ms, share) - quantile(direct_ms, share), 2);
+        let line = json!({
+            "bench": "bulk",
+            "method": method,
+            "docs": docs,
+            "direct_docs_per_s": rounded(median(&self.direct), 1),
+            "proxied_docs_per_s": rounded(median(&self.proxied), 1),
+            "nginx_docs_per_s": rounded(median(&self.nginx), 1),
+            "ratio": rounded(ratio, 4),
+            "cpu_s_per_1000_docs": rounded(median(&self.cpu), 5),
+            "peak_rss_mb": rounded(self.peak_rss_mb, 1),
+            "added_p50_ms": added(0.50),
+            "added_p99_ms": added(0.99),
+        });
+        println!("{line}");
+    }
+}
+
+fn progress_bar(bulks: usize, message: String) -> ProgressBar {
+    let style = ProgressStyle::with_template("{msg} [{bar:40}] {pos}/{len} bulks, {elapsed}");
+    ProgressBar::new(bulks as u64)
+        .with_message(message)
+        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
