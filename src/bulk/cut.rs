@@ -262,7 +262,7 @@ mod tests {
         );
         assert_eq!(removals(r#"{"c_key":1 ,"a":1}"#), [1..10, 11..12]);
         assert_eq!(removals(r#"{"a":1 , "c_key":1}"#), [7..8, 9..18]);
-        assert_eq!(removals(r#"{"a":1}"#), []);
+        assert!(removals(r#"{"a":1}"#).is_empty());
     }
 
     #[test]

@@ -375,6 +375,34 @@ mod tests {
     }
 
     #[test]
+    fn text_that_is_not_unicode_to_the_letter_is_read_as_far_as_it_goes() {
+        // The servers store overlong forms, surrogates as bytes and code points beyond Unicode as they came.
+        let selection = selection();
+        for bytes in [
+            &b"\xc0\x80"[..],
+            b"\xed\xa0\x80",
+            b"\xf4\x90\x80\x80",
+            b"\xf5\x80\x80\x80",
+        ] {
+            let source = [b"{\"tags\":\"a", bytes, b"z\",\"x", bytes, b"\":1}"].concat();
+            let document = scan(&source, &selection).unwrap();
+            let text = document.first(Selected::Text(2)).unwrap();
+            assert!(text.starts_with('a') && text.ends_with('z') && text.contains('\u{fffd}'));
+        }
+    }
+
+    #[test]
+    fn another_encoding_is_not_understood() {
+        let selection = selection();
+        for source in ["{}", "{\"a\":1}", "{ }"] {
+            let little: Vec<u8> = source.encode_utf16().flat_map(u16::to_le_bytes).collect();
+            let big: Vec<u8> = source.encode_utf16().flat_map(u16::to_be_bytes).collect();
+            assert!(scan(&little, &selection).is_err());
+            assert!(scan(&big, &selection).is_err());
+        }
+    }
+
+    #[test]
     fn escapes_that_are_none_are_told_where_they_matter() {
         let selection = selection();
         let fail = |source: &str| scan(source.as_bytes(), &selection).unwrap_err();
