@@ -400,6 +400,9 @@ mod tests {
             read(r#"{"items":{"index":{"a":{"status":201}}},"x":[{"index":{"status":1}}]}"#);
         assert!(outcome.well_formed);
         assert_eq!(outcome.items, 0);
+        let outcome = read(r#"{"items":[],"x":[{"index":{"status":500}}],"y":{"items":[{}]}}"#);
+        assert!(outcome.well_formed && outcome.failed.is_empty());
+        assert_eq!(outcome.items, 0);
     }
 
     #[test]
