@@ -1,1 +1,7 @@
-fn main() {}
+//! Parse, dispatch, exit code.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    spinney::cli::main()
+}

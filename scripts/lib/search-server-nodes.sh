@@ -11,14 +11,10 @@ instance_names() {
 
 node_numbers() { seq 1 "$nodes"; }
 
-chosen_nodes() {
-  if [ -z "$node" ]; then
-    node_numbers
-  elif [ "$node" -ge 1 ] && [ "$node" -le "$nodes" ]; then
-    echo "$node"
-  else
-    die "$name has nodes 1 to $nodes, not $node"
-  fi
+# The nodes that kill and restart are about.
+chosen_nodes() { [ -z "$node" ] && node_numbers || echo "$node"; }
+check_node() {
+  [ -z "$node" ] || { [ "$node" -ge 1 ] && [ "$node" -le "$nodes" ]; } || die "$name has nodes 1 to $nodes, not $node"
 }
 
 http_port() { echo "$http_ports" | cut -d ' ' -f "$1"; }
@@ -170,6 +166,8 @@ END
   if [ "$kind" = opensearch-secure ]; then
     cp "$work/tls/ca.pem" "$work/tls/node.pem" "$work/tls/node.key" "$dir/config/"
   fi
+  # The security plugin complains about every file that others can read.
+  chmod -R go-rwx "$dir/config"
 }
 
 launch() {

@@ -62,8 +62,7 @@ java_on_path() {
 }
 
 find_jdk() {
-  local candidate found best= best_version=999
-  local seen=
+  local candidate found seen= best= best_version=999
   while IFS= read -r candidate; do
     [ -n "$candidate" ] && found=$(jdk_version "$candidate") || continue
     seen="$seen $found ($candidate)"
@@ -79,7 +78,9 @@ $(ls -d /usr/lib/jvm/* /usr/java/* /opt/java/* /opt/jdk* "$HOME"/.sdkman/candida
 END
   if [ -z "$best" ]; then
     say "$kind needs a JDK ${jdk_min}$([ "$jdk_max" -lt 99 ] && echo " to $jdk_max" || echo " or newer"); found:${seen:- none}"
-    die "install one: apt-get install openjdk-21-jdk-headless, or Temurin (temurin-21-jdk from Adoptium), or set JAVA_HOME"
+    local package=openjdk-21-jdk-headless
+    [ "$jdk_min" -le 17 ] && package="$package (or openjdk-17-jdk-headless)"
+    die "install one: apt-get install $package, or Temurin (temurin-21-jdk from Adoptium), or set JAVA_HOME"
   fi
   java_home=$best
   say "$name: JDK $best_version in $java_home"
@@ -104,7 +105,7 @@ unpack_artifact() {
 
 # Unpacks the distribution once, read-only for the servers: their own config, data and logs are elsewhere.
 prepare_distribution() {
-  local base fresh
+  local base
   base=$(reachable_base "$cache/dist" "spinney-dist-$(id -u)") || exit 1
   home=$base/$kind-$version
   [ -d "$home" ] && return
@@ -122,4 +123,5 @@ prepare_distribution() {
   # Another start may have been quicker; then its copy serves.
   mv "$fresh/$program-$version" "$home" 2>/dev/null || [ -d "$home" ] || die "cannot move the distribution to $home"
   rm -rf "$fresh"
+  fresh=
 }

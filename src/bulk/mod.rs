@@ -1,1 +1,28 @@
 //! The bulk protocol over borrowed bytes: lines, action, splice, items of the response.
+//!
+//! The server decides what is valid. This room only finds where things stand in a body, says which bytes to insert and
+//! remove, and reads the statuses of the answer; it never re-serialises, repairs or refuses. Whatever it can't understand is
+//! an error to its caller, who then forwards the original bytes unstamped.
+//!
+//! A bulk request passes the files in this order: [`parse`] splits it into items, [`scan_update`] finds the documents
+//! inside an update, [`scan`] reads the selected fields of one document and plans its [`Cut`], [`Splice`] holds the
+//! stamps of all documents and yields the stamped body in chunks, [`ResponseScanner`] reads what became of each item.
+
+mod action;
+mod cursor;
+mod json;
+mod lines;
+mod response;
+mod selection;
+mod splice;
+mod stamp;
+mod update;
+
+pub use cursor::{JsonError, MAX_DEPTH};
+pub use json::{Cut, Document, Value, scan};
+pub use lines::{BulkError, BulkErrorKind, Item, Op, parse};
+pub use response::{Outcome, ResponseScanner};
+pub use selection::{Fields, Selected, Selection, SelectionError, StampNames};
+pub use splice::{CHUNK_BYTES, Chunks, Splice, SpliceError};
+pub use stamp::{Stamp, write_stamp};
+pub use update::{Part, Update, scan_update};

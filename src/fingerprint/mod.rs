@@ -1,5 +1,11 @@
 //! Features -> fingerprints: simhash and the named methods.
 
+mod method;
+mod simhash;
+
+pub use method::{MOST_SENTENCES, Method, MethodError, Prints};
+pub use simhash::{Simhash, simhash};
+
 use std::fmt;
 
 /// A 64-bit value; similar features give fingerprints with a small Hamming distance.

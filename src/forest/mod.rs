@@ -1,11 +1,104 @@
 //! The law of the forest: equivalence classes of fingerprints as trees of height at most 2.
+//!
+//! At any moment (the parent forest of the article on real-time deduplication of tens of millions of texts, seed 002):
+//! 1. the height of every tree is at most 2;
+//! 2. every fingerprint has exactly one node, root or leaf;
+//! 3. any two roots are more than k apart;
+//! 4. every leaf was placed by a document of which a fingerprint was then within k of the root or of a leaf of its
+//!    tree, or which brought the tree's root itself.
+//!
+//! There is one law for documents of one and of several fingerprints. With one fingerprint and the proof `()` it is the
+//! strict law to the letter: the fourth line then says "the leaf itself was within k of its root or a sibling".
+//!
+//! The forest is a pure, single-threaded state: documents and `now` in, roots out. [`SharedForest`] is the lock around
+//! it. [`place`](Forest::place) first lets a few expired nodes go (`window.rs`), then looks at what is near and asks
+//! the proofs (`verify.rs`), then refreshes, joins or grows a tree (`place.rs`). `slab.rs` holds the nodes, `view.rs` is
+//! all that reads.
 
-use crate::fingerprint::Fingerprint;
+mod place;
+mod shared;
+mod slab;
+#[cfg(test)]
+mod tests;
+mod verify;
+mod view;
+mod window;
+
+pub use place::{Decision, Placement, Sketch, Ticket};
+pub use shared::SharedForest;
+pub use verify::{Proof, Refusal};
+pub use view::{Check, Near, NodeView, Stats, TreeView};
+
+use crate::fingerprint::{Distance, Fingerprint};
+use crate::hamming::{HammingError, HammingIndex};
+use slab::{Proofs, Slab};
+use std::fmt;
+use thiserror::Error;
 
 /// The fingerprint of a node without a parent; it names a tree, that is, a cluster of similar documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Root(pub Fingerprint);
 
+/// 16 lower-case hex digits.
+impl fmt::Display for Root {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// Milliseconds since 1970-01-01T00:00:00Z, or a span of milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Millis(pub i64);
+
+/// What a forest is made with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// Fingerprints at most this far apart are near.
+    pub k: Distance,
+    /// How long after its arrival a node lives; without it nothing expires.
+    pub window: Option<Millis>,
+}
+
+/// What a forest cannot be made with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum ForestError {
+    /// The distance k cannot be indexed.
+    #[error(transparent)]
+    Distance(#[from] HammingError),
+    /// A window of no time, or of less.
+    #[error("a window of {} ms leaves no node alive: choose a positive one, or none", .0.0)]
+    Window(Millis),
+}
+
+/// The nodes of one forest, their index and their window. `P` is the proof kept at every root.
+#[derive(Debug)]
+pub struct Forest<P = ()> {
+    index: HammingIndex,
+    slab: Slab,
+    proofs: Proofs<P>,
+    window: Option<Millis>,
+    clock: Millis,
+    expired_total: u64,
+    withdrawn_total: u64,
+}
+
+impl<P: Proof> Forest<P> {
+    /// An empty forest.
+    ///
+    /// # Errors
+    /// [`ForestError::Distance`] if k is above 16, [`ForestError::Window`] if the window is not positive.
+    pub fn new(settings: Settings) -> Result<Self, ForestError> {
+        if let Some(window) = settings.window.filter(|window| window.0 <= 0) {
+            return Err(ForestError::Window(window));
+        }
+        Ok(Forest {
+            index: HammingIndex::new(settings.k)?,
+            slab: Slab::new(),
+            proofs: Proofs::new(),
+            window: settings.window,
+            clock: Millis(i64::MIN),
+            expired_total: 0,
+            withdrawn_total: 0,
+        })
+    }
+}

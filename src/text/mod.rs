@@ -1,1 +1,149 @@
-//! Chosen fields -> text: normalise, sentences, segment, weights.
+//! The fields of a document -> its text: cleaned, folded, split into sentences and words.
+//!
+//! ```text
+//! raw field --clean--> cleaned text --sentences--> ranges --segment--> words with hash and level
+//!           (markup, entities, code, fold)                 (jieba for Chinese, noise words out)
+//! ```
+//!
+//! Every step is linear in its input, whatever the input is.
+
+mod clean;
+mod code;
+mod entities;
+mod fold;
+mod markup;
+mod noise;
+mod segment;
+mod sentences;
+
+pub use segment::{Word, warm_up};
+pub use sentences::Sentence;
+
+use memchr::memmem;
+
+/// The chosen fields of one document, as they stand in it (JSON escapes already resolved).
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Fields<'a> {
+    pub title: Option<&'a str>,
+    /// The text field, or its parts if the field is a list or there are several.
+    pub body: &'a [&'a str],
+}
+
+/// Buffers that are used for one document after the other. One per thread.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    cleaned: String,
+    sentences: Vec<Sentence>,
+    unescaped: String,
+}
+
+/// What a buffer may keep between documents, in bytes: one huge document must not hold its memory for ever.
+const KEPT: usize = 4 << 20;
+
+impl Scratch {
+    pub fn new() -> Scratch {
+        Scratch::default()
+    }
+
+    /// Cleans a document. The text is that of the body; only if the body has no letter or digit left, that of the
+    /// title. `None` if neither has one.
+    pub fn read(&mut self, fields: &Fields<'_>) -> Option<Text<'_>> {
+        self.release();
+        self.clean(fields.body);
+        if self.sentences.is_empty() {
+            self.clean(fields.title.as_slice());
+        }
+        (!self.sentences.is_empty()).then_some(Text {
+            cleaned: &self.cleaned,
+            sentences: &self.sentences,
+        })
+    }
+
+    fn clean(&mut self, parts: &[&str]) {
+        let mut pass = clean::Pass::new(&mut self.cleaned, &mut self.sentences);
+        for part in parts {
+            // HTML that was escaped as a whole shows by its closing tags.
+            if memmem::find(part.as_bytes(), b"&lt;/").is_some() {
+                unescape(part, &mut self.unescaped);
+                pass.field(&self.unescaped);
+            } else {
+                pass.field(part);
+            }
+        }
+    }
+
+    fn release(&mut self) {
+        if self.cleaned.capacity() > KEPT {
+            self.cleaned = String::new();
+        }
+        if self.unescaped.capacity() > KEPT {
+            self.unescaped = String::new();
+        }
+        if self.sentences.capacity() > KEPT / size_of::<Sentence>() {
+            self.sentences = Vec::new();
+        }
+    }
+}
+
+/// Undoes one escaping of HTML.
+fn unescape(part: &str, out: &mut String) {
+    const ESCAPES: [(&str, &str); 4] = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&amp;", "&")];
+    out.clear();
+    let mut rest = part;
+    while let Some((before, from)) = memchr::memchr(b'&', rest.as_bytes()).and_then(|at| rest.split_at_checked(at)) {
+        out.push_str(before);
+        let (escape, plain) = ESCAPES
+            .into_iter()
+            .find(|(escape, _)| from.starts_with(escape))
+            .unwrap_or(("&", "&"));
+        out.push_str(plain);
+        rest = from.get(escape.len()..).unwrap_or_default();
+    }
+    out.push_str(rest);
+}
+
+/// The cleaned text of one document. It has at least one letter or digit.
+///
+/// Cleaned text holds no tags, no `<`, `>` or `&`, no invisible characters and no web addresses; it is NFKC, in lower
+/// case and simplified Chinese. White space is one space, and none beside Chinese characters or kana.
+#[derive(Debug, Clone, Copy)]
+pub struct Text<'s> {
+    cleaned: &'s str,
+    sentences: &'s [Sentence],
+}
+
+impl<'s> Text<'s> {
+    pub fn cleaned(&self) -> &'s str {
+        self.cleaned
+    }
+
+    /// The sentences in the order of the text. Together they hold every letter of it.
+    pub fn ranges(&self) -> &'s [Sentence] {
+        self.sentences
+    }
+
+    pub fn sentence(&self, range: &Sentence) -> &'s str {
+        self.cleaned.get(range.start..range.end).unwrap_or_default()
+    }
+
+    pub fn sentences(&self) -> impl Iterator<Item = &'s str> + use<'s> {
+        let text = *self;
+        self.sentences.iter().map(move |range| text.sentence(range))
+    }
+
+    /// The sentence with the most letters and digits; of equals the first (seeds/002).
+    pub fn longest(&self) -> &'s str {
+        let mut longest: Option<&Sentence> = None;
+        for sentence in self.sentences {
+            if longest.is_none_or(|l| sentence.letters > l.letters) {
+                longest = Some(sentence);
+            }
+        }
+        longest.map_or("", |range| self.sentence(range))
+    }
+}
+
+/// Calls `each` with every word of a piece of cleaned text, in order.
+pub fn words(cleaned: &str, each: impl FnMut(Word<'_>)) {
+    segment::words(cleaned, each);
+}

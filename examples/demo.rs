@@ -1,0 +1,218 @@
+//! What `scripts/demo` shows: loads the sample news through a running spinney, reads the collapsed list back from the
+//! search server, and holds the groups against what a person would say. With `--stamped` it shows the output of
+//! `spinney stamp` instead.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail, ensure};
+use clap::Parser;
+use console::{measure_text_width, style, truncate_str};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+
+/// Documents in one bulk: small, so that the bar moves.
+const BULK: usize = 50;
+/// Groups shown.
+const SHOWN: usize = 15;
+
+#[derive(Parser)]
+struct Args {
+    /// URL of spinney
+    #[arg(long, conflicts_with = "stamped", required_unless_present = "stamped")]
+    spinney: Option<String>,
+    /// Output of `spinney stamp` to show instead
+    #[arg(long)]
+    stamped: Option<PathBuf>,
+    /// Index to load into
+    #[arg(long, default_value = "news-demo")]
+    index: String,
+    /// Folder of the sample
+    #[arg(long, default_value = "scripts/sample")]
+    sample: PathBuf,
+    /// Method whose recorded groups are compared
+    #[arg(long, default_value = "longest")]
+    method: String,
+    /// Fail unless the groups are exactly the recorded ones
+    #[arg(long)]
+    strict: bool,
+    /// Write the groups found as the recorded ones
+    #[arg(long)]
+    record: bool,
+}
+
+/// A document as shown.
+struct Article {
+    id: String,
+    title: String,
+    media: String,
+    root: String,
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> anyhow::Result<()> {
+    let args = Args::parse();
+    let articles = match (&args.spinney, &args.stamped) {
+        (Some(url), _) => through_spinney(&args, url).await?,
+        (None, Some(path)) => lines(path)?.iter().map(article).collect::<anyhow::Result<_>>()?,
+        (None, None) => bail!("give --spinney or --stamped"),
+    };
+    show(&articles);
+    judge(&args, &articles)
+}
+
+fn lines(path: &Path) -> anyhow::Result<Vec<Value>> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    text.lines().map(|line| Ok(serde_json::from_str(line)?)).collect()
+}
+
+fn article(source: &Value) -> anyhow::Result<Article> {
+    let field = |name: &str| source[name].as_str().map(str::to_owned);
+    Ok(Article {
+        id: field("id").context("a document of the sample has no id")?,
+        title: field("title").unwrap_or_default(),
+        media: field("media").unwrap_or_default(),
+        root: field("cluster_root").context("a document came back without cluster_root")?,
+    })
+}
+
+/// Loads through the proxy and reads back what the server stored.
+async fn through_spinney(args: &Args, url: &str) -> anyhow::Result<Vec<Article>> {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let client = reqwest::Client::new();
+    let documents = lines(&args.sample.join("news.ndjson"))?;
+    let bar = ProgressBar::new(documents.len() as u64).with_style(ProgressStyle::with_template(
+        "loading the sample through spinney {bar:40} {pos}/{len} articles",
+    )?);
+    for chunk in documents.chunks(BULK) {
+        let mut body = String::new();
+        for document in chunk {
+            body.push_str(&format!("{}\n{document}\n", json!({"index": {"_id": document["id"]}})));
+        }
+        let answer: Value = client
+            .post(format!("{url}/{}/_bulk", args.index))
+            .header("content-type", "application/x-ndjson")
+            .body(body)
+            .send()
+            .await?
+            .json()
+            .await?;
+        ensure!(answer["errors"] == json!(false), "the server refused documents: {answer}");
+        bar.inc(chunk.len() as u64);
+    }
+    bar.finish();
+    let search = json!({"size": 10_000, "sort": ["_doc"], "_source": ["id", "title", "media", "cluster_root"]});
+    let post = |path: &str, body: Value| {
+        client.post(format!("{url}/{}/{path}", args.index)).json(&body).send()
+    };
+    post("_refresh", json!({})).await?.error_for_status()?;
+    let answer: Value = post("_search", search).await?.error_for_status()?.json().await?;
+    let stored: Vec<Article> = hits(&answer)?.map(|hit| article(&hit["_source"])).collect::<anyhow::Result<_>>()?;
+    ensure!(stored.len() == documents.len(), "{} of {} documents are there", stored.len(), documents.len());
+
+    // The collapsed list is the search engine's own work: it has to say the same as the stored roots.
+    let collapse = json!({
+        "size": 10_000,
+        "_source": ["id"],
+        "collapse": {"field": "cluster_key", "inner_hits": {"name": "similar", "size": 0}},
+    });
+    let answer: Value = post("_search", collapse).await?.error_for_status()?.json().await?;
+    let collapsed: Vec<u64> = hits(&answer)?
+        .map(|hit| hit["inner_hits"]["similar"]["hits"]["total"]["value"].as_u64().unwrap_or(0))
+        .collect();
+    let sizes: u64 = collapsed.iter().sum();
+    let roots: BTreeSet<_> = stored.iter().map(|article| &article.root).collect();
+    ensure!(
+        collapsed.len() == roots.len() && sizes == stored.len() as u64,
+        "collapse shows {} groups of {sizes} articles, the stamps say {} of {}",
+        collapsed.len(),
+        roots.len(),
+        stored.len()
+    );
+    Ok(stored)
+}
+
+fn hits(answer: &Value) -> anyhow::Result<std::slice::Iter<'_, Value>> {
+    Ok(answer["hits"]["hits"].as_array().with_context(|| format!("no hits in {answer}"))?.iter())
+}
+
+fn groups<'a>(articles: &'a [Article]) -> BTreeMap<&'a str, Vec<&'a Article>> {
+    let mut groups: BTreeMap<&str, Vec<&Article>> = BTreeMap::new();
+    for article in articles {
+        groups.entry(&article.root).or_default().push(article);
+    }
+    groups
+}
+
+fn show(articles: &[Article]) {
+    let groups = groups(articles);
+    let mut largest: Vec<_> = groups.values().collect();
+    largest.sort_by_key(|group| (std::cmp::Reverse(group.len()), &group[0].id));
+    println!("\n{} articles, {} after collapsing near-duplicates\n", articles.len(), groups.len());
+    for group in largest.iter().take(SHOWN) {
+        let title = truncate_str(&group[0].title, 52, "…");
+        let blanks = " ".repeat(54usize.saturating_sub(measure_text_width(&title)));
+        let media: BTreeSet<_> = group.iter().map(|article| article.media.as_str()).collect();
+        let also = media.into_iter().collect::<Vec<_>>().join(", ");
+        let similar = style(format!("{:>3} similar", group.len() - 1)).bold();
+        println!("  {title}{blanks}{similar}   {}", style(truncate_str(&also, 48, "…")).dim());
+    }
+    println!("  … and {} more\n", largest.len().saturating_sub(SHOWN));
+}
+
+/// Holds the groups against the true ones (what a person would say) and against those recorded for the method.
+fn judge(args: &Args, articles: &[Article]) -> anyhow::Result<()> {
+    let truth = std::fs::read_to_string(args.sample.join("groups.tsv"))?;
+    let truth: HashMap<&str, &str> = truth
+        .lines()
+        .skip(1)
+        .filter_map(|line| {
+            let mut columns = line.split('\t');
+            Some((columns.next()?, columns.next()?))
+        })
+        .collect();
+    let found = groups(articles);
+    let mut true_groups: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for article in articles {
+        let group = truth.get(article.id.as_str()).with_context(|| format!("{} is in no group", article.id))?;
+        true_groups.entry(group).or_default().insert(&article.id);
+    }
+    let found_sets: BTreeSet<BTreeSet<&str>> =
+        found.values().map(|group| group.iter().map(|article| article.id.as_str()).collect()).collect();
+    let several: Vec<_> = true_groups.values().filter(|group| group.len() > 1).collect();
+    let whole = several.iter().filter(|group| found_sets.contains(**group)).count();
+    let pairs = |n: usize| n * n.saturating_sub(1) / 2;
+    let (mut together, mut right) = (0, 0);
+    for group in found.values() {
+        together += pairs(group.len());
+        let mut by_truth: HashMap<&str, usize> = HashMap::new();
+        for article in group {
+            *by_truth.entry(truth[article.id.as_str()]).or_default() += 1;
+        }
+        right += by_truth.values().map(|&n| pairs(n)).sum::<usize>();
+    }
+    let wanted: usize = several.iter().map(|group| pairs(group.len())).sum();
+    println!(
+        "{}: {whole} of {} true groups found whole; {right} of {wanted} true pairs put together, {} wrong ones",
+        style(&args.method).bold(),
+        several.len(),
+        together - right,
+    );
+
+    let path = args.sample.join("recorded").join(format!("{}.txt", args.method.replace(':', "-")));
+    let mut recorded = String::new();
+    for set in found_sets.iter().filter(|set| set.len() > 1) {
+        recorded.push_str(&set.iter().copied().collect::<Vec<_>>().join(" "));
+        recorded.push('\n');
+    }
+    if args.record {
+        std::fs::create_dir_all(path.parent().context("no folder")?)?;
+        std::fs::write(&path, recorded)?;
+        println!("recorded in {}", path.display());
+    } else if args.strict {
+        let expected = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        ensure!(expected == recorded, "the groups are not those recorded for {} in {}", args.method, path.display());
+        println!("the groups are exactly those recorded for {}", args.method);
+    }
+    Ok(())
+}

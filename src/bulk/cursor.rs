@@ -1,0 +1,422 @@
+//! A position in JSON text that moves token by token.
+//!
+//! The grammar is what the servers' parser (Jackson with comments allowed) accepts, or a little more: bytes inside strings
+//! and comments are not judged, because a server that refuses them refuses them stamped as well. Whatever the servers
+//! might accept gets through.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use memchr::{memchr2, memmem};
+
+/// Containers may nest this deep. OpenSearch stops at 1,000; Elasticsearch 7 has no limit of its own.
+pub const MAX_DEPTH: usize = 1 << 16;
+
+/// Why JSON text was not understood. `at` is a byte offset into the text given. The document goes on unstamped and the
+/// server says what is wrong with it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum JsonError {
+    #[error("the text ends at byte {at} inside a value; send the whole JSON value")]
+    Unfinished { at: usize },
+    #[error("expected {expected} at byte {at}; correct the JSON there")]
+    Unexpected { at: usize, expected: &'static str },
+    #[error("values nest deeper than {MAX_DEPTH} at byte {at}; send flatter JSON")]
+    TooDeep { at: usize },
+    #[error("the string at byte {at} has an escape that is not JSON; correct the escape")]
+    Escape { at: usize },
+    #[error("the key at byte {at} occurs twice; send it once")]
+    Duplicate { at: usize },
+    #[error(
+        "the stamp member at byte {at} holds what no stamp holds; leave it out or send it as it was read"
+    )]
+    ForeignStamp { at: usize },
+}
+
+/// A string token: its quotes are not part of `span`.
+#[derive(Debug, Clone)]
+pub(super) struct RawString {
+    pub span: Range<usize>,
+    pub escaped: bool,
+}
+
+/// What kind of value was read by [`Cursor::scalar`].
+#[derive(Debug, Clone)]
+pub(super) enum Scalar {
+    String(RawString),
+    Number(Range<usize>),
+    True,
+    False,
+    Null,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Cursor<'a> {
+    bytes: &'a [u8],
+    pos: usize,
+}
+
+impl<'a> Cursor<'a> {
+    /// A cursor at the first token. Every line is a text of its own to the servers, so a byte order mark may open it.
+    pub fn new(bytes: &'a [u8]) -> Result<Self, JsonError> {
+        let pos = if bytes.starts_with(b"\xef\xbb\xbf") {
+            3
+        } else {
+            0
+        };
+        let mut cursor = Cursor { bytes, pos };
+        cursor.blank()?;
+        Ok(cursor)
+    }
+
+    pub fn pos(&self) -> usize {
+        self.pos
+    }
+
+    /// The byte at the position, `None` at the end.
+    #[inline]
+    pub fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.pos).copied()
+    }
+
+    /// The bytes of a range that this cursor has passed.
+    #[inline]
+    pub fn slice(&self, range: Range<usize>) -> &'a [u8] {
+        self.bytes.get(range).unwrap_or_default()
+    }
+
+    /// The error for finding something else than `expected` here.
+    #[cold]
+    pub fn unexpected(&self, expected: &'static str) -> JsonError {
+        if self.pos >= self.bytes.len() {
+            JsonError::Unfinished {
+                at: self.bytes.len(),
+            }
+        } else {
+            JsonError::Unexpected {
+                at: self.pos,
+                expected,
+            }
+        }
+    }
+
+    /// Passes one given byte and the blanks after it.
+    #[inline]
+    pub fn pass(&mut self, byte: u8, expected: &'static str) -> Result<(), JsonError> {
+        self.pass_only(byte, expected)?;
+        self.blank()
+    }
+
+    /// Passes one given byte.
+    #[inline]
+    pub fn pass_only(&mut self, byte: u8, expected: &'static str) -> Result<(), JsonError> {
+        if self.peek() == Some(byte) {
+            self.pos += 1;
+            Ok(())
+        } else {
+            Err(self.unexpected(expected))
+        }
+    }
+
+    /// Passes blanks and comments.
+    #[inline]
+    pub fn blank(&mut self) -> Result<(), JsonError> {
+        while let Some(byte) = self.peek() {
+            match byte {
+                b' ' | b'\t' | b'\n' | b'\r' => self.pos += 1,
+                b'/' => self.comment()?,
+                _ => break,
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn comment(&mut self) -> Result<(), JsonError> {
+        let body = self.pos + 2;
+        let rest = self.bytes.get(body..).unwrap_or_default();
+        match self.bytes.get(self.pos + 1) {
+            Some(b'*') => match memmem::find(rest, b"*/") {
+                Some(end) => self.pos = body + end + 2,
+                None => {
+                    return Err(JsonError::Unfinished {
+                        at: self.bytes.len(),
+                    });
+                }
+            },
+            Some(b'/') => {
+                self.pos = memchr2(b'\n', b'\r', rest).map_or(self.bytes.len(), |end| body + end);
+            }
+            Some(_) => return Err(self.unexpected("a comment")),
+            None => {
+                return Err(JsonError::Unfinished {
+                    at: self.bytes.len(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Passes a string, from its opening quote to its closing quote.
+    pub fn string(&mut self) -> Result<RawString, JsonError> {
+        self.pass_only(b'"', "a string")?;
+        let start = self.pos;
+        let mut escaped = false;
+        loop {
+            let rest = self.bytes.get(self.pos..).unwrap_or_default();
+            let Some(found) = memchr2(b'"', b'\\', rest) else {
+                self.pos = self.bytes.len();
+                return Err(JsonError::Unfinished {
+                    at: self.bytes.len(),
+                });
+            };
+            self.pos += found;
+            if self.peek() == Some(b'"') {
+                let span = start..self.pos;
+                self.pos += 1;
+                return Ok(RawString { span, escaped });
+            }
+            escaped = true;
+            // Writers that keep to ASCII send whole articles as `\uXXXX`: a search per escape would be slow.
+            while self.peek() == Some(b'\\') {
+                self.pos += match self.bytes.get(self.pos + 1) {
+                    Some(b'u') => 6,
+                    _ => 2,
+                };
+            }
+        }
+    }
+
+    /// Passes a value that is neither an object nor an array.
+    pub fn scalar(&mut self) -> Result<Scalar, JsonError> {
+        match self.peek() {
+            Some(b'"') => self.string().map(Scalar::String),
+            Some(b'-' | b'0'..=b'9') => self.number().map(Scalar::Number),
+            Some(b't') => self.literal(b"true", Scalar::True),
+            Some(b'f') => self.literal(b"false", Scalar::False),
+            Some(b'n') => self.literal(b"null", Scalar::Null),
+            _ => Err(self.unexpected("a value")),
+        }
+    }
+
+    fn literal(&mut self, word: &'static [u8], value: Scalar) -> Result<Scalar, JsonError> {
+        if self
+            .bytes
+            .get(self.pos..)
+            .unwrap_or_default()
+            .starts_with(word)
+        {
+            self.pos += word.len();
+            Ok(value)
+        } else {
+            Err(self.unexpected("true, false or null"))
+        }
+    }
+
+    fn number(&mut self) -> Result<Range<usize>, JsonError> {
+        let start = self.pos;
+        if self.peek() == Some(b'-') {
+            self.pos += 1;
+        }
+        if self.peek() == Some(b'0') {
+            self.pos += 1;
+        } else {
+            self.digits()?;
+        }
+        if self.peek() == Some(b'.') {
+            self.pos += 1;
+            self.digits()?;
+        }
+        if let Some(b'e' | b'E') = self.peek() {
+            self.pos += 1;
+            if let Some(b'+' | b'-') = self.peek() {
+                self.pos += 1;
+            }
+            self.digits()?;
+        }
+        Ok(start..self.pos)
+    }
+
+    /// Passes one digit or more.
+    fn digits(&mut self) -> Result<(), JsonError> {
+        let rest = self.bytes.get(self.pos..).unwrap_or_default();
+        match rest.iter().take_while(|byte| byte.is_ascii_digit()).count() {
+            0 => Err(self.unexpected("a digit")),
+            count => {
+                self.pos += count;
+                Ok(())
+            }
+        }
+    }
+
+    /// Passes any value, without blanks after it.
+    pub fn skip_value(&mut self) -> Result<(), JsonError> {
+        let mut nesting = Nesting::default();
+        loop {
+            // Here a value begins.
+            match self.peek() {
+                Some(b'{') => {
+                    self.pass(b'{', "an object")?;
+                    if self.peek() == Some(b'}') {
+                        self.pos += 1;
+                    } else {
+                        nesting.push(true, self.pos)?;
+                        self.key()?;
+                        continue;
+                    }
+                }
+                Some(b'[') => {
+                    self.pass(b'[', "an array")?;
+                    if self.peek() == Some(b']') {
+                        self.pos += 1;
+                    } else {
+                        nesting.push(false, self.pos)?;
+                        continue;
+                    }
+                }
+                _ => {
+                    self.scalar()?;
+                }
+            }
+            // Here a value has ended: close containers until one goes on.
+            loop {
+                let Some(object) = nesting.is_object() else {
+                    return Ok(());
+                };
+                self.blank()?;
+                match (self.peek(), object) {
+                    (Some(b','), true) => {
+                        self.pass(b',', "a comma")?;
+                        self.key()?;
+                        break;
+                    }
+                    (Some(b','), false) => {
+                        self.pass(b',', "a comma")?;
+                        break;
+                    }
+                    (Some(b'}'), true) | (Some(b']'), false) => {
+                        self.pos += 1;
+                        nesting.pop();
+                    }
+                    (_, true) => return Err(self.unexpected("a comma or a closing brace")),
+                    (_, false) => return Err(self.unexpected("a comma or a closing bracket")),
+                }
+            }
+        }
+    }
+
+    /// Passes a key, its colon and the blanks around it, up to the value.
+    pub fn key(&mut self) -> Result<RawString, JsonError> {
+        if self.peek() != Some(b'"') {
+            return Err(self.unexpected("a key"));
+        }
+        let key = self.string()?;
+        self.blank()?;
+        self.pass(b':', "a colon")?;
+        Ok(key)
+    }
+
+    /// The bytes of a key with its escapes decoded.
+    pub fn key_bytes(&self, key: &RawString) -> Result<Cow<'a, [u8]>, JsonError> {
+        let raw = self.slice(key.span.clone());
+        if key.escaped {
+            unescape(raw)
+                .map(Cow::Owned)
+                .ok_or(JsonError::Escape { at: key.span.start })
+        } else {
+            Ok(Cow::Borrowed(raw))
+        }
+    }
+
+    /// The text of a string with its escapes decoded. What is not valid Unicode (bytes or lone surrogates) reads as U+FFFD.
+    pub fn text(&self, string: &RawString) -> Result<Cow<'a, str>, JsonError> {
+        Ok(match self.key_bytes(string)? {
+            Cow::Borrowed(bytes) => String::from_utf8_lossy(bytes),
+            Cow::Owned(bytes) => Cow::Owned(into_text(bytes)),
+        })
+    }
+}
+
+fn into_text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+/// Which of the open containers are objects: one bit each, on the heap only beyond 64 levels.
+#[derive(Default)]
+struct Nesting {
+    bits: u64,
+    depth: usize,
+    outer: Vec<u64>,
+}
+
+impl Nesting {
+    fn push(&mut self, object: bool, at: usize) -> Result<(), JsonError> {
+        if self.depth >= MAX_DEPTH {
+            return Err(JsonError::TooDeep { at });
+        }
+        if self.depth > 0 && self.depth.is_multiple_of(64) {
+            self.outer.push(self.bits);
+        }
+        self.bits = self.bits << 1 | u64::from(object);
+        self.depth += 1;
+        Ok(())
+    }
+
+    fn is_object(&self) -> Option<bool> {
+        (self.depth > 0).then_some(self.bits & 1 == 1)
+    }
+
+    fn pop(&mut self) {
+        self.depth = self.depth.saturating_sub(1);
+        self.bits >>= 1;
+        if self.depth > 0
+            && self.depth.is_multiple_of(64)
+            && let Some(bits) = self.outer.pop()
+        {
+            self.bits = bits;
+        }
+    }
+}
+
+/// Decodes the escapes of a string's bytes; `None` if one of them is not JSON. Lone surrogates become U+FFFD.
+fn unescape(raw: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(raw.len());
+    let mut rest = raw;
+    while let Some(run) = memchr::memchr(b'\\', rest) {
+        out.extend_from_slice(rest.get(..run)?);
+        let (&kind, after) = rest.get(run + 1..)?.split_first()?;
+        rest = after;
+        match kind {
+            b'"' | b'\\' | b'/' => out.push(kind),
+            b'b' => out.push(8),
+            b'f' => out.push(12),
+            b'n' => out.push(b'\n'),
+            b'r' => out.push(b'\r'),
+            b't' => out.push(b'\t'),
+            b'u' => {
+                let mut unit = hex4(rest)?;
+                rest = rest.get(4..)?;
+                if (0xd800..0xdc00).contains(&unit)
+                    && let Some(next) = rest.strip_prefix(b"\\u")
+                {
+                    let low = hex4(next)?;
+                    if (0xdc00..0xe000).contains(&low) {
+                        unit = 0x10000 + ((unit - 0xd800) << 10) + (low - 0xdc00);
+                        rest = next.get(4..)?;
+                    }
+                }
+                let decoded = char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER);
+                out.extend_from_slice(decoded.encode_utf8(&mut [0; 4]).as_bytes());
+            }
+            _ => return None,
+        }
+    }
+    out.extend_from_slice(rest);
+    Some(out)
+}
+
+fn hex4(bytes: &[u8]) -> Option<u32> {
+    bytes.get(..4)?.iter().try_fold(0, |value, &byte| {
+        Some(value << 4 | char::from(byte).to_digit(16)?)
+    })
+}

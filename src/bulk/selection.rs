@@ -1,0 +1,359 @@
+//! What to read from a document and under which names to stamp it: compiled once per route.
+
+/// The fields of a route, each as the server names it: `"title"`, or dotted `"article.body"`, which is reached by nested
+/// objects, by a dotted key, or by a mixture of both.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Fields<'a> {
+    /// The fields that make up the text, 64 at most.
+    pub text: &'a [&'a str],
+    pub title: Option<&'a str>,
+    pub url: Option<&'a str>,
+    pub id: Option<&'a str>,
+    /// The document's own date.
+    pub clock: Option<&'a str>,
+    /// The fingerprint that the document brings itself.
+    pub own: Option<&'a str>,
+}
+
+/// Which of the selected fields a value belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Selected {
+    /// A text field, by its place in [`Fields::text`].
+    Text(u8),
+    Title,
+    Url,
+    Id,
+    Clock,
+    Own,
+}
+
+/// Why fields or a prefix can't be used: a mistake in the configuration.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SelectionError {
+    #[error("{count} text fields are configured; configure at most {MAX_TEXT_FIELDS}")]
+    TooManyTextFields { count: usize },
+    #[error(
+        "the field name {path:?} is empty between its dots; write it as the index mapping names it"
+    )]
+    EmptyName { path: String },
+    #[error(
+        "the stamp prefix {prefix:?} is not usable; take letters, digits, '_' and '-', and begin with a letter"
+    )]
+    Prefix { prefix: String },
+}
+
+/// The most text fields one route can have.
+pub const MAX_TEXT_FIELDS: usize = 64;
+
+/// The endings of the stamp's names, after the prefix.
+const ENDINGS: [&str; 5] = ["root", "key", "hash", "arrival", "proof"];
+
+/// The names of the stamp's members in a document: `cluster_root` and so on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StampNames {
+    prefix: String,
+    names: [String; ENDINGS.len()],
+}
+
+impl StampNames {
+    /// The names that begin with `prefix`.
+    ///
+    /// # Errors
+    /// The prefix has other characters than ASCII letters, digits, `_` and `-`: a dot would make the stamp reachable by nested
+    /// objects as well, anything else might need escapes. It begins with a letter, as the servers keep `_` for themselves.
+    pub fn new(prefix: &str) -> Result<Self, SelectionError> {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+        if !prefix.starts_with(|first: char| first.is_ascii_alphabetic())
+            || !prefix.bytes().all(plain)
+        {
+            return Err(SelectionError::Prefix {
+                prefix: prefix.to_owned(),
+            });
+        }
+        let names = ENDINGS.map(|ending| format!("{prefix}{ending}"));
+        Ok(StampNames {
+            prefix: prefix.to_owned(),
+            names,
+        })
+    }
+
+    /// The root fingerprint, 16 hex digits.
+    pub fn root(&self) -> &str {
+        let [root, ..] = &self.names;
+        root
+    }
+
+    /// The root fingerprint as a signed number.
+    pub fn key(&self) -> &str {
+        let [_, key, ..] = &self.names;
+        key
+    }
+
+    /// The document's own fingerprints.
+    pub fn hash(&self) -> &str {
+        let [_, _, hash, ..] = &self.names;
+        hash
+    }
+
+    /// When the document was stamped.
+    pub fn arrival(&self) -> &str {
+        let [_, _, _, arrival, _] = &self.names;
+        arrival
+    }
+
+    /// What candidates are verified by, at a root.
+    pub fn proof(&self) -> &str {
+        let [.., proof] = &self.names;
+        proof
+    }
+
+    /// One bit per stamp member: the bit of the member with this name, if it is one.
+    #[inline]
+    pub(super) fn bit(&self, name: &[u8]) -> Option<u8> {
+        let ending = name.strip_prefix(self.prefix.as_bytes())?;
+        ENDINGS
+            .iter()
+            .position(|known| known.as_bytes() == ending)
+            .map(|place| 1 << place)
+    }
+}
+
+/// The fields of a route as a tree of names, and the names of its stamp.
+#[derive(Debug, Clone)]
+pub struct Selection {
+    nodes: Vec<Node>,
+    names: StampNames,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Node {
+    children: Vec<(Box<[u8]>, Place)>,
+    selected: Vec<Selected>,
+}
+
+/// Where a key path stands in the selection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place(u16);
+
+impl Place {
+    /// The document itself, before any key.
+    pub const TOP: Place = Place(0);
+}
+
+impl Selection {
+    /// Compiles the fields of a route; `prefix` begins the names of the stamp.
+    ///
+    /// # Errors
+    /// More text fields than [`MAX_TEXT_FIELDS`], a field name with an empty part, or a prefix that [`StampNames::new`] refuses.
+    pub fn new(fields: &Fields<'_>, prefix: &str) -> Result<Self, SelectionError> {
+        if fields.text.len() > MAX_TEXT_FIELDS {
+            return Err(SelectionError::TooManyTextFields {
+                count: fields.text.len(),
+            });
+        }
+        let names = StampNames::new(prefix)?;
+        let mut selection = Selection {
+            nodes: vec![Node::default()],
+            names,
+        };
+        for (place, path) in (0u8..).zip(fields.text) {
+            selection.add(path, Selected::Text(place))?;
+        }
+        let single = [
+            (fields.title, Selected::Title),
+            (fields.url, Selected::Url),
+            (fields.id, Selected::Id),
+            (fields.clock, Selected::Clock),
+            (fields.own, Selected::Own),
+        ];
+        for (path, selected) in single {
+            if let Some(path) = path {
+                selection.add(path, selected)?;
+            }
+        }
+        Ok(selection)
+    }
+
+    /// The names of the stamp's members.
+    pub fn names(&self) -> &StampNames {
+        &self.names
+    }
+
+    fn add(&mut self, path: &str, selected: Selected) -> Result<(), SelectionError> {
+        let empty = || SelectionError::EmptyName {
+            path: path.to_owned(),
+        };
+        let mut at = 0;
+        for name in path.split('.') {
+            if name.is_empty() {
+                return Err(empty());
+            }
+            let next = self.nodes.len();
+            let node = self.nodes.get_mut(at).ok_or_else(empty)?;
+            let known = node
+                .children
+                .iter()
+                .find(|(child, _)| **child == *name.as_bytes());
+            at = match known {
+                Some((_, place)) => usize::from(place.0),
+                None => {
+                    let place = Place(u16::try_from(next).map_err(|_| empty())?);
+                    node.children.push((name.as_bytes().into(), place));
+                    self.nodes.push(Node::default());
+                    next
+                }
+            };
+        }
+        self.nodes
+            .get_mut(at)
+            .ok_or_else(empty)?
+            .selected
+            .push(selected);
+        Ok(())
+    }
+
+    /// Where a key leads to from `place`, if any selected field lies there. The key may be dotted.
+    #[inline]
+    pub(super) fn step(&self, place: Place, key: &[u8]) -> Option<Place> {
+        let mut place = place;
+        let mut rest = key;
+        loop {
+            let node = self.nodes.get(usize::from(place.0))?;
+            let (after, next) = node.children.iter().find_map(|(name, next)| {
+                let after = rest.strip_prefix(&**name)?;
+                (after.is_empty() || after.starts_with(b".")).then_some((after, *next))
+            })?;
+            place = next;
+            match after.split_first() {
+                None => return Some(place),
+                Some((_, after)) => rest = after,
+            }
+        }
+    }
+
+    /// The selected fields that end at `place`.
+    #[inline]
+    pub(super) fn selected(&self, place: Place) -> &[Selected] {
+        self.nodes
+            .get(usize::from(place.0))
+            .map_or(&[], |node| &node.selected)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(selection: &Selection, keys: &[&str]) -> Vec<Selected> {
+        let place = keys.iter().try_fold(Place::TOP, |place, key| {
+            selection.step(place, key.as_bytes())
+        });
+        place
+            .map(|place| selection.selected(place).to_vec())
+            .unwrap_or_default()
+    }
+
+    #[test]
+    fn dotted_and_nested_names_reach_the_same_field() {
+        let fields = Fields {
+            text: &["a.b.c", "a.b", "ab"],
+            title: Some("a.b"),
+            ..Fields::default()
+        };
+        let selection = Selection::new(&fields, "cluster_").unwrap();
+        for keys in [
+            &["a", "b", "c"][..],
+            &["a.b", "c"],
+            &["a", "b.c"],
+            &["a.b.c"],
+        ] {
+            assert_eq!(step(&selection, keys), [Selected::Text(0)], "{keys:?}");
+        }
+        assert_eq!(
+            step(&selection, &["a.b"]),
+            [Selected::Text(1), Selected::Title]
+        );
+        assert_eq!(step(&selection, &["ab"]), [Selected::Text(2)]);
+        for keys in [
+            &["a"][..],
+            &["a", "c"],
+            &["a.b."],
+            &["a."],
+            &[".a"],
+            &["a..b"],
+            &["abc"],
+            &["b"],
+            &[""],
+        ] {
+            assert_eq!(step(&selection, keys), [], "{keys:?}");
+        }
+    }
+
+    #[test]
+    fn configuration_mistakes_are_named() {
+        let empty = |path| {
+            Selection::new(
+                &Fields {
+                    title: Some(path),
+                    ..Fields::default()
+                },
+                "c_",
+            )
+            .unwrap_err()
+        };
+        for path in ["", ".", "a.", ".a", "a..b"] {
+            assert_eq!(empty(path), SelectionError::EmptyName { path: path.into() });
+        }
+        let many = vec!["a"; 65];
+        let fields = Fields {
+            text: &many,
+            ..Fields::default()
+        };
+        assert_eq!(
+            Selection::new(&fields, "c_").unwrap_err(),
+            SelectionError::TooManyTextFields { count: 65 }
+        );
+        for prefix in ["", "_c", "a.b", "a\"", "a\\", "a b", "é", "9a"] {
+            assert_eq!(
+                StampNames::new(prefix).unwrap_err(),
+                SelectionError::Prefix {
+                    prefix: prefix.into()
+                }
+            );
+        }
+    }
+
+    #[test]
+    fn stamp_names_carry_the_prefix() {
+        let names = StampNames::new("cluster_").unwrap();
+        let all = [
+            names.root(),
+            names.key(),
+            names.hash(),
+            names.arrival(),
+            names.proof(),
+        ];
+        assert_eq!(
+            all,
+            [
+                "cluster_root",
+                "cluster_key",
+                "cluster_hash",
+                "cluster_arrival",
+                "cluster_proof"
+            ]
+        );
+        let bits: Vec<_> = all.iter().map(|name| names.bit(name.as_bytes())).collect();
+        assert_eq!(bits, [Some(1), Some(2), Some(4), Some(8), Some(16)]);
+        for name in [
+            "cluster_",
+            "cluster_roots",
+            "cluster",
+            "root",
+            "cluster_roo",
+            "",
+        ] {
+            assert_eq!(names.bit(name.as_bytes()), None, "{name}");
+        }
+    }
+}

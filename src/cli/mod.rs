@@ -1,0 +1,54 @@
+//! The command line: raw arguments in, an exit code out.
+
+mod serve;
+mod setup;
+mod stamp;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Near-duplicates handled at the door of the search cluster.
+///
+/// spinney stands between the writers and an OpenSearch or Elasticsearch cluster. It finds for every document the
+/// cluster of near-duplicates that it belongs to and stamps the cluster's root on it; the search engine can then
+/// collapse results by root, count similar articles and list who else published them.
+#[derive(Parser)]
+#[command(name = "spinney", version, max_term_width = 100, after_help = "\
+Every option of serve can also be set by a SPINNEY_* environment variable or in a TOML file (--config).
+
+Examples:
+  spinney setup --upstream http://127.0.0.1:9200 --index 'news-*'
+  spinney serve --upstream http://127.0.0.1:9200 --index 'news-*' --text-field content --title-field title
+  spinney stamp --text-field content < articles.ndjson > stamped.ndjson")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Stand in front of a cluster and stamp what is written to it
+    Serve(serve::Args),
+    /// Stamp NDJSON from standard input to standard output, without a cluster
+    Stamp(stamp::Args),
+    /// Install the component and index template that the stamp's fields need
+    Setup(setup::Args),
+}
+
+/// Runs the command line of the process. Errors go to standard error as one line; the exit code is then 1, and 2 for
+/// arguments that are not understood.
+pub fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Serve(args) => serve::run(args),
+        Command::Stamp(args) => stamp::run(&args),
+        Command::Setup(args) => setup::run(args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("spinney: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! `spinney stamp`: the same engine without a cluster. Same input, same output, byte for byte.
+
+use std::io::{BufRead, IsTerminal, Read, Write};
+use std::sync::mpsc;
+
+use anyhow::Context;
+use indicatif::{HumanCount, ProgressBar, ProgressStyle};
+
+use crate::config::RouteOptions;
+use crate::engine::{Call, Engine, Tally};
+use crate::forest::Millis;
+
+/// Input is worked off in pieces of about this size, cut at line ends.
+const PIECE: usize = 8 << 20;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// The input is a bulk body: action lines and sources [default: one document a line]
+    #[arg(long)]
+    bulk: bool,
+    /// Field that holds the id; it names the root of a document without usable text
+    #[arg(long, value_name = "FIELD")]
+    id_field: Option<String>,
+    /// Threads for text work; the output does not depend on it [default: all cores]
+    #[arg(long, env = "SPINNEY_THREADS", value_name = "N")]
+    threads: Option<usize>,
+    /// Prefix of the names of the stamp's fields
+    #[arg(long, env = "SPINNEY_PREFIX", value_name = "PREFIX", default_value = "cluster_")]
+    prefix: String,
+    /// Print one line of JSON with counts to standard error at the end
+    #[arg(long)]
+    stats: bool,
+    #[command(flatten)]
+    route: RouteOptions,
+}
+
+/// Stamps standard input to standard output.
+///
+/// # Errors
+/// When the options are wrong, a bulk is not understood, or input or output break.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    // Without a clock of the documents' own, time stands still: the output must not depend on when it is made.
+    let mut route = args.route.clone().everything().or_clock("none").check("stamp")?;
+    route.id_field.clone_from(&args.id_field);
+    let engine = Engine::new(std::slice::from_ref(&route), &args.prefix, args.threads.unwrap_or(0))?;
+    let progress = progress();
+    let mut total = Tally::default();
+    let (full, pieces) = mpsc::sync_channel(2);
+    // Reading and writing go on while the text work does.
+    std::thread::scope(|scope| -> anyhow::Result<()> {
+        scope.spawn(move || read_pieces(std::io::stdin().lock(), args.bulk, &full));
+        let (done, stamped) = mpsc::sync_channel::<Vec<u8>>(2);
+        let writer = scope.spawn(move || write_pieces(&stamped));
+        let mut lines = 0;
+        for piece in pieces {
+            let piece = piece.context("cannot read standard input")?;
+            let call = Call { now: Millis(0), latest: Millis(i64::MAX), unique: lines };
+            let result = if args.bulk {
+                engine.stamp_bulk(&piece, Some(""), call).with_context(|| format!("after line {lines}"))?
+            } else {
+                engine.stamp_lines(&piece, call)
+            };
+            total.add(result.tally());
+            progress.inc(piece.len() as u64);
+            progress.set_message(HumanCount(total.stamped).to_string());
+            lines += memchr::memchr_iter(b'\n', &piece).count() as u64;
+            let (splice, _) = result.into_parts();
+            let mut out = Vec::with_capacity(splice.len(piece.len()));
+            splice.write_to(&piece, &mut out);
+            if done.send(out).is_err() {
+                break;
+            }
+        }
+        drop(done);
+        writer.join().map_err(|_| anyhow::anyhow!("the writing thread failed"))?.context("cannot write standard output")
+    })?;
+    progress.finish_and_clear();
+    if args.stats {
+        report(&engine, total);
+    }
+    Ok(())
+}
+
+fn report(engine: &Engine, total: Tally) {
+    let (nodes, roots) = engine.forests().fold((0, 0), |(n, r), (_, s)| (n + s.nodes, r + s.roots));
+    let stats = serde_json::json!({
+        "documents": total.stamped + total.unstamped,
+        "stamped": total.stamped,
+        "without_text": total.without_text,
+        "unstamped": total.unstamped,
+        "joined": total.joined,
+        "nodes": nodes,
+        "roots": roots,
+    });
+    eprintln!("{stats}");
+}
+
+/// A bar on a terminal, nothing elsewhere. The length of standard input is not known, so it counts.
+fn progress() -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{spinner} {bytes} ({bytes_per_sec}) {msg} documents stamped, {elapsed}");
+    ProgressBar::no_length().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
+}
+
+/// Cuts the input into pieces that end at a line end, in a bulk behind a whole item.
+fn read_pieces(mut input: impl BufRead, bulk: bool, pieces: &mpsc::SyncSender<std::io::Result<Vec<u8>>>) {
+    let mut carried = Vec::new();
+    loop {
+        let mut piece = std::mem::take(&mut carried);
+        let before = piece.len();
+        let read = input.by_ref().take(PIECE as u64).read_to_end(&mut piece);
+        let read = read.and_then(|_| input.read_until(b'\n', &mut piece));
+        let end = piece.len() == before;
+        if bulk && !end {
+            carried = piece.split_off(end_of_items(&piece));
+        }
+        let failed = read.is_err();
+        let piece = read.map(|_| piece);
+        if matches!(&piece, Ok(piece) if !piece.is_empty()) || failed {
+            if pieces.send(piece).is_err() {
+                return;
+            }
+        }
+        if end || failed {
+            return;
+        }
+    }
+}
+
+/// Where the last whole item of a bulk body ends; the line behind it may be an action whose source is still to come.
+/// The whole length when the body is not understood: the engine will say why.
+fn end_of_items(body: &[u8]) -> usize {
+    let Ok(items) = crate::bulk::parse(body) else { return body.len() };
+    let end = items.last().map_or(0, |item| item.source.as_ref().unwrap_or(&item.action).end);
+    let line_end = body.get(end..).and_then(|rest| memchr::memchr(b'\n', rest));
+    line_end.map_or(end, |at| end + at + 1)
+}
+
+fn write_pieces(pieces: &mpsc::Receiver<Vec<u8>>) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    for piece in pieces {
+        match out.write_all(&piece) {
+            // `spinney stamp | head` is no error.
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),
+            other => other?,
+        }
+    }
+    out.flush()
+}

@@ -1,0 +1,237 @@
+//! Which documents of which indices are stamped, and how.
+
+use clap::Args;
+use serde::Deserialize;
+
+use super::{ConfigError, units};
+use crate::fingerprint::{Distance, Method};
+use crate::forest::Millis;
+
+/// The options of one route as written.
+#[derive(Debug, Clone, Default, PartialEq, Args, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RouteOptions {
+    /// Index pattern to stamp, `*` stands for anything; aliases as the writers name them
+    #[arg(long, env = "SPINNEY_INDEX", value_name = "PATTERN", value_delimiter = ',')]
+    index: Option<Vec<String>>,
+    /// Field that holds the text, dotted when nested; several are read as one text [default: content]
+    #[arg(long, env = "SPINNEY_TEXT_FIELD", value_name = "FIELD", value_delimiter = ',')]
+    text_field: Option<Vec<String>>,
+    /// Field that holds the title; it stands in for a text without words
+    #[arg(long, env = "SPINNEY_TITLE_FIELD", value_name = "FIELD")]
+    title_field: Option<String>,
+    /// How a document becomes fingerprints: longest, full or sentences:N [default: longest]
+    #[arg(long, env = "SPINNEY_METHOD", value_name = "METHOD")]
+    method: Option<String>,
+    /// Fingerprints at most this many bits apart are near [default: 3]
+    #[arg(long, env = "SPINNEY_K", value_name = "BITS")]
+    k: Option<u32>,
+    /// How long after its last arrival a fingerprint is remembered, such as 30d, or none [default: 30d]
+    #[arg(long, env = "SPINNEY_WINDOW", value_name = "SPAN")]
+    window: Option<String>,
+    /// What time it is for the forest: arrival, field:NAME (the document's own date), or none (nothing expires) [default: arrival]
+    #[arg(long, env = "SPINNEY_CLOCK", value_name = "CLOCK")]
+    clock: Option<String>,
+    /// Name of the forest; routes with the same name find each other's duplicates [default: one for each route]
+    #[arg(long, env = "SPINNEY_FOREST", value_name = "NAME")]
+    forest: Option<String>,
+}
+
+/// What time it is for the forest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Clock {
+    /// When spinney received the document.
+    Arrival,
+    /// A date in the document itself, so that an archive replays to the same result.
+    Field(String),
+    /// Time stands still: nothing expires and no `cluster_arrival` is stamped.
+    None,
+}
+
+/// An index pattern in which `*` stands for any run of characters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pattern(String);
+
+impl Pattern {
+    pub fn new(pattern: impl Into<String>) -> Pattern {
+        Pattern(pattern.into())
+    }
+
+    /// Whether the whole of `name` fits. Linear in `name` for each `*`.
+    pub fn matches(&self, name: &str) -> bool {
+        let mut parts = self.0.split('*');
+        let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else {
+            return false;
+        };
+        let mut parts = parts.peekable();
+        if parts.peek().is_none() {
+            return rest.is_empty();
+        }
+        while let Some(part) = parts.next() {
+            if parts.peek().is_none() {
+                return rest.ends_with(part);
+            }
+            let Some(at) = rest.find(part) else { return false };
+            rest = &rest[at + part.len()..];
+        }
+        true
+    }
+}
+
+/// Checked options of one route.
+#[derive(Debug, Clone)]
+pub struct Route {
+    pub index: Vec<Pattern>,
+    pub text_fields: Vec<String>,
+    pub title_field: Option<String>,
+    /// Where the id stands in the document itself; in a cluster it stands beside it.
+    pub id_field: Option<String>,
+    pub method: Method,
+    pub k: Distance,
+    /// `None`: nothing expires.
+    pub window: Option<Millis>,
+    pub clock: Clock,
+    pub forest: String,
+}
+
+impl RouteOptions {
+    pub(super) fn names_an_index(&self) -> bool {
+        self.index.is_some()
+    }
+
+    pub(super) fn is_set(&self) -> bool {
+        *self != RouteOptions::default()
+    }
+
+    /// The options of a route for the embedded job, where every document is stamped.
+    pub fn everything(mut self) -> RouteOptions {
+        self.index = Some(vec!["*".into()]);
+        self
+    }
+
+    /// Takes `clock` where none was given.
+    pub fn or_clock(mut self, clock: &str) -> RouteOptions {
+        self.clock.get_or_insert_with(|| clock.into());
+        self
+    }
+
+    pub(super) fn over(self, below: RouteOptions) -> RouteOptions {
+        RouteOptions {
+            index: self.index.or(below.index),
+            text_field: self.text_field.or(below.text_field),
+            title_field: self.title_field.or(below.title_field),
+            method: self.method.or(below.method),
+            k: self.k.or(below.k),
+            window: self.window.or(below.window),
+            clock: self.clock.or(below.clock),
+            forest: self.forest.or(below.forest),
+        }
+    }
+
+    /// Checks everything and fills in the defaults; `name` says in errors which route is meant.
+    pub fn check(self, name: &str) -> Result<Route, ConfigError> {
+        let wrong = |option: &str, reason: String| ConfigError::option(format!("{name}: {option}"), reason);
+        let index = self.index.unwrap_or_default();
+        if index.is_empty() || index.iter().any(String::is_empty) {
+            return Err(wrong("index", "give at least one index pattern, such as news-*".into()));
+        }
+        let method = self.method.as_deref().unwrap_or("longest");
+        let method = method.parse::<Method>().map_err(|e| wrong("method", e.to_string()))?;
+        let window = match self.window.as_deref().unwrap_or("30d") {
+            "none" => None,
+            text => Some(units::span(text).map_err(|reason| wrong("window", reason))?),
+        };
+        let clock = match self.clock.as_deref().unwrap_or("arrival") {
+            "arrival" => Clock::Arrival,
+            "none" => Clock::None,
+            text => match text.strip_prefix("field:") {
+                Some(field) if !field.is_empty() => Clock::Field(field.into()),
+                _ => return Err(wrong("clock", format!("'{text}' is none of arrival, field:NAME, none"))),
+            },
+        };
+        let k = self.k.unwrap_or(3);
+        if k > 16 {
+            return Err(wrong("k", format!("{k} is too far: fingerprints of unrelated texts meet; use at most 16")));
+        }
+        Ok(Route {
+            forest: self.forest.unwrap_or_else(|| index.join(",")),
+            index: index.into_iter().map(Pattern).collect(),
+            text_fields: self.text_field.unwrap_or_else(|| vec!["content".into()]),
+            title_field: self.title_field,
+            id_field: None,
+            method,
+            k: Distance(k),
+            window: if clock == Clock::None { None } else { window },
+            clock,
+        })
+    }
+}
+
+impl Route {
+    pub fn matches(&self, index: &str) -> bool {
+        self.index.iter().any(|pattern| pattern.matches(index))
+    }
+
+    /// Routes that share a forest must read documents into the same kind of fingerprints.
+    pub(super) fn agree_on_forests(routes: &[Route]) -> Result<(), ConfigError> {
+        for (at, route) in routes.iter().enumerate() {
+            let first = routes[..at].iter().find(|other| other.forest == route.forest);
+            if first.is_some_and(|o| (&o.method, o.k, o.window) != (&route.method, route.k, route.window)) {
+                return Err(ConfigError::option(
+                    "forest",
+                    format!("routes that share the forest '{}' need the same method, k and window", route.forest),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_any_run() {
+        let matches = |pattern: &str, name: &str| Pattern::new(pattern).matches(name);
+        assert!(matches("news-*", "news-2026"));
+        assert!(matches("news-*", "news-"));
+        assert!(!matches("news-*", "old-news-1"));
+        assert!(matches("*", ""));
+        assert!(matches("a*b*c", "a-b-b-c"));
+        assert!(!matches("a*b*c", "a-c-b"));
+        assert!(matches("*-news", "old-news"));
+        assert!(!matches("news", "news-1"));
+        assert!(!matches("a*a", "a"));
+    }
+
+    fn options(index: &str) -> RouteOptions {
+        RouteOptions { index: Some(vec![index.into()]), ..Default::default() }
+    }
+
+    #[test]
+    fn defaults_are_filled_in() {
+        let route = options("news").check("route").unwrap();
+        assert_eq!(route.text_fields, ["content"]);
+        assert_eq!(route.k, Distance(3));
+        assert_eq!(route.window, Some(Millis(30 * 86_400_000)));
+        assert_eq!(route.clock, Clock::Arrival);
+        assert_eq!(route.forest, "news");
+    }
+
+    #[test]
+    fn wrong_options_say_which() {
+        let wrong = RouteOptions { clock: Some("sundial".into()), ..options("news") };
+        let error = wrong.check("route 2").unwrap_err().to_string();
+        assert!(error.starts_with("route 2: clock: 'sundial'"), "{error}");
+        assert!(RouteOptions { k: Some(17), ..options("news") }.check("route").is_err());
+        assert!(RouteOptions { method: Some("magic".into()), ..options("news") }.check("route").is_err());
+    }
+
+    #[test]
+    fn routes_that_share_a_forest_must_agree() {
+        let shared = |k| RouteOptions { forest: Some("f".into()), k: Some(k), ..options("a") }.check("r").unwrap();
+        assert!(Route::agree_on_forests(&[shared(3), shared(3)]).is_ok());
+        assert!(Route::agree_on_forests(&[shared(3), shared(4)]).is_err());
+    }
+}

@@ -1,0 +1,208 @@
+//! What a document sees of the forest before anything changes: near trees, the proofs' verdicts, the winner.
+
+use super::place::Sketch;
+use super::slab::Kind;
+use super::{Forest, Millis, Root};
+use crate::fingerprint::Fingerprint;
+use crate::hamming::NodeId;
+use std::cmp::Reverse;
+
+/// A few bytes kept at each root by which a candidate is verified before it joins. Comparing with the root, never with
+/// a leaf, bounds drift: there are no chains.
+pub trait Proof: Clone {
+    /// Whether a document with this proof may join the tree whose root has the other one. Must be `Ok` for a proof
+    /// and itself, so that a document that comes again finds its own tree.
+    ///
+    /// # Errors
+    /// The reason why it may not.
+    fn agrees(&self, root: &Self) -> Result<(), Refusal>;
+}
+
+/// No proof, the strict law: near is enough.
+impl Proof for () {
+    fn agrees(&self, (): &()) -> Result<(), Refusal> {
+        Ok(())
+    }
+}
+
+/// Why a document may not join a tree although it is near.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// The texts overlap too little.
+    Proof,
+    /// The texts are alike but for their numbers, which differ.
+    Numbers,
+    /// What is near is boilerplate that unrelated texts share.
+    Boilerplate,
+    /// Too far from the root for a text this short.
+    Radius,
+}
+
+/// What a document sees. Node numbers are valid until the forest changes.
+pub(super) struct Sight {
+    /// The tree that the document was placed in before.
+    pub(super) known: Option<NodeId>,
+    /// Near trees whose proof agrees.
+    pub(super) candidates: Vec<NodeId>,
+    /// Near trees whose proof does not.
+    pub(super) refused: Vec<(Root, Refusal)>,
+    /// The document's fingerprints that have no node within k.
+    pub(super) lonely: Vec<Fingerprint>,
+}
+
+/// What is to be done with a document.
+pub(super) enum Plan {
+    Refresh(NodeId),
+    Join(NodeId),
+    /// Grow a tree from this fingerprint.
+    Grow(Fingerprint),
+    /// No fingerprint can become a root.
+    Outside,
+}
+
+/// How many hashes of the text are tried for a root of its own. One is enough but for a wide k, where the balls around
+/// the roots can fill the whole space.
+const ROOT_TRIES: usize = 64;
+
+impl<P: Proof> Forest<P> {
+    /// Looks without touching anything.
+    pub(super) fn look(&self, sketch: &Sketch<'_, P>, horizon: Millis) -> Sight {
+        let mut sight = Sight {
+            known: self.known(sketch, horizon),
+            candidates: Vec::new(),
+            refused: Vec::new(),
+            lonely: Vec::new(),
+        };
+        if sight.known.is_some() {
+            return sight;
+        }
+        let mut roots = Vec::new();
+        for &fingerprint in sketch.fingerprints {
+            let mut lonely = true;
+            self.index.near(fingerprint, |id, _, _| {
+                if let Some(root) = self.live_root(id, horizon) {
+                    lonely = false;
+                    // In a large tree one root comes again and again.
+                    if roots.last() != Some(&root) {
+                        roots.push(root);
+                    }
+                }
+            });
+            if lonely {
+                sight.lonely.push(fingerprint);
+            }
+        }
+        roots.sort_unstable();
+        roots.dedup();
+        for root in roots {
+            match self.verdict(sketch.proof, root) {
+                Ok(()) => sight.candidates.push(root),
+                Err(refusal) => sight.refused.push((self.name(root), refusal)),
+            }
+        }
+        sight
+    }
+
+    /// Decides by what was seen.
+    pub(super) fn plan(&self, sketch: &Sketch<'_, P>, sight: &Sight, horizon: Millis) -> Plan {
+        if let Some(root) = sight.known {
+            return Plan::Refresh(root);
+        }
+        if let Some(winner) = self.winner(&sight.candidates, horizon) {
+            return Plan::Join(winner);
+        }
+        match sight.lonely.first() {
+            Some(&fingerprint) => Plan::Grow(fingerprint),
+            None => self.plan_by_whole(sketch, horizon),
+        }
+    }
+
+    /// The tree the document was placed in before: that of the hash of its whole text, or the one in which all of its
+    /// fingerprints have their nodes. [`place`](Forest::place) sees to it that one of the two is so, and because a
+    /// node never changes its tree, a document that comes again always lands on the same root, whatever was placed
+    /// in between.
+    fn known(&self, sketch: &Sketch<'_, P>, horizon: Millis) -> Option<NodeId> {
+        let agreeing = |root: &NodeId| self.verdict(sketch.proof, *root).is_ok();
+        if let Some(root) = self.tree_of(sketch.whole, horizon).filter(agreeing) {
+            return Some(root);
+        }
+        let mut trees = sketch
+            .fingerprints
+            .iter()
+            .map(|&f| self.tree_of(f, horizon));
+        let first = trees.next()??;
+        trees
+            .all(|root| root == Some(first))
+            .then_some(first)
+            .filter(agreeing)
+    }
+
+    /// The root of a fingerprint's own node, if it has one that is alive.
+    pub(super) fn tree_of(&self, fingerprint: Fingerprint, horizon: Millis) -> Option<NodeId> {
+        self.index
+            .find(fingerprint)
+            .and_then(|id| self.live_root(id, horizon))
+    }
+
+    /// The root with the most children, then the earliest added, then the smaller fingerprint.
+    fn winner(&self, candidates: &[NodeId], horizon: Millis) -> Option<NodeId> {
+        if let &[only] = candidates {
+            return Some(only);
+        }
+        candidates.iter().copied().max_by_key(|&id| {
+            let root = self.slab.node(id);
+            (
+                self.live_children(id, horizon),
+                Reverse(root.added),
+                Reverse(root.fingerprint),
+            )
+        })
+    }
+
+    /// The hash of the whole text as a root, where no other root is within k; hashed again as long as one is.
+    fn plan_by_whole(&self, sketch: &Sketch<'_, P>, horizon: Millis) -> Plan {
+        let mut hash = sketch.whole;
+        for _ in 0..ROOT_TRIES {
+            match self.tree_of(hash, horizon) {
+                // Placed before, under this hash.
+                Some(root) if self.verdict(sketch.proof, root).is_ok() => {
+                    return Plan::Refresh(root);
+                }
+                Some(_) => {}
+                None if self.has_root_within_k(hash, horizon) => {}
+                None => return Plan::Grow(hash),
+            }
+            hash = rehashed(hash);
+        }
+        Plan::Outside
+    }
+
+    fn has_root_within_k(&self, fingerprint: Fingerprint, horizon: Millis) -> bool {
+        let mut found = false;
+        self.index.near(fingerprint, |id, _, _| {
+            found |= self.live_root(id, horizon) == Some(id);
+        });
+        found
+    }
+
+    pub(super) fn verdict(&self, proof: &P, root: NodeId) -> Result<(), Refusal> {
+        let Kind::Root { proof: number, .. } = self.slab.node(root).kind else {
+            return Err(Refusal::Proof);
+        };
+        self.proofs
+            .get(number)
+            .map_or(Err(Refusal::Proof), |kept| proof.agrees(kept))
+    }
+
+    pub(super) fn name(&self, root: NodeId) -> Root {
+        Root(self.slab.node(root).fingerprint)
+    }
+}
+
+/// Another hash from a hash (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", figure 15).
+fn rehashed(hash: Fingerprint) -> Fingerprint {
+    let mut z = hash.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    Fingerprint(z ^ (z >> 31))
+}

@@ -1,0 +1,184 @@
+//! All that reads the forest. What has expired at the clock is not seen, whether or not it was removed yet.
+
+use super::place::Sketch;
+use super::slab::Kind;
+use super::verify::Plan;
+use super::{Decision, Forest, Millis, Proof, Refusal, Root};
+use crate::fingerprint::{Distance, Fingerprint};
+
+/// A stored fingerprint near another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Near {
+    /// The stored fingerprint.
+    pub fingerprint: Fingerprint,
+    /// How far it is from the one that was asked for.
+    pub distance: Distance,
+    /// The tree it stands in.
+    pub root: Root,
+}
+
+/// One tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TreeView {
+    /// The number of its leaves.
+    pub children: u32,
+    /// When its root was added.
+    pub added: Millis,
+    /// When it was last added to or looked up.
+    pub arrival: Millis,
+}
+
+/// One node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeView<'a, P = ()> {
+    /// The node's fingerprint.
+    pub fingerprint: Fingerprint,
+    /// Its root; itself if it is one.
+    pub root: Root,
+    /// When it was made.
+    pub added: Millis,
+    /// When it was last added to or looked up.
+    pub arrival: Millis,
+    /// The proof, at a root.
+    pub proof: Option<&'a P>,
+}
+
+/// What would happen to a document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Check {
+    /// The tree it would belong to.
+    pub root: Root,
+    /// How that root would be found.
+    pub decision: Decision,
+    /// For every fingerprint, in the document's order, the nodes within k, nearest first.
+    pub near: Vec<Vec<Near>>,
+    /// The near trees and whether their proof agrees, by root. A tree the document was placed in before wins whatever
+    /// these say.
+    pub verdicts: Vec<(Root, Result<(), Refusal>)>,
+}
+
+/// The size of a forest and what left it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stats {
+    /// Nodes in memory; among them expired ones that were not removed yet.
+    pub nodes: usize,
+    /// Roots among these.
+    pub roots: usize,
+    /// Nodes that expired and were removed.
+    pub expired_total: u64,
+    /// Nodes that were withdrawn.
+    pub withdrawn_total: u64,
+    /// Bytes of memory held, an estimate.
+    pub memory_bytes: usize,
+}
+
+impl<P: Proof> Forest<P> {
+    /// The root of a fingerprint that has a node.
+    pub fn root_of(&self, fingerprint: Fingerprint) -> Option<Root> {
+        let root = self.tree_of(fingerprint, self.horizon(self.clock))?;
+        Some(self.name(root))
+    }
+
+    /// All nodes within k of a fingerprint, nearest first, then by fingerprint.
+    pub fn near(&self, fingerprint: Fingerprint) -> Vec<Near> {
+        self.near_at(fingerprint, self.horizon(self.clock))
+    }
+
+    fn near_at(&self, fingerprint: Fingerprint, horizon: Millis) -> Vec<Near> {
+        let mut near = Vec::new();
+        self.index.near(fingerprint, |id, fingerprint, distance| {
+            if let Some(root) = self.live_root(id, horizon) {
+                let root = self.name(root);
+                near.push(Near {
+                    fingerprint,
+                    distance,
+                    root,
+                });
+            }
+        });
+        near.sort_unstable_by_key(|near| (near.distance, near.fingerprint));
+        near
+    }
+
+    /// The tree of a root.
+    pub fn tree(&self, root: Root) -> Option<TreeView> {
+        let horizon = self.horizon(self.clock);
+        let id = self.index.find(root.0)?;
+        if self.live_root(id, horizon) != Some(id) {
+            return None;
+        }
+        let node = self.slab.node(id);
+        Some(TreeView {
+            children: self.live_children(id, horizon),
+            added: node.added,
+            arrival: node.arrival,
+        })
+    }
+
+    /// What [`place`](Forest::place) would do with a document at `now`; nothing is changed.
+    pub fn check(&self, sketch: &Sketch<'_, P>, now: Millis) -> Check {
+        let horizon = self.horizon(now);
+        let near = sketch
+            .fingerprints
+            .iter()
+            .map(|&f| self.near_at(f, horizon));
+        let near: Vec<Vec<Near>> = near.collect();
+        let mut roots: Vec<Root> = near.iter().flatten().map(|near| near.root).collect();
+        roots.sort_unstable();
+        roots.dedup();
+        let verdicts = roots.into_iter().filter_map(|root| {
+            let id = self.index.find(root.0)?;
+            Some((root, self.verdict(sketch.proof, id)))
+        });
+        let verdicts = verdicts.collect();
+        let sight = self.look(sketch, horizon);
+        let (root, decision) = match self.plan(sketch, &sight, horizon) {
+            Plan::Refresh(root) => (self.name(root), Decision::Refreshed),
+            Plan::Join(root) => {
+                let candidates = sight.candidates.len();
+                (self.name(root), Decision::Joined { candidates })
+            }
+            Plan::Grow(fingerprint) => (Root(fingerprint), Decision::NewRoot),
+            Plan::Outside => (Root(sketch.whole), Decision::Outside),
+        };
+        Check {
+            root,
+            decision,
+            near,
+            verdicts,
+        }
+    }
+
+    /// All nodes, newest arrival first; so every root comes before its leaves.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeView<'_, P>> {
+        let horizon = self.horizon(self.clock);
+        let nodes = self.slab.newest_first();
+        nodes.filter_map(move |(id, node)| {
+            let root = self.live_root(id, horizon)?;
+            let proof = match node.kind {
+                Kind::Root { proof, .. } => self.proofs.get(proof),
+                _ => None,
+            };
+            Some(NodeView {
+                fingerprint: node.fingerprint,
+                root: self.name(root),
+                added: node.added,
+                arrival: node.arrival,
+                proof,
+            })
+        })
+    }
+
+    /// Size and totals.
+    pub fn stats(&self) -> Stats {
+        Stats {
+            nodes: self.slab.len(),
+            roots: self.slab.roots(),
+            expired_total: self.expired_total,
+            withdrawn_total: self.withdrawn_total,
+            memory_bytes: self.slab.memory_bytes()
+                + self.index.memory_bytes()
+                + self.proofs.memory_bytes(),
+        }
+    }
+}

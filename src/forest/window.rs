@@ -1,0 +1,95 @@
+//! The clock of the forest and what it lets go.
+//!
+//! The clock is the latest `now` that was ever seen: a document that is dated earlier arrives at the clock, so that
+//! arrivals never go backwards and the list of nodes stays sorted. A node is alive as long as its arrival is at most
+//! the window before the clock. From the moment it is not, it is never matched, refreshed or a candidate, and no
+//! root counts it as a child, whether or not it was removed yet.
+//!
+//! Removal is spread. Every placement removes at most twice as many due nodes as it could create, oldest arrival
+//! first, and [`Forest::expire`] removes up to a given number. The number of children that decides a contest is exact
+//! nevertheless: the leaves of a root are sorted by arrival, so before a contest the expired ones at the old end are
+//! taken out of the count. Each leaf is taken out once in its life, and only trees that contest are looked at.
+
+use super::slab::{Kind, NONE};
+use super::{Forest, Millis, Proof};
+use crate::hamming::NodeId;
+
+impl<P: Proof> Forest<P> {
+    /// The latest time that was seen; [`i64::MIN`] before anything was.
+    pub fn clock(&self) -> Millis {
+        self.clock
+    }
+
+    /// Lets up to `budget` expired nodes go, oldest arrival first, and answers how many went: for a tick between
+    /// placements. A `now` before the clock counts as the clock.
+    pub fn expire(&mut self, now: Millis, budget: usize) -> usize {
+        self.clock = self.clock.max(now);
+        let horizon = self.horizon(now);
+        let mut gone = 0;
+        while gone < budget {
+            let oldest = self.slab.oldest();
+            if oldest == NONE || self.slab.node(oldest).arrival >= horizon {
+                break;
+            }
+            self.bury(oldest);
+            gone += 1;
+        }
+        self.expired_total += gone as u64;
+        gone
+    }
+
+    /// The earliest arrival that is alive at `now`, or at the clock if that is later.
+    pub(super) fn horizon(&self, now: Millis) -> Millis {
+        let clock = self.clock.max(now).0;
+        Millis(
+            self.window
+                .map_or(i64::MIN, |window| clock.saturating_sub(window.0)),
+        )
+    }
+
+    /// The root of a node, if the node is alive.
+    #[inline]
+    pub(super) fn live_root(&self, id: NodeId, horizon: Millis) -> Option<NodeId> {
+        let node = self.slab.node(id);
+        if node.arrival < horizon {
+            return None;
+        }
+        match node.kind {
+            Kind::Root { .. } => Some(id),
+            Kind::Leaf { root, .. } => Some(root),
+            Kind::Fallen | Kind::Free { .. } => None,
+        }
+    }
+
+    /// The number of leaves of a root that are alive.
+    pub(super) fn live_children(&self, root: NodeId, horizon: Millis) -> u32 {
+        let Kind::Root { children, .. } = self.slab.node(root).kind else {
+            return 0;
+        };
+        let dead = self
+            .slab
+            .leaves(root)
+            .take_while(|(_, leaf)| leaf.arrival < horizon);
+        children - dead.count() as u32
+    }
+
+    /// Takes the expired leaves of a root out of its tree; they wait alone for their removal.
+    pub(super) fn drop_dead_leaves(&mut self, root: NodeId, horizon: Millis) {
+        loop {
+            let oldest = self.slab.leaves(root).next();
+            let Some((leaf, _)) = oldest.filter(|(_, leaf)| leaf.arrival < horizon) else {
+                return;
+            };
+            self.slab.detach(leaf);
+        }
+    }
+
+    /// Removes a node from everything. A root must have no leaves.
+    pub(super) fn bury(&mut self, id: NodeId) {
+        // A node that gave way to a new one of the same fingerprint has left the index before.
+        self.index.remove(self.slab.node(id).fingerprint, id);
+        if let Kind::Root { proof, .. } = self.slab.remove(id) {
+            self.proofs.release(proof);
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! One budget of bytes in flight for the whole process.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use super::answer::Refusal;
+
+/// How many bytes of write requests are held, and how many may be. Lock-free: one counter.
+#[derive(Debug)]
+pub struct Budget {
+    capacity: usize,
+    used: AtomicUsize,
+}
+
+/// Bytes taken from a [`Budget`]; they go back when this is dropped.
+#[derive(Debug)]
+pub struct Reservation {
+    budget: Arc<Budget>,
+    bytes: usize,
+}
+
+impl Budget {
+    pub fn new(capacity: usize) -> Arc<Budget> {
+        Arc::new(Budget { capacity, used: AtomicUsize::new(0) })
+    }
+
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    pub fn used(&self) -> usize {
+        self.used.load(Relaxed)
+    }
+
+    /// Takes `bytes`, or says why they cannot be had. Never waits: the client knows best when to come back.
+    pub fn reserve(self: &Arc<Self>, bytes: usize) -> Result<Reservation, Refusal> {
+        let mut reservation = Reservation { budget: self.clone(), bytes: 0 };
+        reservation.grow_to(bytes)?;
+        Ok(reservation)
+    }
+}
+
+impl Reservation {
+    /// Makes the reservation at least `bytes` large.
+    pub fn grow_to(&mut self, bytes: usize) -> Result<(), Refusal> {
+        let more = bytes.saturating_sub(self.bytes);
+        let budget = self.budget.capacity;
+        if bytes > budget {
+            return Err(Refusal::LargerThanBudget { wanted: bytes, budget });
+        }
+        let fits = |used: usize| used.checked_add(more).filter(|&sum| sum <= budget);
+        match self.budget.used.fetch_update(Relaxed, Relaxed, fits) {
+            Ok(_) => {
+                self.bytes += more;
+                Ok(())
+            }
+            Err(used) => Err(Refusal::OverBudget { used, budget, wanted: more }),
+        }
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.budget.used.fetch_sub(self.bytes, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_taken_comes_back() {
+        let budget = Budget::new(100);
+        let mut first = budget.reserve(60).unwrap();
+        assert!(matches!(budget.reserve(41), Err(Refusal::OverBudget { used: 60, wanted: 41, .. })));
+        assert!(matches!(budget.reserve(101), Err(Refusal::LargerThanBudget { .. })));
+        assert!(first.grow_to(101).is_err());
+        first.grow_to(100).unwrap();
+        first.grow_to(50).unwrap();
+        assert_eq!(budget.used(), 100);
+        drop(first);
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn threads_never_take_more_than_there_is() {
+        let budget = Budget::new(1000);
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for n in 1..2000 {
+                        let taken = budget.reserve(n % 400);
+                        assert!(budget.used() <= 1000);
+                        drop(taken);
+                    }
+                });
+            }
+        });
+        assert_eq!(budget.used(), 0);
+    }
+}

@@ -1,0 +1,120 @@
+//! Headers between the two connections.
+
+use hyper::HeaderMap;
+use hyper::header::{
+    AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HeaderName, HeaderValue, PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
+
+/// Removes the headers that belong to one connection only (RFC 9110, section 7.6.1), those that `Connection` names
+/// included, and `Expect`, which is answered on our side.
+pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    for name in named {
+        headers.remove(name);
+    }
+    for name in [CONNECTION, EXPECT, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION] {
+        headers.remove(name);
+    }
+    headers.remove("keep-alive");
+    headers.remove("proxy-connection");
+}
+
+/// How a body is packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encoding {
+    Identity,
+    Gzip,
+    /// Relayed, not read.
+    Other,
+}
+
+/// Reads `Content-Encoding`.
+pub fn encoding(headers: &HeaderMap) -> Encoding {
+    let mut values = headers.get_all(CONTENT_ENCODING).iter();
+    match (values.next(), values.next()) {
+        (None, _) => Encoding::Identity,
+        (Some(value), None) if value.as_bytes().eq_ignore_ascii_case(b"gzip") => Encoding::Gzip,
+        (Some(value), None) if value.as_bytes().eq_ignore_ascii_case(b"identity") => Encoding::Identity,
+        _ => Encoding::Other,
+    }
+}
+
+/// Whether the body is JSON or NDJSON in one of the names that the servers take; other formats are relayed.
+pub fn is_json(headers: &HeaderMap) -> bool {
+    let Some(value) = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()) else { return false };
+    let essence = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    matches!(essence.as_str(), "application/json" | "application/x-ndjson" | "application/ndjson")
+        || (essence.starts_with("application/vnd.elasticsearch+") || essence.starts_with("application/vnd.opensearch+"))
+            && (essence.ends_with("+json") || essence.ends_with("+x-ndjson"))
+}
+
+/// Whether an AWS signature covers the body.
+pub fn body_is_signed(headers: &HeaderMap) -> bool {
+    let signed = |value: &HeaderValue| value.as_bytes().starts_with(b"AWS4-");
+    headers.get(AUTHORIZATION).is_some_and(signed)
+        && headers.get("x-amz-content-sha256").is_none_or(|value| value.as_bytes() != b"UNSIGNED-PAYLOAD")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        pairs.iter().map(|(k, v)| (HeaderName::from_static(k), HeaderValue::from_static(v))).collect()
+    }
+
+    #[test]
+    fn hop_by_hop_headers_stay_behind() {
+        let mut headers = map(&[
+            ("connection", "keep-alive, X-Mine"),
+            ("x-mine", "1"),
+            ("keep-alive", "timeout=5"),
+            ("expect", "100-continue"),
+            ("authorization", "Basic abc"),
+            ("x-opaque-id", "7"),
+        ]);
+        strip_hop_by_hop(&mut headers);
+        assert_eq!(headers, map(&[("authorization", "Basic abc"), ("x-opaque-id", "7")]));
+    }
+
+    #[test]
+    fn content_types_that_are_read() {
+        for yes in [
+            "application/x-ndjson",
+            "application/json; charset=UTF-8",
+            "Application/JSON",
+            "application/vnd.elasticsearch+x-ndjson;compatible-with=8",
+            "application/vnd.elasticsearch+json; compatible-with=7",
+        ] {
+            assert!(is_json(&map(&[("content-type", yes)])), "{yes}");
+        }
+        for no in ["text/plain", "application/cbor", "application/vnd.elasticsearch+cbor;compatible-with=8"] {
+            assert!(!is_json(&map(&[("content-type", no)])), "{no}");
+        }
+        assert!(!is_json(&map(&[])));
+    }
+
+    #[test]
+    fn encodings() {
+        assert_eq!(encoding(&map(&[])), Encoding::Identity);
+        assert_eq!(encoding(&map(&[("content-encoding", "GZIP")])), Encoding::Gzip);
+        assert_eq!(encoding(&map(&[("content-encoding", "zstd")])), Encoding::Other);
+        assert_eq!(encoding(&map(&[("content-encoding", "gzip, gzip")])), Encoding::Other);
+    }
+
+    #[test]
+    fn signatures_that_cover_the_body() {
+        let aws = ("authorization", "AWS4-HMAC-SHA256 Credential=x");
+        assert!(body_is_signed(&map(&[aws])));
+        assert!(body_is_signed(&map(&[aws, ("x-amz-content-sha256", "abcd")])));
+        assert!(!body_is_signed(&map(&[aws, ("x-amz-content-sha256", "UNSIGNED-PAYLOAD")])));
+        assert!(!body_is_signed(&map(&[("authorization", "Basic x")])));
+    }
+}

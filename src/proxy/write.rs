@@ -1,0 +1,318 @@
+//! Requests that carry documents: held once within the budget, stamped off the async threads, passed on as splices.
+
+use std::io::Read as _;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use flate2::read::MultiGzDecoder;
+use http_body_util::BodyExt;
+use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
+use hyper::header::{CONTENT_ENCODING, EXPECT};
+use hyper::{Request, Response};
+use tracing::{debug, error, warn};
+
+use super::answer::{Body, BoxError, Refusal};
+use super::budget::Reservation;
+use super::headers::{self, Encoding};
+use super::router::Target;
+use super::settle::{Landing, Unsettled, verdict};
+use super::upstream::set_length;
+use super::{Proxy, now};
+use crate::bulk::Op;
+use crate::engine::{Call, Engine, NotUnderstood, Stamped, Verdict};
+use crate::forest::Millis;
+use crate::shutdown::Passenger;
+
+/// How long a client may pause inside a body while it holds a part of the budget.
+const PAUSE: Duration = Duration::from_secs(60);
+
+/// A body of unknown length begins with this many bytes of the budget.
+const FIRST: usize = 64 << 10;
+
+/// What stamping a line takes in memory on top of the body: half a stamp, an edit and a ticket.
+const BYTES_PER_LINE: usize = 128;
+
+/// Smaller bodies don't make spinney ask for the cluster's limit: no cluster is set below it.
+const ASK_LIMIT_ABOVE: u64 = 1 << 20;
+
+/// How far in the future, in milliseconds, a document's own date may lie: clocks differ and zones are mistaken.
+const CLOCKS_DIFFER: i64 = 24 * 3_600_000;
+
+/// The size of the pieces in which a stamped body goes out.
+const PIECE: usize = 128 << 10;
+
+/// A request that carries documents for a route.
+pub enum Write {
+    Bulk { index: Option<String> },
+    Document { op: Op, index: String, id: Option<String> },
+}
+
+/// A body after the text work.
+struct Worked {
+    /// As it came, packed or not.
+    raw: Bytes,
+    /// Unpacked, when it came packed.
+    plain: Option<Bytes>,
+    reservation: Reservation,
+    stamped: Result<Stamped, NotUnderstood>,
+}
+
+impl Write {
+    /// Whether the request carries documents that a route may want. What is not JSON or packed otherwise than by gzip
+    /// is relayed.
+    pub fn of(target: Target<'_>, request: &Request<Incoming>, engine: &Engine) -> Option<Write> {
+        let write = match target {
+            Target::Bulk { index } if engine.has_routes() => Write::Bulk { index: index.map(Into::into) },
+            Target::Document { op, index, id } if engine.routes(&index) => {
+                Write::Document { op, index: index.into(), id: id.map(Into::into) }
+            }
+            _ => return None,
+        };
+        let readable = headers::is_json(request.headers()) && headers::encoding(request.headers()) != Encoding::Other;
+        readable.then_some(write)
+    }
+
+    /// Stamps the documents, passes them on, and settles them by the answer.
+    pub async fn pass_on(
+        self,
+        proxy: Arc<Proxy>,
+        request: Request<Incoming>,
+        passenger: Passenger,
+    ) -> Result<Response<Body>, Refusal> {
+        let (mut parts, body) = request.into_parts();
+        let is_bulk = matches!(self, Write::Bulk { .. });
+        if is_bulk { &proxy.counters.bulk_requests } else { &proxy.counters.document_requests }.add(1);
+        let waits_for_leave = parts.headers.contains_key(EXPECT);
+        let (raw, reservation) = match hold(&proxy, body).await {
+            Ok(held) => held,
+            Err((refusal, rest)) => {
+                // Most clients write the whole body before they read the answer: without a reader they would see a
+                // broken pipe. Those that asked first have sent nothing.
+                if !waits_for_leave {
+                    tokio::spawn(tokio::time::timeout(PAUSE, drain(rest)));
+                }
+                return Err(refusal);
+            }
+        };
+        proxy.counters.write_bytes.add(raw.len() as u64);
+        let packed = headers::encoding(&parts.headers) == Encoding::Gzip;
+        let Worked { raw, plain, reservation, stamped } = self.work(&proxy, raw, packed, reservation).await?;
+
+        let mut unsettled = None;
+        let body = match stamped {
+            Ok(stamped) => {
+                proxy.tally(&stamped);
+                let (splice, placed) = stamped.into_parts();
+                unsettled = Some(Unsettled::new(proxy.engine.clone(), proxy.counters.clone(), placed));
+                if splice.is_empty() {
+                    Held::whole(raw, reservation)
+                } else {
+                    if headers::body_is_signed(&parts.headers) {
+                        return Err(Refusal::Signed);
+                    }
+                    let unpacked = plain.unwrap_or(raw);
+                    let length = splice.len(unpacked.len()) as u64;
+                    proxy.check_limit(unpacked.len() as u64, length, &parts.headers).await?;
+                    parts.headers.remove(CONTENT_ENCODING);
+                    Held { chunks: Box::new(splice.chunks(unpacked, PIECE)), left: length, _reservation: reservation }
+                }
+            }
+            Err(reason) => {
+                proxy.counters.bodies_not_understood.add(1);
+                warn!(%reason, "passed on unstamped");
+                Held::whole(raw, reservation)
+            }
+        };
+        set_length(&mut parts.headers, body.left);
+        if let Some(unsettled) = &mut unsettled {
+            unsettled.sent();
+        }
+        let sent = proxy.upstream.send(Request::from_parts(parts, body.boxed_unsync())).await;
+        let Some(mut unsettled) = unsettled else {
+            return Ok(sent?.map(|body| Landing::relay(body, passenger).boxed()));
+        };
+        let response = match sent {
+            Ok(response) => response,
+            Err(refusal) => {
+                let nothing_sent = matches!(refusal, Refusal::Unreachable(_));
+                unsettled.settle(if nothing_sent { &Verdict::Refused } else { &Verdict::Unknown });
+                return Err(refusal);
+            }
+        };
+        let (parts, body) = response.into_parts();
+        let landing = if is_bulk && parts.status.is_success() {
+            Landing::bulk(body, passenger, &parts.headers, unsettled)
+        } else {
+            unsettled.settle(&if parts.status.is_success() { Verdict::Unknown } else { verdict(parts.status) });
+            Landing::relay(body, passenger)
+        };
+        Ok(Response::from_parts(parts, landing.boxed()))
+    }
+
+    /// Unpacks and stamps on the engine's threads.
+    async fn work(
+        self,
+        proxy: &Arc<Proxy>,
+        raw: Bytes,
+        packed: bool,
+        mut reservation: Reservation,
+    ) -> Result<Worked, Refusal> {
+        let engine = proxy.engine.clone();
+        let now = now();
+        let call = Call { now, latest: Millis(now.0.saturating_add(CLOCKS_DIFFER)), unique: proxy.unique() };
+        let work = move || {
+            let plain = if packed { unpack(&raw, &mut reservation)? } else { Unpacked::No };
+            let body: &[u8] = match &plain {
+                Unpacked::No => &raw,
+                Unpacked::Yes(plain) => plain,
+                Unpacked::Broken(reason) => {
+                    let stamped = Err(NotUnderstood::Packing(reason.clone()));
+                    return Ok(Worked { raw, plain: None, reservation, stamped });
+                }
+            };
+            let lines = memchr::memchr_iter(b'\n', body).count() + 1;
+            reservation.grow_to(reservation.bytes() + lines * BYTES_PER_LINE)?;
+            let stamped = match &self {
+                Write::Bulk { index } => engine.stamp_bulk(body, index.as_deref(), call),
+                Write::Document { op, index, id } => engine.stamp_document(body, *op, index, id.as_deref(), call),
+            };
+            let plain = if let Unpacked::Yes(plain) = plain { Some(plain) } else { None };
+            Ok(Worked { raw, plain, reservation, stamped })
+        };
+        let (done, result) = tokio::sync::oneshot::channel();
+        let settling = proxy.engine.clone();
+        proxy.engine.spawn(move || {
+            let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+            // Nobody waits any more when the client has gone: nothing will be sent.
+            if let Err(Ok(Ok(Worked { stamped: Ok(stamped), .. }))) = done.send(worked) {
+                settling.settle(stamped.into_parts().1, &Verdict::Refused);
+            }
+        });
+        match result.await {
+            Ok(Ok(worked)) => worked,
+            Ok(Err(_)) | Err(_) => {
+                error!("the text work failed: please report this as a bug");
+                Err(Refusal::Internal)
+            }
+        }
+    }
+}
+
+impl Proxy {
+    fn tally(&self, stamped: &Stamped) {
+        let (tally, counters) = (stamped.tally(), &self.counters);
+        counters.documents_stamped.add(tally.stamped);
+        counters.documents_without_text.add(tally.without_text);
+        counters.documents_unstamped.add(tally.unstamped);
+        counters.documents_joined.add(tally.joined);
+        debug!(?tally, "stamped");
+    }
+
+    /// A stamp can push a legal body over the cluster's limit: then it is ours to say so. A body that was too large as
+    /// it came is the cluster's to refuse.
+    async fn check_limit(&self, plain: u64, stamped: u64, caller: &hyper::HeaderMap) -> Result<(), Refusal> {
+        if stamped <= ASK_LIMIT_ABOVE {
+            return Ok(());
+        }
+        match self.upstream.max_content_length(caller).await {
+            Some(limit) if plain <= limit && stamped > limit => Err(Refusal::StampOverLimit { stamped, limit }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Reads a body into one piece of memory, within the budget. With an error comes what is left of the body.
+async fn hold(proxy: &Proxy, mut body: Incoming) -> Result<(Bytes, Reservation), (Refusal, Incoming)> {
+    let exact = body.size_hint().exact().map(|n| usize::try_from(n).unwrap_or(usize::MAX));
+    let mut reservation = match proxy.budget.reserve(exact.unwrap_or(FIRST)) {
+        Ok(reservation) => reservation,
+        Err(refusal) => return Err((refusal, body)),
+    };
+    let mut held = Vec::with_capacity(exact.unwrap_or(FIRST));
+    loop {
+        let refusal = match tokio::time::timeout(PAUSE, body.frame()).await {
+            Err(_) => Refusal::SlowBody(PAUSE.as_secs()),
+            Ok(None) => return Ok((held.into(), reservation)),
+            Ok(Some(Err(error))) => Refusal::BadBody(error.to_string()),
+            Ok(Some(Ok(frame))) => {
+                let Some(data) = frame.data_ref() else { continue };
+                match reservation.grow_to(held.len() + data.len()) {
+                    Ok(()) => {
+                        held.extend_from_slice(data);
+                        continue;
+                    }
+                    Err(refusal) => refusal,
+                }
+            }
+        };
+        return Err((refusal, body));
+    }
+}
+
+/// Reads a body to its end and forgets it.
+async fn drain(mut body: Incoming) {
+    while let Some(Ok(_)) = body.frame().await {}
+}
+
+enum Unpacked {
+    No,
+    Yes(Bytes),
+    /// The cluster gets it as it came and says what it thinks of it.
+    Broken(String),
+}
+
+/// Unpacks gzip, several members too, within the budget.
+fn unpack(raw: &[u8], reservation: &mut Reservation) -> Result<Unpacked, Refusal> {
+    let mut decoder = MultiGzDecoder::new(raw);
+    let mut plain = Vec::with_capacity(raw.len().saturating_mul(3).min(8 << 20));
+    let mut piece = [0; 32 << 10];
+    loop {
+        match decoder.read(&mut piece) {
+            Ok(0) => return Ok(Unpacked::Yes(plain.into())),
+            Ok(n) => {
+                let piece = piece.get(..n).unwrap_or_default();
+                reservation.grow_to(raw.len() + plain.len() + n)?;
+                plain.extend_from_slice(piece);
+            }
+            Err(error) => return Ok(Unpacked::Broken(error.to_string())),
+        }
+    }
+}
+
+/// A request body that is here; it gives its part of the budget back when it has gone out.
+struct Held {
+    chunks: Box<dyn Iterator<Item = Bytes> + Send>,
+    left: u64,
+    _reservation: Reservation,
+}
+
+impl Held {
+    fn whole(bytes: Bytes, reservation: Reservation) -> Held {
+        let left = bytes.len() as u64;
+        Held { chunks: Box::new(std::iter::once(bytes)), left, _reservation: reservation }
+    }
+}
+
+impl HttpBody for Held {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let chunk = self.chunks.next();
+        if let Some(chunk) = &chunk {
+            self.left = self.left.saturating_sub(chunk.len() as u64);
+        }
+        Poll::Ready(chunk.map(|chunk| Ok(Frame::data(chunk))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
+}

@@ -1,0 +1,480 @@
+//! The cleaning pass: raw field text in, cleaned text and its sentences out, in one walk over the bytes.
+//!
+//! Text that is already clean (lower case, simplified, half width) is copied in runs; everything else is an event that
+//! ends the run: a capital letter, white space, a tag, a character that folds to another.
+
+use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::canonical_combining_class;
+
+use super::code;
+use super::entities;
+use super::fold::{Class, Tables};
+use super::markup::{self, Effect};
+use super::sentences::{Sentence, full_stop_ends};
+
+/// What an ASCII byte is to the pass.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ascii {
+    /// A lower-case letter or a digit.
+    Lower,
+    Upper,
+    Space,
+    /// Leaves no trace.
+    Drop,
+    Punct,
+    /// `=()[]_$\` and others that code is full of.
+    Sign,
+    Colon,
+    Stop,
+    /// `!`, `?`, `;`.
+    Break,
+    Brace,
+    Less,
+    Greater,
+    Ampersand,
+    /// First byte of a longer character.
+    Two,
+    Three,
+    Four,
+}
+
+const ASCII: [Ascii; 256] = {
+    let mut table = [Ascii::Drop; 256];
+    let mut b = 0;
+    while b < 256 {
+        table[b] = match b as u8 {
+            b'a'..=b'z' | b'0'..=b'9' => Ascii::Lower,
+            b'A'..=b'Z' => Ascii::Upper,
+            b' ' | 9..=13 => Ascii::Space,
+            b'.' => Ascii::Stop,
+            b'!' | b'?' | b';' => Ascii::Break,
+            b':' => Ascii::Colon,
+            b'{' => Ascii::Brace,
+            b'<' => Ascii::Less,
+            b'>' => Ascii::Greater,
+            b'&' => Ascii::Ampersand,
+            b'=' | b'(' | b')' | b'[' | b']' | b'_' | b'$' | b'\\' | b'}' => Ascii::Sign,
+            b'!'..=b'~' => Ascii::Punct,
+            0xC2..=0xDF => Ascii::Two,
+            0xE0..=0xEF => Ascii::Three,
+            0xF0..=0xF4 => Ascii::Four,
+            _ => Ascii::Drop,
+        };
+        b += 1;
+    }
+    table
+};
+
+/// How many characters a combining mark may reach back to the letter that it changes.
+const LONGEST_CLUSTER: usize = 16;
+
+/// One pass over the fields of one document; `finish` ends it.
+pub(super) struct Pass<'s> {
+    tables: &'static Tables,
+    out: &'s mut String,
+    sentences: &'s mut Vec<Sentence>,
+    /// Where the current sentence begins in `out`.
+    start: usize,
+    /// Letters and digits of the current sentence.
+    letters: usize,
+    /// Signs of code in the current sentence.
+    signs: usize,
+    /// White space was seen since the last character.
+    space: bool,
+    /// Class of the last character of `out`.
+    last: Class,
+}
+
+impl<'s> Pass<'s> {
+    pub(super) fn new(out: &'s mut String, sentences: &'s mut Vec<Sentence>) -> Pass<'s> {
+        out.clear();
+        sentences.clear();
+        Pass {
+            tables: Tables::get(),
+            out,
+            sentences,
+            start: 0,
+            letters: 0,
+            signs: 0,
+            space: false,
+            last: Class::Punct,
+        }
+    }
+
+    /// Cleans one field, or one part of one. A sentence does not go on from one field to the next.
+    pub(super) fn field(&mut self, raw: &str) {
+        self.out.reserve(raw.len());
+        let bytes = raw.as_bytes();
+        let mut markup = markup::Finder::default();
+        let mut code = code::Finder::default();
+        // raw[run..at] is clean and not yet written.
+        let (mut run, mut at) = (0, 0);
+        while let Some(&b) = bytes.get(at) {
+            match ASCII[usize::from(b)] {
+                Ascii::Lower => {
+                    if run == at {
+                        self.join(Class::Word);
+                    }
+                    let from = at;
+                    at += 1;
+                    while bytes.get(at).is_some_and(|&b| ASCII[usize::from(b)] == Ascii::Lower) {
+                        at += 1;
+                    }
+                    self.letters += at - from;
+                    self.last = Class::Word;
+                }
+                Ascii::Three => {
+                    let cp = three(bytes, at);
+                    let class = self.tables.class_bmp(cp);
+                    if self.tables.fold(cp) != Some(cp) {
+                        self.flush(raw, run, at);
+                        at = self.changed(raw, at);
+                        run = at;
+                    } else if class.is_letter() {
+                        if run == at {
+                            self.join(class);
+                        }
+                        self.letters += 1;
+                        self.last = class;
+                        at += 3;
+                    } else {
+                        self.flush(raw, run, at);
+                        self.put(char::from_u32(u32::from(cp)).unwrap_or(' '));
+                        at += 3;
+                        run = at;
+                    }
+                }
+                Ascii::Space => {
+                    let between_words = self.last == Class::Word
+                        && !self.space
+                        && b == b' '
+                        && bytes.get(at + 1).is_some_and(u8::is_ascii_alphanumeric);
+                    if between_words {
+                        at += 1;
+                    } else {
+                        self.flush(raw, run, at);
+                        self.space = true;
+                        at += 1;
+                        run = at;
+                    }
+                }
+                Ascii::Upper => {
+                    self.flush(raw, run, at);
+                    self.join(Class::Word);
+                    self.out.push(char::from(b.to_ascii_lowercase()));
+                    self.letters += 1;
+                    self.last = Class::Word;
+                    at += 1;
+                    run = at;
+                }
+                kind @ (Ascii::Punct | Ascii::Sign) => {
+                    if run == at {
+                        self.join(Class::Punct);
+                    }
+                    self.signs += usize::from(kind == Ascii::Sign);
+                    self.last = Class::Punct;
+                    at += 1;
+                }
+                Ascii::Break => {
+                    if run == at {
+                        self.join(Class::Punct);
+                    }
+                    at += 1;
+                    self.flush(raw, run, at);
+                    run = at;
+                    self.signs += usize::from(b == b';');
+                    self.last = Class::Punct;
+                    self.end_sentence();
+                }
+                Ascii::Stop => {
+                    self.flush(raw, run, at);
+                    at += 1;
+                    run = at;
+                    self.full_stop(bytes.get(at..).unwrap_or_default());
+                }
+                Ascii::Colon => {
+                    self.flush(raw, run, at);
+                    run = at;
+                    match self.address(bytes, at) {
+                        Some(end) => {
+                            at = end;
+                            run = end;
+                        }
+                        None => {
+                            self.join(Class::Punct);
+                            self.last = Class::Punct;
+                            at += 1;
+                        }
+                    }
+                }
+                Ascii::Brace => {
+                    self.flush(raw, run, at);
+                    match code.block(bytes, at, self.out, self.start) {
+                        Some((end, head)) => {
+                            self.cut(head);
+                            self.end_sentence();
+                            at = end;
+                        }
+                        None => {
+                            self.put('{');
+                            self.signs += 1;
+                            at += 1;
+                        }
+                    }
+                    run = at;
+                }
+                Ascii::Less => {
+                    self.flush(raw, run, at);
+                    match markup.find(bytes, at) {
+                        Some(found) => {
+                            self.apply(found.effect);
+                            at = found.end;
+                        }
+                        None => {
+                            self.space = true;
+                            at += 1;
+                        }
+                    }
+                    run = at;
+                }
+                Ascii::Ampersand => {
+                    self.flush(raw, run, at);
+                    match entities::decode(bytes.get(at..).unwrap_or_default()) {
+                        Some((c, len)) => {
+                            self.fold(c);
+                            at += len;
+                        }
+                        None => {
+                            self.space = true;
+                            at += 1;
+                        }
+                    }
+                    run = at;
+                }
+                Ascii::Greater => {
+                    self.flush(raw, run, at);
+                    self.space = true;
+                    at += 1;
+                    run = at;
+                }
+                Ascii::Drop => {
+                    self.flush(raw, run, at);
+                    at += 1;
+                    run = at;
+                }
+                Ascii::Two | Ascii::Four => {
+                    self.flush(raw, run, at);
+                    at = self.changed(raw, at);
+                    run = at;
+                }
+            }
+        }
+        self.flush(raw, run, at);
+        self.end_sentence();
+        self.space = true;
+    }
+
+    /// Writes a clean run. Its first character has been joined to what came before.
+    #[inline]
+    fn flush(&mut self, raw: &str, run: usize, at: usize) {
+        if run < at {
+            self.out.push_str(raw.get(run..at).unwrap_or_default());
+        }
+    }
+
+    /// Makes the pending white space a space, if one belongs between the last character and one of class `next`.
+    #[inline]
+    fn join(&mut self, next: Class) {
+        if self.space {
+            self.space = false;
+            if !self.last.is_spaceless() && !next.is_spaceless() && !self.out.is_empty() {
+                let sentence_is_empty = self.out.len() == self.start;
+                self.out.push(' ');
+                if sentence_is_empty {
+                    self.start = self.out.len();
+                }
+            }
+        }
+    }
+
+    /// Writes the character at `at`, which is not ASCII and may change in folding. Returns the offset behind it.
+    fn changed(&mut self, raw: &str, at: usize) -> usize {
+        let Some(c) = raw.get(at..).and_then(|rest| rest.chars().next()) else {
+            return at + 1;
+        };
+        let behind = at + c.len_utf8();
+        match c {
+            '\u{FF0E}' => self.full_stop(raw.as_bytes().get(behind..).unwrap_or_default()),
+            '\u{2025}' | '\u{2026}' | '\u{22EF}' => {
+                self.join(Class::Punct);
+                self.out.push_str("...");
+                self.last = Class::Punct;
+                self.end_sentence();
+            }
+            c => self.fold(c),
+        }
+        behind
+    }
+
+    /// Folds a character and writes what it becomes.
+    fn fold(&mut self, c: char) {
+        match u16::try_from(u32::from(c)).ok().and_then(|cp| self.tables.fold(cp)) {
+            Some(folded) => self.put(char::from_u32(u32::from(folded)).unwrap_or(' ')),
+            None => self.tables.fold_char(c, |folded| self.put(folded)),
+        }
+    }
+
+    /// Writes a folded character according to its class.
+    fn put(&mut self, c: char) {
+        match self.tables.class(c) {
+            Class::Drop => {}
+            Class::Space => self.space = true,
+            Class::Punct if matches!(c, '<' | '>' | '&') => self.space = true,
+            Class::Mark => self.compose(c),
+            class @ (Class::Punct | Class::Break) => {
+                self.join(Class::Punct);
+                self.out.push(c);
+                self.last = Class::Punct;
+                if class == Class::Break {
+                    self.end_sentence();
+                }
+            }
+            class => {
+                self.join(class);
+                self.out.push(c);
+                self.letters += 1;
+                self.last = class;
+                // A vowel or final consonant of Hangul, or a letter of another script that joins the one before.
+                if self.tables.may_compose(c) {
+                    self.compose_tail();
+                }
+            }
+        }
+    }
+
+    /// Adds a combining mark to the letter before it. A mark on nothing leaves no trace.
+    fn compose(&mut self, mark: char) {
+        if self.space || self.out.len() == self.start || !(self.last.is_letter() || self.last == Class::Mark) {
+            return;
+        }
+        self.out.push(mark);
+        self.compose_tail();
+    }
+
+    /// Normalises the last letter of `out` together with what has been put behind it.
+    fn compose_tail(&mut self) {
+        let sentence = self.out.get(self.start..).unwrap_or_default();
+        let mut tail = 0;
+        let mut starters = 0;
+        for c in sentence.chars().rev().take(LONGEST_CLUSTER) {
+            tail += c.len_utf8();
+            starters += usize::from(canonical_combining_class(c) == 0 && !self.tables.may_compose(c));
+            if starters > 0 {
+                break;
+            }
+        }
+        let from = self.out.len() - tail;
+        let Some(cluster) = self.out.get(from..) else { return };
+        let composed: String = cluster.nfkc().flat_map(char::to_lowercase).nfkc().collect();
+        if composed != cluster {
+            let count = |text: &str| text.chars().filter(|&c| self.tables.class(c).is_letter()).count();
+            self.letters = (self.letters + count(&composed)).saturating_sub(count(cluster));
+            self.out.truncate(from);
+            self.out.push_str(&composed);
+        }
+        self.last = self.out.chars().next_back().map_or(Class::Punct, |c| self.tables.class(c));
+    }
+
+    /// Writes an ASCII full stop; `behind` is what follows it in the raw text.
+    fn full_stop(&mut self, behind: &[u8]) {
+        let before = if self.space { Class::Space } else { self.last };
+        self.join(Class::Punct);
+        let dots = self.out.ends_with('.');
+        self.out.push('.');
+        self.last = Class::Punct;
+        let more = behind.first() == Some(&b'.');
+        if !more && (dots || full_stop_ends(self.tables, before, self.out, behind)) {
+            self.end_sentence();
+        }
+    }
+
+    /// If the colon at `at` is that of a web address: takes its scheme back and returns where the address ends.
+    /// Addresses carry counters and names of the reprinting site, never text.
+    fn address(&mut self, bytes: &[u8], at: usize) -> Option<usize> {
+        let rest = bytes.get(at..)?.strip_prefix(b"://")?;
+        if self.space {
+            return None;
+        }
+        let scheme = ["https", "http", "ftp"].into_iter().find(|s| self.out.ends_with(s))?;
+        let cut = self.out.len() - scheme.len();
+        if cut < self.start {
+            return None;
+        }
+        self.cut(cut);
+        let len = rest
+            .iter()
+            .take_while(|b| b.is_ascii_graphic() && !matches!(b, b'"' | b'<' | b'>' | b'\'' | b')' | b'|'))
+            .count();
+        Some(at + 3 + len)
+    }
+
+    fn apply(&mut self, effect: Effect) {
+        match effect {
+            Effect::Inline => {}
+            Effect::Space => self.space = true,
+            Effect::Break => {
+                self.end_sentence();
+                self.space = true;
+            }
+        }
+    }
+
+    /// Takes back what the current sentence has from `from` on. A space parts what is left from what follows.
+    fn cut(&mut self, from: usize) {
+        let Some(removed) = self.out.get(from..) else { return };
+        let letters = removed.chars().filter(|&c| self.tables.class(c).is_letter()).count();
+        self.letters = self.letters.saturating_sub(letters);
+        self.out.truncate(from);
+        let kept = self.out.trim_end().len();
+        self.out.truncate(kept.max(self.start));
+        self.last = self.out.chars().next_back().map_or(Class::Punct, |c| self.tables.class(c));
+        self.space = true;
+    }
+
+    fn end_sentence(&mut self) {
+        if self.letters > 0 {
+            let text = self.out.get(self.start..).unwrap_or_default();
+            if self.signs > 0 && code::is_statement(text) {
+                self.cut(self.start);
+            } else {
+                self.sentences.push(Sentence {
+                    start: self.start,
+                    end: self.out.len(),
+                    letters: self.letters,
+                });
+            }
+        } else if let Some(before) = self.sentences.last_mut().filter(|s| s.end == self.start) {
+            // `?!`, `……`: more of the same punctuation belongs to the sentence that it ends.
+            let more = self.out.get(self.start..).unwrap_or_default();
+            if more.chars().all(|c| c == '.' || self.tables.class(c) == Class::Break) {
+                before.end = self.out.len();
+            }
+        }
+        self.start = self.out.len();
+        self.letters = 0;
+        self.signs = 0;
+    }
+}
+
+/// Decodes the three bytes at `at` of valid UTF-8.
+#[inline(always)]
+fn three(bytes: &[u8], at: usize) -> u16 {
+    match bytes.get(at..at + 3) {
+        Some(&[a, b, c]) => (u16::from(a & 0x0F) << 12) | (u16::from(b & 0x3F) << 6) | u16::from(c & 0x3F),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+#[path = "clean_tests.rs"]
+pub(super) mod tests;

@@ -1,0 +1,261 @@
+//! Leftover code: lines of JavaScript, CSS or JSON that a crawler took for text because their `<script>` or `<style>`
+//! was already gone. One such line was the longest "sentence" of hundreds of unrelated articles, so it must go; a text
+//! with brackets in it must stay, so every test here wants more than one sign of code.
+
+/// How far before and into a brace the signs are looked for, in bytes.
+const LOOK: usize = 160;
+/// The longest block that is skipped at once, in bytes. It bounds the search for a closing brace.
+const LONGEST_BLOCK: usize = 64 << 10;
+
+/// Words of code that may stand in the head of a block or begin a statement.
+const KEYWORDS: [&str; 14] = [
+    "var", "let", "const", "function", "return", "if", "else", "for", "while", "new", "try", "typeof", "switch", "do",
+];
+
+/// Elements that style sheets name without a dot or a hash.
+const SELECTORS: [&str; 21] = [
+    "a", "p", "b", "div", "span", "body", "html", "img", "ul", "ol", "li", "dl", "dd", "dt", "table", "tr", "td", "h1", "h2",
+    "h3", "em",
+];
+
+/// Finds blocks of code in one text, and remembers where looking for them was in vain.
+#[derive(Debug, Default)]
+pub(super) struct Finder {
+    not_before: usize,
+}
+
+impl Finder {
+    /// If the `{` at `at` opens a block of code: the end of the block in `bytes`, and where its head
+    /// (`.class `, `(function(){`, `Page.load(`) begins in `written`, the text already cleaned.
+    /// `sentence` is where the current sentence begins in `written`: the head does not reach beyond it.
+    pub(super) fn block(
+        &mut self,
+        bytes: &[u8],
+        at: usize,
+        written: &str,
+        sentence: usize,
+    ) -> Option<(usize, usize)> {
+        if at < self.not_before {
+            return None;
+        }
+        let content = bytes.get(at + 1..bytes.len().min(at + 1 + LOOK))?;
+        let head = head(written, sentence);
+        if !is_code(content, head < written.len()) {
+            return None;
+        }
+        match close(bytes, at) {
+            Some(end) => Some((tail(bytes, end), head)),
+            None => {
+                // Nothing closes it here; the braces inside it would search the same bytes again.
+                self.not_before = at + LONGEST_BLOCK;
+                None
+            }
+        }
+    }
+}
+
+/// The offset behind the brace that closes the one at `at`.
+fn close(bytes: &[u8], at: usize) -> Option<usize> {
+    let window = bytes.get(at..bytes.len().min(at + LONGEST_BLOCK))?;
+    let mut depth = 0usize;
+    for found in memchr::memchr2_iter(b'{', b'}', window) {
+        if window.get(found) == Some(&b'{') {
+            depth += 1;
+        } else {
+            depth -= 1;
+            if depth == 0 {
+                return Some(at + found + 1);
+            }
+        }
+    }
+    None
+}
+
+/// Passes what may follow a block: `)`, `;`, `]`, and the arguments of a function called on the spot.
+fn tail(bytes: &[u8], end: usize) -> usize {
+    let mut at = end;
+    while let Some(&b) = bytes.get(at) {
+        at = match b {
+            b')' | b']' | b'}' | b';' | b',' => at + 1,
+            b'(' => {
+                let arguments = bytes.get(at + 1..).unwrap_or_default();
+                let len = arguments
+                    .iter()
+                    .take(LOOK)
+                    .take_while(|&&b| b.is_ascii_alphanumeric() || matches!(b, b',' | b' ' | b'.' | b'$' | b'_'))
+                    .count();
+                match arguments.get(len) {
+                    Some(b')') => at + len + 2,
+                    _ => return at,
+                }
+            }
+            _ => return at,
+        };
+    }
+    at
+}
+
+/// Signs of code at the beginning of what stands between braces.
+fn is_code(content: &[u8], head: bool) -> bool {
+    let content = content.trim_ascii_start();
+    let (mut signs, mut letters, mut statement) = (0, 0, false);
+    for &b in content {
+        match b {
+            b':' | b'=' | b'(' | b')' | b'{' | b'}' | b'"' | b'\'' | b'[' | b']' | b'#' | b'_' | b'$' => signs += 1,
+            b';' => {
+                signs += 1;
+                statement = true;
+            }
+            b if b.is_ascii_alphabetic() || b >= 0x80 => letters += 1,
+            _ => {}
+        }
+    }
+    let empty = content.first() == Some(&b'}');
+    let keyed = is_keyed(content);
+    match head {
+        true => empty || keyed || statement || signs * 8 >= letters && signs > 1,
+        false => keyed && signs > 2 && (statement || signs * 6 >= letters),
+    }
+}
+
+/// `name:`, `"name":` or `'name':`, as objects and style rules begin.
+fn is_keyed(content: &[u8]) -> bool {
+    let quoted = content.first().filter(|b| matches!(b, b'"' | b'\''));
+    let rest = content.get(usize::from(quoted.is_some())..).unwrap_or_default();
+    let len = rest
+        .iter()
+        .take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'@' | b'$'))
+        .count();
+    let rest = rest.get(len + usize::from(quoted.is_some())..).unwrap_or_default();
+    len > 0 && rest.trim_ascii_start().starts_with(b":")
+}
+
+/// Where the head of a block begins in `written`; `written.len()` if what stands before the brace is no code.
+fn head(written: &str, sentence: usize) -> usize {
+    let mut begin = written.len();
+    let floor = sentence.max(written.len().saturating_sub(LOOK));
+    let bytes = written.as_bytes();
+    loop {
+        let end = floor + bytes.get(floor..begin).unwrap_or_default().trim_ascii_end().len();
+        let token = bytes.get(floor..end).unwrap_or_default();
+        let len = token.iter().rev().take_while(|b| b.is_ascii_graphic()).count();
+        let start = end - len;
+        let token = written.get(start..end).unwrap_or_default();
+        let signed = token
+            .bytes()
+            .any(|b| matches!(b, b'(' | b')' | b'=' | b'[' | b']' | b'{' | b'}' | b'_' | b'$' | b'>' | b'@'))
+            || token.ends_with([':', ','])
+            || token.starts_with(['.', '#', '*', ':'])
+            || token.bytes().zip(token.bytes().skip(1)).any(|(a, b)| matches!(a, b'.' | b':' | b'#') && b.is_ascii_alphabetic());
+        let word = KEYWORDS.contains(&token) || SELECTORS.contains(&token);
+        if len == 0 || !(signed || word) {
+            return begin;
+        }
+        begin = start;
+    }
+}
+
+/// Whether a whole sentence is code: it begins like a statement, or is dense with the signs of one.
+pub(super) fn is_statement(sentence: &str) -> bool {
+    let sentence = sentence.trim();
+    let first = sentence
+        .bytes()
+        .take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$'))
+        .count();
+    let (word, rest) = sentence.split_at_checked(first).unwrap_or(("", sentence));
+    let has = |signs: &[char]| rest.contains(signs);
+    match word {
+        "var" | "let" | "const" if has(&['=']) => return true,
+        "function" | "if" | "for" | "while" | "return" | "typeof" if rest.trim_start().starts_with('(') => return true,
+        "document" | "window" | "console" | "jquery" | "$" if rest.starts_with(['.', '(', '[']) => return true,
+        _ => {}
+    }
+    if sentence.starts_with("(function") || sentence.starts_with("!function") {
+        return true;
+    }
+    let (mut signs, mut ascii, mut other, mut strong) = (0, 0, 0, false);
+    for b in sentence.bytes() {
+        match b {
+            b'=' | b'{' | b'}' | b'[' | b']' | b'_' | b'$' | b'\\' | b';' => {
+                strong |= matches!(b, b'=' | b'{' | b'}' | b'_');
+                signs += 1;
+            }
+            b'(' | b')' | b'"' | b'\'' => signs += 1,
+            b if b.is_ascii_alphabetic() => ascii += 1,
+            b if b >= 0xC0 => other += 1,
+            _ => {}
+        }
+    }
+    strong && signs >= 4 && signs * 7 >= ascii && other * 5 <= ascii
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Cuts the first block out of a text, as the cleaning pass does.
+    fn cut(text: &str) -> Option<String> {
+        let at = text.find('{')?;
+        let (end, head) = Finder::default().block(text.as_bytes(), at, &text[..at], 0)?;
+        Some(format!("{}|{}", &text[..head], &text[end..]))
+    }
+
+    #[test]
+    fn scripts_styles_and_json_go() {
+        for (text, left) in [
+            ("比赛结束 Page.loadWidget({ trigger: { id: 'w1' }, url: \"//x/y.js\" });再见", "比赛结束 |再见"),
+            (".quote{padding:20px;color:red}正文", "|正文"),
+            ("摘要 .con p a:visited{color: #4b729f !important;}", "摘要 |"),
+            ("body { margin: 0 }", "|"),
+            ("消息(function(){ var s = 1; })();结束", "消息|结束"),
+            ("!function(a){a.b=1}(window);x", "|x"),
+            ("见图 PAGE_INFO['v0'] = [ { pid: '1', title:'标题' }];后文", "见图 |后文"),
+            ("{\"@context\":\"http://schema.org\",\"@type\":\"NewsArticle\"}正文", "|正文"),
+            ("if (a) {}", "|"),
+        ] {
+            assert_eq!(cut(text).as_deref(), Some(left), "{text}");
+        }
+    }
+
+    #[test]
+    fn prose_with_braces_stays() {
+        for text in [
+            "他写道{图1}如下",
+            "the set {a, b, c} has three members",
+            "a note {see: the appendix} follows",
+            "he said {sic} that",
+            "{注：本文}正文",
+            "{}",
+            "{never: closed; x=1",
+        ] {
+            assert_eq!(cut(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn statements() {
+        for code in [
+            "var x = document.getelementbyid('a');",
+            "document.write('x')",
+            "window._bd_share = 1",
+            "(function(",
+            "a_b['c_d'] = [1, 'e'];",
+            "if(typeof x=='undefined')",
+        ] {
+            assert!(is_statement(code), "{code}");
+        }
+        for prose in [
+            "if you go there, let me know",
+            "for the first time (since 1990) the company made a profit",
+            "documents show that windows were open",
+            "\"i don't know,\" he said, \"but (perhaps) it's so\"",
+            "let it be",
+            "价格=成本+利润(含税)",
+            "return to the office",
+            "e = mc2",
+            "",
+        ] {
+            assert!(!is_statement(prose), "{prose}");
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! Unicode folding of one character at a time: NFKC, lower case, traditional -> simplified Chinese, and the look-alike
+//! quotes and dashes made one. What a character folds to and which class the result has are two arrays indexed by
+//! code point, built once, so that the cleaning pass pays one load for a character.
+
+use std::sync::LazyLock;
+
+use unicode_normalization::char::{canonical_combining_class, is_combining_mark};
+use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
+
+/// What a folded character is to the cleaning pass, the sentence splitter and the segmenter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Class {
+    /// Leaves no trace: controls, zero-width characters, variation selectors, byte order marks.
+    Drop,
+    Space,
+    Punct,
+    /// Punctuation that ends a sentence wherever it stands (the ASCII full stop is not of them).
+    Break,
+    /// A letter or digit of a script that puts spaces between words.
+    Word,
+    /// A Chinese character.
+    Han,
+    /// Hiragana or katakana.
+    Kana,
+    Hangul,
+    /// A letter of another script without spaces between words, such as Thai.
+    Unspaced,
+    /// A combining mark: belongs to the letter before it.
+    Mark,
+}
+
+impl Class {
+    /// Letters and digits are what the length of a sentence counts.
+    pub(super) fn is_letter(self) -> bool {
+        matches!(
+            self,
+            Class::Word | Class::Han | Class::Kana | Class::Hangul | Class::Unspaced
+        )
+    }
+
+    /// Next to these a space means nothing and is left out.
+    pub(super) fn is_spaceless(self) -> bool {
+        matches!(self, Class::Han | Class::Kana)
+    }
+}
+
+/// The two arrays over the Basic Multilingual Plane.
+pub(super) struct Tables {
+    /// The single folded character, or 0 where `fold_char` and composition with what came before are needed.
+    fold: Box<[u16; 0x1_0000]>,
+    class: Box<[Class; 0x1_0000]>,
+}
+
+static TABLES: LazyLock<Tables> = LazyLock::new(Tables::build);
+
+/// Traditional character and its simplified form; see the head of the file for its source and licence.
+const TS_CHARACTERS: &str = include_str!("ts_characters.txt");
+
+impl Tables {
+    pub(super) fn get() -> &'static Tables {
+        &TABLES
+    }
+
+    /// The folded character of a BMP code point, or `None` if it takes the slow way.
+    #[inline(always)]
+    pub(super) fn fold(&self, cp: u16) -> Option<u16> {
+        match self.fold[usize::from(cp)] {
+            0 => None,
+            folded => Some(folded),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn class_bmp(&self, cp: u16) -> Class {
+        self.class[usize::from(cp)]
+    }
+
+    #[inline]
+    pub(super) fn class(&self, c: char) -> Class {
+        match u16::try_from(u32::from(c)) {
+            Ok(cp) => self.class_bmp(cp),
+            Err(_) => classify(c),
+        }
+    }
+
+    fn build() -> Tables {
+        let mut class = Box::new([Class::Punct; 0x1_0000]);
+        let mut simplified = Box::new([0u16; 0x1_0000]);
+        for (cp, slot) in (0..=u16::MAX).zip(class.iter_mut()) {
+            *slot = char::from_u32(u32::from(cp)).map_or(Class::Drop, classify);
+        }
+        for (traditional, simple) in pairs() {
+            if let (Ok(t), Ok(s)) = (u16::try_from(u32::from(traditional)), u16::try_from(u32::from(simple))) {
+                simplified[usize::from(t)] = s;
+            }
+        }
+        let simplify = |c: char| -> char {
+            let mut c = c;
+            // A few simplified forms are themselves listed as traditional: follow to the end, so that folding twice
+            // is folding once. The table has no cycle; the bound is for a table that would.
+            for _ in 0..4 {
+                match u16::try_from(u32::from(c)).map(|cp| simplified[usize::from(cp)]) {
+                    Ok(next) if next != 0 => c = char::from_u32(u32::from(next)).unwrap_or(c),
+                    _ => break,
+                }
+            }
+            c
+        };
+        let mut fold = Box::new([0u16; 0x1_0000]);
+        for (cp, slot) in (0..=u16::MAX).zip(fold.iter_mut()) {
+            let Some(c) = char::from_u32(u32::from(cp)) else {
+                continue;
+            };
+            *slot = match c {
+                // These blocks are their own NFKC and have no case: the bulk of the table, without the work.
+                '\u{4E00}'..='\u{9FFF}' => bmp(simplify(c)),
+                '\u{AC00}'..='\u{D7A3}' | '\u{E000}'..='\u{F8FF}' => cp,
+                _ => single(c).map(simplify).map_or(0, bmp),
+            };
+        }
+        Tables { fold, class }
+    }
+
+    /// Whether a folded character may become one with the character before it: marks, and the second and third parts
+    /// of a Hangul syllable.
+    pub(super) fn may_compose(&self, c: char) -> bool {
+        match u16::try_from(u32::from(c)) {
+            Ok(cp) => self.fold(cp).is_none(),
+            Err(_) => is_combining_mark(c),
+        }
+    }
+
+    /// The whole folding of a character, for those that the array sends the slow way.
+    pub(super) fn fold_char(&self, c: char, mut put: impl FnMut(char)) {
+        for folded in normal(c) {
+            match u16::try_from(u32::from(folded)).ok().and_then(|cp| self.fold(cp)) {
+                Some(simple) => put(char::from_u32(u32::from(simple)).unwrap_or(folded)),
+                None => put(folded),
+            }
+        }
+    }
+}
+
+fn pairs() -> impl Iterator<Item = (char, char)> {
+    TS_CHARACTERS
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .flat_map(str::split_whitespace)
+        .filter_map(|pair| {
+            let mut chars = pair.chars();
+            Some((chars.next()?, chars.next()?))
+        })
+}
+
+fn bmp(c: char) -> u16 {
+    u16::try_from(u32::from(c)).unwrap_or(0)
+}
+
+/// NFKC and lower case, with look-alike quotes, dashes and dots made one.
+fn normal(c: char) -> impl Iterator<Item = char> {
+    std::iter::once(alike(c))
+        .nfkc()
+        .flat_map(char::to_lowercase)
+        .map(alike)
+        .nfkc()
+}
+
+/// Typography that publishers change when they reprint.
+fn alike(c: char) -> char {
+    match c {
+        '\u{2018}' | '\u{2019}' | '\u{201B}' | '\u{00B4}' | '\u{02BC}' => '\'',
+        '\u{201C}' | '\u{201D}' | '\u{201E}' | '\u{201F}' => '"',
+        '\u{2010}'..='\u{2015}' | '\u{2212}' => '-',
+        '\u{2022}' | '\u{2027}' | '\u{2219}' | '\u{30FB}' | '\u{00B7}' => '\u{00B7}',
+        '\u{03C2}' => '\u{03C3}',
+        c => c,
+    }
+}
+
+/// The one character that `c` always becomes, if there is one and no neighbour can change it.
+fn single(c: char) -> Option<char> {
+    if canonical_combining_class(c) != 0 || is_nfkc_quick(std::iter::once(c)) == IsNormalized::Maybe {
+        return None;
+    }
+    let mut folded = normal(c);
+    let first = folded.next()?;
+    let composes = canonical_combining_class(first) != 0
+        || is_combining_mark(first)
+        || is_nfkc_quick(std::iter::once(first)) == IsNormalized::Maybe;
+    (folded.next().is_none() && !composes).then_some(first)
+}
+
+fn classify(c: char) -> Class {
+    match c {
+        _ if is_invisible(c) => Class::Drop,
+        _ if c.is_whitespace() => Class::Space,
+        _ if c.is_control() => Class::Drop,
+        '!' | '?' | ';' | '\u{3002}' | '\u{FF61}' | '\u{FF01}' | '\u{FF1F}' | '\u{FF1B}' => Class::Break,
+        // Full stops and question marks of Armenian, Arabic, Urdu, Devanagari, Myanmar, Ethiopic and Khmer.
+        '\u{0589}' | '\u{061F}' | '\u{06D4}' | '\u{0964}' | '\u{0965}' | '\u{104B}' | '\u{1362}' | '\u{17D4}' => {
+            Class::Break
+        }
+        '\u{3005}'
+        | '\u{3007}'
+        | '\u{3400}'..='\u{4DBF}'
+        | '\u{4E00}'..='\u{9FFF}'
+        | '\u{F900}'..='\u{FAFF}'
+        | '\u{20000}'..='\u{3FFFD}' => Class::Han,
+        '\u{3041}'..='\u{3096}'
+        | '\u{309D}'..='\u{309F}'
+        | '\u{30A1}'..='\u{30FA}'
+        | '\u{30FC}'..='\u{30FF}'
+        | '\u{31F0}'..='\u{31FF}' => Class::Kana,
+        '\u{1100}'..='\u{11FF}' | '\u{3131}'..='\u{318E}' | '\u{A960}'..='\u{A97C}' | '\u{AC00}'..='\u{D7FB}' => {
+            Class::Hangul
+        }
+        _ if is_combining_mark(c) => Class::Mark,
+        '\u{0E00}'..='\u{0FFF}' | '\u{1000}'..='\u{109F}' | '\u{1780}'..='\u{17FF}' if c.is_alphanumeric() => {
+            Class::Unspaced
+        }
+        _ if c.is_alphanumeric() => Class::Word,
+        _ => Class::Punct,
+    }
+}
+
+/// Format characters, fillers and variation selectors: nothing a reader sees.
+fn is_invisible(c: char) -> bool {
+    matches!(c,
+        '\u{00AD}' | '\u{034F}' | '\u{061C}' | '\u{06DD}' | '\u{070F}' | '\u{115F}' | '\u{1160}' | '\u{180B}'..='\u{180F}'
+        | '\u{0600}'..='\u{0605}' | '\u{0890}' | '\u{0891}' | '\u{08E2}'
+        | '\u{17B4}' | '\u{17B5}' | '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{206F}'
+        | '\u{3164}' | '\u{FE00}'..='\u{FE0F}' | '\u{FEFF}' | '\u{FFA0}' | '\u{FFF0}'..='\u{FFFB}' | '\u{FFFE}' | '\u{FFFF}'
+        | '\u{1D173}'..='\u{1D17A}' | '\u{E0000}'..='\u{E0FFF}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn folded(text: &str) -> String {
+        let tables = Tables::get();
+        let mut out = String::new();
+        for c in text.chars() {
+            tables.fold_char(c, |f| out.push(f));
+        }
+        out
+    }
+
+    #[test]
+    fn widths_cases_and_scripts_become_one() {
+        assert_eq!(folded("ＡＢｃ１２３，（）"), "abc123,()");
+        assert_eq!(folded("㎡ № ﬁ"), "m2 no fi");
+        assert_eq!(folded("臺灣與體育機關發佈"), "台湾与体育机关发布");
+        assert_eq!(folded("“it’s” — ‘so’"), "\"it's\" - 'so'");
+        assert_eq!(folded("ｶﾅ"), "カナ");
+    }
+
+    #[test]
+    fn the_licensed_table_is_whole_and_has_no_cycle() {
+        assert_eq!(pairs().count(), 2966);
+        let tables = Tables::get();
+        for (traditional, _) in pairs() {
+            let once = folded(&traditional.to_string());
+            assert_eq!(folded(&once), once, "{traditional}");
+            assert!(once.chars().all(|c| tables.class(c) == Class::Han));
+        }
+    }
+
+    /// The array must say what the normaliser says, for every character it answers for.
+    #[test]
+    fn the_array_agrees_with_the_normaliser() {
+        let tables = Tables::get();
+        for cp in 0..=u16::MAX {
+            let Some(c) = char::from_u32(u32::from(cp)) else { continue };
+            if pairs_has(c) {
+                continue;
+            }
+            let Some(fast) = tables.fold(cp) else { continue };
+            let slow: String = normal(c).collect();
+            let mut chars = slow.chars();
+            let expected = chars.next().map(|c| folded(&c.to_string())).unwrap_or_default();
+            assert_eq!(char::from_u32(u32::from(fast)).map(String::from), Some(expected), "U+{cp:04X}");
+            assert_eq!(chars.next(), None, "U+{cp:04X}");
+        }
+    }
+
+    fn pairs_has(c: char) -> bool {
+        static TRADITIONAL: LazyLock<std::collections::HashSet<char>> =
+            LazyLock::new(|| pairs().map(|(t, _)| t).collect());
+        TRADITIONAL.contains(&c)
+    }
+
+    #[test]
+    fn classes() {
+        let class = |c| Tables::get().class(c);
+        assert_eq!(class('我'), Class::Han);
+        assert_eq!(class('𠀀'), Class::Han);
+        assert_eq!(class('の'), Class::Kana);
+        assert_eq!(class('한'), Class::Hangul);
+        assert_eq!(class('ก'), Class::Unspaced);
+        assert_eq!(class('ж'), Class::Word);
+        assert_eq!(class('9'), Class::Word);
+        assert_eq!(class('。'), Class::Break);
+        assert_eq!(class('，'), Class::Punct);
+        assert_eq!(class('\u{3000}'), Class::Space);
+        assert_eq!(class('\u{200B}'), Class::Drop);
+        assert_eq!(class('\u{7}'), Class::Drop);
+        assert_eq!(class('\u{301}'), Class::Mark);
+        assert_eq!(class('😀'), Class::Punct);
+    }
+
+    proptest! {
+        /// Every folded character is its own folding, but where a decomposition leaves marks to be composed later.
+        #[test]
+        fn folding_twice_is_folding_once(c in any::<char>()) {
+            let once = folded(&c.to_string());
+            prop_assert_eq!(folded(&once), once);
+        }
+    }
+}
