@@ -82,6 +82,7 @@ pub struct ResponseScanner {
     /// The item has a member `error`.
     error: bool,
     ops_in_item: u8,
+    status_seen: bool,
     status: Option<u16>,
     outcome: Outcome,
     broken: bool,
@@ -102,6 +103,7 @@ impl Default for ResponseScanner {
             op: None,
             error: false,
             ops_in_item: 0,
+            status_seen: false,
             status: None,
             outcome: Outcome {
                 all_have_status: true,
@@ -232,6 +234,8 @@ impl ResponseScanner {
             }
             4 if self.in_items => {
                 self.at_status = self.word() == b"status";
+                self.broken |= self.at_status && self.status_seen;
+                self.status_seen |= self.at_status;
                 self.error |= self.word() == b"error";
             }
             _ => {}
@@ -254,7 +258,7 @@ impl ResponseScanner {
             self.broken = true;
         }
         if self.at_status && self.in_items && self.open.len() == 4 {
-            if self.status.is_some() || (number && !digits) {
+            if number && !digits {
                 self.broken = true;
             }
             self.status = status;
@@ -321,6 +325,7 @@ impl ResponseScanner {
             self.broken = true;
         }
         self.ops_in_item = 0;
+        self.status_seen = false;
         match self.status.take() {
             Some(404) if op == Some(Op::Delete) && !error => {}
             Some(status) if status >= 300 => self.outcome.failed.push((place, status)),
@@ -437,6 +442,7 @@ mod tests {
             "{\"items\":[],\"items\":[]}",
             "{\"items\":[{\"index\":{\"status\":201},\"create\":{\"status\":201}}]}",
             "{\"items\":[{\"index\":{\"status\":201,\"status\":201}}]}",
+            "{\"items\":[{\"index\":{\"status\":\"1\",\"status\":201}}]}",
             "{\"items\":[{\"index\":{\"status\":2e2}}]}",
             "took: 3\nerrors: false\n",
         ] {
