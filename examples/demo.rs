@@ -173,7 +173,7 @@ fn hits(answer: &Value) -> anyhow::Result<std::slice::Iter<'_, Value>> {
         .iter())
 }
 
-fn groups<'a>(articles: &'a [Article]) -> BTreeMap<&'a str, Vec<&'a Article>> {
+fn groups(articles: &[Article]) -> BTreeMap<&str, Vec<&Article>> {
     let mut groups: BTreeMap<&str, Vec<&Article>> = BTreeMap::new();
     for article in articles {
         groups.entry(&article.root).or_default().push(article);

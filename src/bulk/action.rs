@@ -47,7 +47,12 @@ pub(super) fn read(line: &[u8]) -> Result<Option<Action<'_>>, JsonError> {
             match &*name {
                 b"_index" => action.index = value()?.or(action.index),
                 b"_id" => action.id = value()?.or(action.id),
-                b"routing" => action.routing = value()?.or(action.routing),
+                // An empty routing is none to the servers.
+                b"routing" => {
+                    action.routing = value()?
+                        .or(action.routing)
+                        .filter(|routing| !routing.is_empty());
+                }
                 b"op_type" if op == Some(Op::Index) && value()?.as_deref() == Some("create") => {
                     action.op = Some(Op::Create);
                 }

@@ -7,9 +7,9 @@
 //! ```
 
 use std::borrow::Cow;
-use std::ops::Range;
 
-use super::cursor::{Cursor, JsonError, MAX_DEPTH, RawString, Scalar};
+use super::cursor::{Cursor, JsonError, MAX_DEPTH, Scalar};
+use super::cut::{Cut, Members, check_stamp, stamp_value};
 use super::selection::{Place, Selected, Selection};
 
 /// A value of a selected field.
@@ -53,18 +53,6 @@ impl Document<'_> {
 
 fn text_bit(place: u8) -> u64 {
     1u64.checked_shl(u32::from(place)).unwrap_or(0)
-}
-
-/// How to stamp a document: insert right after its brace and remove the stamp that it already carries. Offsets are bytes
-/// into the document.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cut {
-    /// Right after the opening brace.
-    pub insert_at: usize,
-    /// Whether members stay after the removals: then a comma follows the stamp.
-    pub keeps_members: bool,
-    /// Members and commas to remove, in order, apart from each other.
-    pub removals: Vec<Range<usize>>,
 }
 
 /// Reads the selected fields of a document and plans its stamp. What follows the document's closing brace is not looked at: it
@@ -126,7 +114,7 @@ impl<'a> Scanner<'a, '_> {
             let key = self.cursor.key()?;
             let name = self.cursor.key_bytes(&key)?;
             if let Some(bit) = self.selection.names().bit(&name) {
-                stamp_value(&mut self.cursor)?;
+                stamp_value(&mut self.cursor, start)?;
                 let member = start..self.cursor.pos();
                 check_stamp(self.cursor.slice(member.clone()), start)?;
                 self.members.stamp(bit, member)?;
@@ -264,149 +252,261 @@ impl<'a> Scanner<'a, '_> {
     }
 }
 
-/// Passes what a stamp member can hold: a scalar or an array of scalars. The caller checks the bytes.
-fn stamp_value(cursor: &mut Cursor<'_>) -> Result<(), JsonError> {
-    let at = cursor.pos();
-    match cursor.peek() {
-        Some(b'{') => return Err(JsonError::ForeignStamp { at }),
-        Some(b'[') => {}
-        _ => return cursor.scalar().map(|_| ()),
+#[cfg(test)]
+mod tests {
+    use super::super::selection::Fields;
+    use super::*;
+
+    fn selection() -> Selection {
+        let fields = Fields {
+            text: &["content", "article.body", "tags"],
+            title: Some("title"),
+            url: Some("url"),
+            id: Some("id"),
+            clock: Some("published.at"),
+            own: Some("content"),
+        };
+        Selection::new(&fields, "cluster_").unwrap()
     }
-    cursor.pass(b'[', "an array")?;
-    if cursor.peek() == Some(b']') {
-        return cursor.pass_only(b']', "a closing bracket");
+
+    fn values(source: &str) -> Vec<(Selected, String)> {
+        let selection = selection();
+        let document = scan(source.as_bytes(), &selection).unwrap();
+        document
+            .values
+            .into_iter()
+            .map(|value| (value.selected, value.text.into_owned()))
+            .collect()
     }
-    loop {
-        if let Some(b'{' | b'[') = cursor.peek() {
-            return Err(JsonError::ForeignStamp { at });
+
+    fn texts(source: &str) -> Vec<String> {
+        values(source).into_iter().map(|(_, text)| text).collect()
+    }
+
+    #[test]
+    fn values_come_in_document_order() {
+        let source = r#"{"title":"T","n":{"title":"no"},"id":12,"article":{"x":[{"y":"]}"}],"body":"B"},"url":null,"published":{"at":1.5e9},"content":"C"}"#;
+        let expected = [
+            (Selected::Title, "T"),
+            (Selected::Id, "12"),
+            (Selected::Text(1), "B"),
+            (Selected::Clock, "1.5e9"),
+            (Selected::Text(0), "C"),
+            (Selected::Own, "C"),
+        ];
+        assert_eq!(
+            values(source),
+            expected.map(|(selected, text)| (selected, text.to_owned()))
+        );
+    }
+
+    #[test]
+    fn dotted_and_nested_names_and_arrays() {
+        for source in [
+            r#"{"article":{"body":["a","b"]}}"#,
+            r#"{"article.body":["a","b"]}"#,
+            r#"{"article":[{"body":"a"},{"x":[{}],"body":"b"}]}"#,
+            r#"{"article.body":"a","article":{"body":[["b"],[]]}}"#,
+            r#"{"art\u0069cle":{"b\u006fdy":"a"},"article\u002ebody":"b"}"#,
+            r#"{"article":[[{"body":"a"}],{},[],{"body":["b",null,true,{"x":"no"}]}]}"#,
+        ] {
+            assert_eq!(texts(source), ["a", "b"], "{source}");
         }
-        cursor.scalar()?;
-        cursor.blank()?;
-        match cursor.peek() {
-            Some(b',') => cursor.pass(b',', "a comma")?,
-            Some(b']') => return cursor.pass_only(b']', "a closing bracket"),
-            _ => return Err(cursor.unexpected("a comma or a closing bracket")),
+        assert_eq!(
+            texts(r#"{"article":{"body":{"body":"no"}},"body":"no","article.":"no"}"#),
+            [""; 0]
+        );
+    }
+
+    #[test]
+    fn presence_is_told_even_without_a_value() {
+        let selection = selection();
+        let present = |source: &str| {
+            let document = scan(source.as_bytes(), &selection).unwrap();
+            assert_eq!(
+                document.has_text(),
+                (0..3).any(|place| document.has_text_field(place))
+            );
+            [0, 1, 2, 3, 64, 255].map(|place| document.has_text_field(place))
+        };
+        assert_eq!(
+            present(r#"{"content":null}"#),
+            [true, false, false, false, false, false]
+        );
+        assert_eq!(
+            present(r#"{"article":{"body":[]}}"#),
+            [false, true, false, false, false, false]
+        );
+        assert_eq!(
+            present(r#"{"tags":{},"article.body":""}"#),
+            [false, true, true, false, false, false]
+        );
+        assert_eq!(present(r#"{"title":"x","article":{"x":1}}"#), [false; 6]);
+    }
+
+    #[test]
+    fn first_value() {
+        let selection = selection();
+        let document = scan(br#"{"tags":["a","b"],"id":"x"}"#, &selection).unwrap();
+        assert_eq!(document.first(Selected::Text(2)), Some("a"));
+        assert_eq!(document.first(Selected::Id), Some("x"));
+        assert_eq!(document.first(Selected::Url), None);
+    }
+
+    #[test]
+    fn text_is_borrowed_unless_it_has_escapes() {
+        let selection = selection();
+        let read = |source: &'static [u8]| scan(source, &selection).unwrap().values.remove(0).text;
+        assert!(matches!(
+            read("{\"tags\":\"中文\"}".as_bytes()),
+            Cow::Borrowed("中文")
+        ));
+        assert!(matches!(read(br#"{"tags":"a\tb"}"#), Cow::Owned(text) if text == "a\tb"));
+        assert_eq!(read(b"{\"tags\":\"a\xffb\"}"), "a\u{fffd}b");
+        assert_eq!(read(b"{\"tags\":\"a\xff\\nb\"}"), "a\u{fffd}\nb");
+        assert_eq!(
+            read(br#"{"tags":"\uD83D\uDE00\u4e2d\/\"\\\b\f"}"#),
+            "😀中/\"\\\u{8}\u{c}"
+        );
+        assert_eq!(
+            read(br#"{"tags":"\ud83d \ud83d\u0041\ude00\ud83d\ud83d\ude00"}"#),
+            "\u{fffd} \u{fffd}A\u{fffd}\u{fffd}😀"
+        );
+    }
+
+    #[test]
+    fn text_that_is_not_unicode_to_the_letter_is_read_as_far_as_it_goes() {
+        // The servers store overlong forms, surrogates as bytes and code points beyond Unicode as they came.
+        let selection = selection();
+        for bytes in [
+            &b"\xc0\x80"[..],
+            b"\xed\xa0\x80",
+            b"\xf4\x90\x80\x80",
+            b"\xf5\x80\x80\x80",
+        ] {
+            let source = [b"{\"tags\":\"a", bytes, b"z\",\"x", bytes, b"\":1}"].concat();
+            let document = scan(&source, &selection).unwrap();
+            let text = document.first(Selected::Text(2)).unwrap();
+            assert!(text.starts_with('a') && text.ends_with('z') && text.contains('\u{fffd}'));
         }
     }
-}
 
-/// The most bytes of a stamp member that is removed. A real one has some hundred; the servers refuse over-long numbers and strings.
-const MAX_STAMP_MEMBER: usize = 64 * 1024;
-
-/// The most digits of a number that is removed: the servers refuse one of more than 1,000.
-const MAX_STAMP_NUMBER: usize = 100;
-
-/// Checks a member that is to be removed more strictly than anything that stays: were it the only thing that the server would
-/// refuse in this document, removing it would repair the document.
-fn check_stamp(member: &[u8], at: usize) -> Result<(), JsonError> {
-    let foreign = JsonError::ForeignStamp { at };
-    let control = |byte: &u8| *byte < b' ' && !matches!(byte, b'\t' | b'\n' | b'\r');
-    if member.len() > MAX_STAMP_MEMBER
-        || std::str::from_utf8(member).is_err()
-        || member.iter().any(control)
-    {
-        return Err(foreign);
+    #[test]
+    fn another_encoding_is_not_understood() {
+        let selection = selection();
+        for source in ["{}", "{\"a\":1}", "{ }"] {
+            let little: Vec<u8> = source.encode_utf16().flat_map(u16::to_le_bytes).collect();
+            let big: Vec<u8> = source.encode_utf16().flat_map(u16::to_be_bytes).collect();
+            assert!(scan(&little, &selection).is_err());
+            assert!(scan(&big, &selection).is_err());
+        }
     }
-    let mut cursor = Cursor::new(member)?;
-    let key = cursor.key()?;
-    check_string(&cursor, &key, &foreign)?;
-    while let Some(byte) = cursor.peek() {
-        match byte {
-            b'[' | b']' | b',' => cursor.pass(byte, "part of an array")?,
-            _ => {
-                match cursor.scalar()? {
-                    Scalar::String(string) => check_string(&cursor, &string, &foreign)?,
-                    Scalar::Number(span) if span.len() > MAX_STAMP_NUMBER => return Err(foreign),
-                    _ => {}
-                }
-                cursor.blank()?;
+
+    #[test]
+    fn escapes_that_are_none_are_told_where_they_matter() {
+        let selection = selection();
+        let fail = |source: &str| scan(source.as_bytes(), &selection).unwrap_err();
+        assert_eq!(fail(r#"{"tags":"\x"}"#), JsonError::Escape { at: 9 });
+        assert_eq!(fail(r#"{"tags":"\u12g4"}"#), JsonError::Escape { at: 9 });
+        assert_eq!(
+            fail(r#"{"tags":"\ud83d\u1"}"#),
+            JsonError::Unfinished { at: 20 }
+        );
+        assert_eq!(fail(r#"{"\x":1}"#), JsonError::Escape { at: 2 });
+        assert!(scan(br#"{"x":"\x"}"#, &selection).is_ok());
+    }
+
+    #[test]
+    fn comments_stand_anywhere() {
+        let source = "/*a*/ // b\n {/*c*/\"content\"/*d*/:/*e*/[/*f*/\"x\"/*g*/,//h\r\"y\"/**/]/*i*/,/*j*/\"title\":{/***/}/* \"*/}";
+        assert_eq!(texts(source), ["x", "x", "y", "y"]);
+    }
+
+    #[test]
+    fn what_no_server_accepts() {
+        let selection = selection();
+        for source in [
+            "",
+            " ",
+            "//",
+            "/*",
+            "/",
+            "null",
+            "[]",
+            "\"x\"",
+            "{",
+            "{\"a\"",
+            "{\"a\":",
+            "{\"a\":1",
+            "{\"a\":1,",
+            "{\"a\":1,}",
+            "{,}",
+            "{a:1}",
+            "{'a':1}",
+            "{\"a\" 1}",
+            "{\"a\":01}",
+            "{\"a\":1.}",
+            "{\"a\":.5}",
+            "{\"a\":+1}",
+            "{\"a\":-}",
+            "{\"a\":1e}",
+            "{\"a\":nul}",
+            "{\"a\":NaN}",
+            "{\"a\":[1 2]}",
+            "{\"a\":[1,]}",
+            "{\"a\":[}",
+            "{\"a\":{]}",
+            "{\"a\":{\"b\":1]}",
+            "{\"a\":\"",
+            "{\"a\":\"\\\"}",
+            "{\"a\":\"\\u00",
+            "{\"a\":1}/",
+            "{\"content\":[1}",
+            "{\"article\":{\"body\":1]}",
+            "{\"article\":{\"body\" 1}}",
+            "{\"article\":[1 2]}",
+        ] {
+            // What follows the document is the server's to refuse.
+            let behind = source == "{\"a\":1}/";
+            assert_eq!(
+                scan(source.as_bytes(), &selection).is_ok(),
+                behind,
+                "{source}"
+            );
+        }
+    }
+
+    #[test]
+    fn depth_is_bounded_without_recursion() {
+        let selection = selection();
+        let nested = |field: &str, depth: usize| {
+            format!("{{\"{field}\":{}{}}}", "[".repeat(depth), "]".repeat(depth))
+        };
+        for field in ["content", "other"] {
+            for depth in [63, 64, 65, 128, 129, 1_000, 60_000] {
+                assert!(
+                    scan(nested(field, depth).as_bytes(), &selection).is_ok(),
+                    "{field} {depth}"
+                );
             }
+            assert!(matches!(
+                scan(nested(field, 70_000).as_bytes(), &selection),
+                Err(JsonError::TooDeep { .. })
+            ));
         }
-    }
-    Ok(())
-}
-
-/// A string to be removed has sound escapes and no raw control characters.
-fn check_string(
-    cursor: &Cursor<'_>,
-    string: &RawString,
-    foreign: &JsonError,
-) -> Result<(), JsonError> {
-    cursor.key_bytes(string).map_err(|_| foreign.clone())?;
-    if cursor
-        .slice(string.span.clone())
-        .iter()
-        .any(|&byte| byte < b' ')
-    {
-        return Err(foreign.clone());
-    }
-    Ok(())
-}
-
-/// Collects which members and commas of the document go.
-#[derive(Default)]
-struct Members {
-    /// Stamp members seen, one bit each.
-    seen: u8,
-    keeps: bool,
-    /// The last comma passed, while nothing stands behind it.
-    comma: Option<usize>,
-    /// Stamp members since the last kept one, each with the comma before it.
-    trailing: Vec<(Option<usize>, Range<usize>)>,
-    removals: Vec<Range<usize>>,
-}
-
-impl Members {
-    fn stamp(&mut self, bit: u8, member: Range<usize>) -> Result<(), JsonError> {
-        if self.seen & bit != 0 {
-            return Err(JsonError::Duplicate { at: member.start });
-        }
-        self.seen |= bit;
-        let comma = self.comma.take();
-        self.trailing.push((comma, member));
-        Ok(())
-    }
-
-    fn comma(&mut self, at: usize) {
-        self.comma = Some(at);
-    }
-
-    /// A member stays: the stamp members before it go with the comma that follows each of them.
-    fn kept(&mut self) {
-        self.keeps = true;
-        let last = self.comma.take();
-        if self.trailing.is_empty() {
-            return;
-        }
-        let mut trailing = std::mem::take(&mut self.trailing).into_iter();
-        let mut member = trailing.next().map(|(_, member)| member);
-        while let Some(current) = member.take() {
-            let following = trailing.next();
-            let comma = following.as_ref().map_or(last, |(comma, _)| *comma);
-            self.remove(current);
-            if let Some(comma) = comma {
-                self.remove(comma..comma + 1);
-            }
-            member = following.map(|(_, member)| member);
-        }
-    }
-
-    /// The document ends: the stamp members at its end go with the comma before each of them.
-    fn finish(mut self) -> (bool, Vec<Range<usize>>) {
-        for (comma, member) in std::mem::take(&mut self.trailing) {
-            if let Some(comma) = comma {
-                self.remove(comma..comma + 1);
-            }
-            self.remove(member);
-        }
-        (self.keeps, self.removals)
-    }
-
-    /// Ranges come in order; those that touch become one.
-    fn remove(&mut self, range: Range<usize>) {
-        match self.removals.last_mut() {
-            Some(last) if last.end == range.start => last.end = range.end,
-            _ => self.removals.push(range),
-        }
+        let mixed = format!(
+            "{{\"x\":{}{}}}",
+            "[{\"a\":".repeat(200) + "1",
+            "}]".repeat(200)
+        );
+        assert!(scan(mixed.as_bytes(), &selection).is_ok());
+        assert!(scan(mixed.replacen("}]", "]}", 1).as_bytes(), &selection).is_err());
+        assert!(
+            scan(
+                mixed.replacen("}]}]}]}", "}]}}]]}", 1).as_bytes(),
+                &selection
+            )
+            .is_err()
+        );
     }
 }

@@ -142,3 +142,149 @@ fn without_return(body: &[u8], line: Range<usize>) -> Range<usize> {
         _ => line,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each item as its operation, index, id, routing and source.
+    fn read(body: &str) -> Vec<(Op, String, Option<&str>)> {
+        let items = parse(body.as_bytes()).unwrap();
+        let text = |value: &Option<Cow<'_, str>>| value.as_deref().unwrap_or("-").to_owned();
+        items
+            .iter()
+            .map(|item| {
+                let names = [text(&item.index), text(&item.id), text(&item.routing)].join(" ");
+                (
+                    item.op,
+                    names,
+                    item.source.clone().map(|range| &body[range]),
+                )
+            })
+            .collect()
+    }
+
+    fn fail(body: &str) -> String {
+        parse(body.as_bytes()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn every_operation_with_its_metadata() {
+        let body = concat!(
+            r#"{"index":{"_index":"news","_id":"1","routing":"r"}}"#,
+            "\n",
+            r#"{"a":1}"#,
+            "\n",
+            r#"{"create":{"_id":7}}"#,
+            "\n{}\n",
+            r#"{ "delete" : { "_id" : true } }"#,
+            "\n",
+            r#"{"update":{"_id":null,"_source":{"includes":["x"]},"retry_on_conflict":3,"routing":""}}"#,
+            "\n",
+            r#"{"doc":{}}"#,
+            "\n",
+            r#"{"index":{"op_type":"create","_index":"é\u00e9"}}"#,
+            "\n{}\n",
+            r#"{"index":{"op_type":"index"}}"#,
+            "\n{}\n",
+            r#"{"create":{"op_type":"index"}}"#,
+            "\n{}\n",
+        );
+        let expected = [
+            (Op::Index, "news 1 r", Some(r#"{"a":1}"#)),
+            (Op::Create, "- 7 -", Some("{}")),
+            (Op::Delete, "- true -", None),
+            (Op::Update, "- - -", Some(r#"{"doc":{}}"#)),
+            (Op::Create, "éé - -", Some("{}")),
+            (Op::Index, "- - -", Some("{}")),
+            (Op::Create, "- - -", Some("{}")),
+        ];
+        assert_eq!(
+            read(body),
+            expected.map(|(op, names, source)| (op, names.to_owned(), source))
+        );
+    }
+
+    #[test]
+    fn ranges_are_those_of_the_lines() {
+        let body = "\n{\"index\":{}}\r\n{\"a\":1}\r\n{\"delete\":{}}\n";
+        let items = parse(body.as_bytes()).unwrap();
+        let ranges: Vec<_> = items
+            .iter()
+            .map(|item| (item.action.clone(), item.source.clone()))
+            .collect();
+        assert_eq!(ranges, [(1..14, Some(15..22)), (24..37, None)]);
+    }
+
+    #[test]
+    fn blank_lines_are_passed_over_only_where_an_action_could_be() {
+        let body = "\n \t\r\n/* c */\n//\n\u{feff}\n{\"index\":{}}\n\n\n{\"index\":{}}\n\r\n";
+        assert_eq!(
+            read(body),
+            [
+                (Op::Index, "- - -".into(), Some("")),
+                (Op::Index, "- - -".into(), Some(""))
+            ]
+        );
+        assert_eq!(read(""), []);
+        assert_eq!(read("\n\n"), []);
+    }
+
+    #[test]
+    fn a_last_action_without_its_source_is_dropped() {
+        assert_eq!(
+            read("{\"delete\":{}}\n{\"index\":{}}\n"),
+            [(Op::Delete, "- - -".into(), None)]
+        );
+        assert_eq!(read("{\"update\":{}}\n"), []);
+    }
+
+    #[test]
+    fn what_follows_the_metadata_is_not_looked_at() {
+        for action in [
+            r#"{"index":{}"#,
+            r#"{"index":{}} x"#,
+            r#"{"index":{},"create":{}}"#,
+            r#"/**/{"inde\u0078":{}}"#,
+            "\u{feff}{\"index\":{}}",
+        ] {
+            assert_eq!(read(&format!("{action}\n{{}}\n")).len(), 1, "{action}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_operation_goes_with_its_source() {
+        let body = "{\"upsert\":{}}\n{\"a\":1}\n{\"Index\":{}}\n{}\n{\"delete\":{\"_id\":1}}\n{\"what\":{}}\n";
+        assert_eq!(read(body), [(Op::Delete, "- 1 -".into(), None)]);
+    }
+
+    #[test]
+    fn what_every_server_refuses_is_told_with_its_line() {
+        assert_eq!(
+            fail("{\"index\":{}}\n{}"),
+            "line 2 of the bulk body: the last line has no newline; end the body with one"
+        );
+        assert_eq!(
+            fail("\n{\"index\":{}}\n{}\n[]\n"),
+            "line 4 of the bulk body: the action is not an operation with its metadata: expected an object at byte 0; correct the JSON there"
+        );
+        for action in [
+            "x",
+            "{}",
+            "{\"index\"}",
+            "{\"index\":null}",
+            "{\"index\":\"x\"}",
+            "{\"index\":[]}",
+            "{\"index\":{\"_id\":\"1\"",
+            "{\"index\":{\"_id\":1,}}",
+            "{\"index\":{\"_id\":\"\\x\"}}",
+            "/*",
+            "{\"index\":{\"_id\" 1}}",
+        ] {
+            let error =
+                parse(format!("{{\"delete\":{{}}}}\n{action}\n{{}}\n").as_bytes()).unwrap_err();
+            assert_eq!(error.line, 2, "{action}");
+            assert!(matches!(error.kind, BulkErrorKind::Action(_)), "{action}");
+        }
+    }
+}

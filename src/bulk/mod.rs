@@ -10,6 +10,7 @@
 
 mod action;
 mod cursor;
+mod cut;
 mod json;
 mod lines;
 mod response;
@@ -19,7 +20,8 @@ mod stamp;
 mod update;
 
 pub use cursor::{JsonError, MAX_DEPTH};
-pub use json::{Cut, Document, Value, scan};
+pub use cut::Cut;
+pub use json::{Document, Value, scan};
 pub use lines::{BulkError, BulkErrorKind, Item, Op, parse};
 pub use response::{Outcome, ResponseScanner};
 pub use selection::{Fields, Selected, Selection, SelectionError, StampNames};

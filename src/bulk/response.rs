@@ -14,7 +14,8 @@ use super::lines::Op;
 pub struct Outcome {
     /// How many items the answer has.
     pub items: usize,
-    /// The items that failed, by their place in the answer, with their HTTP status (300 or more).
+    /// The items that failed, by their place in the answer, with their HTTP status (300 or more). The delete of a document
+    /// that isn't there has status 404 but no error, and is none.
     pub failed: Vec<(usize, u16)>,
     /// The operation of each item; `None` for one that this answer doesn't name.
     pub ops: Vec<Option<Op>>,
@@ -78,7 +79,10 @@ pub struct ResponseScanner {
     /// The key before the value that comes is `items` of the answer.
     at_items: bool,
     op: Option<Op>,
+    /// The item has a member `error`.
+    error: bool,
     ops_in_item: u8,
+    status_seen: bool,
     status: Option<u16>,
     outcome: Outcome,
     broken: bool,
@@ -97,7 +101,9 @@ impl Default for ResponseScanner {
             at_status: false,
             at_items: false,
             op: None,
+            error: false,
             ops_in_item: 0,
+            status_seen: false,
             status: None,
             outcome: Outcome {
                 all_have_status: true,
@@ -226,7 +232,12 @@ impl ResponseScanner {
                 self.op = Op::from_name(self.word());
                 self.ops_in_item = self.ops_in_item.saturating_add(1);
             }
-            4 if self.in_items => self.at_status = self.word() == b"status",
+            4 if self.in_items => {
+                self.at_status = self.word() == b"status";
+                self.broken |= self.at_status && self.status_seen;
+                self.status_seen |= self.at_status;
+                self.error |= self.word() == b"error";
+            }
             _ => {}
         }
     }
@@ -247,7 +258,7 @@ impl ResponseScanner {
             self.broken = true;
         }
         if self.at_status && self.in_items && self.open.len() == 4 {
-            if self.status.is_some() || (number && !digits) {
+            if number && !digits {
                 self.broken = true;
             }
             self.status = status;
@@ -306,13 +317,17 @@ impl ResponseScanner {
     /// An item has ended.
     fn item(&mut self) {
         let place = self.outcome.items;
+        let op = self.op.take();
+        let error = std::mem::take(&mut self.error);
         self.outcome.items += 1;
-        self.outcome.ops.push(self.op.take());
+        self.outcome.ops.push(op);
         if self.ops_in_item > 1 {
             self.broken = true;
         }
         self.ops_in_item = 0;
+        self.status_seen = false;
         match self.status.take() {
+            Some(404) if op == Some(Op::Delete) && !error => {}
             Some(status) if status >= 300 => self.outcome.failed.push((place, status)),
             Some(_) => {}
             None => self.outcome.all_have_status = false,
@@ -343,16 +358,17 @@ mod tests {
             r#"{"took":30,"errors":true,"items":[
                 {"index":{"_index":"news","_id":"1","_version":1,"result":"created","_shards":{"total":2,"status":500},"status":201}},
                 {"create":{"_id":"2","status":409,"error":{"type":"x","reason":"\"status\":200}]","caused_by":{"items":[{"index":{"status":1}}],"status":1}}}},
-                {"delete":{"status":404,"_id":"st\\\"atus"}},
-                {"update":{"status":200}}]}"#,
+                {"delete":{"status":404,"_id":"st\\\"atus","result":"not_found"}},
+                {"update":{"status":200}},
+                {"delete":{"error":{"type":"index_not_found_exception"},"status":404}}]}"#,
         );
         assert!(outcome.well_formed && outcome.all_have_status);
-        assert_eq!(outcome.items, 4);
-        assert_eq!(outcome.failed, [(1, 409), (2, 404)]);
-        let ops = [Op::Index, Op::Create, Op::Delete, Op::Update];
+        assert_eq!(outcome.items, 5);
+        assert_eq!(outcome.failed, [(1, 409), (4, 404)]);
+        let ops = [Op::Index, Op::Create, Op::Delete, Op::Update, Op::Delete];
         assert!(outcome.answers(ops));
-        assert!(!outcome.answers([Op::Index, Op::Index, Op::Delete, Op::Update]));
-        assert!(!outcome.answers(ops.into_iter().take(3)));
+        assert!(!outcome.answers([Op::Index, Op::Index, Op::Delete, Op::Update, Op::Delete]));
+        assert!(!outcome.answers(ops.into_iter().take(4)));
         assert!(!outcome.answers(ops.into_iter().chain([Op::Index])));
     }
 
@@ -389,6 +405,9 @@ mod tests {
             read(r#"{"items":{"index":{"a":{"status":201}}},"x":[{"index":{"status":1}}]}"#);
         assert!(outcome.well_formed);
         assert_eq!(outcome.items, 0);
+        let outcome = read(r#"{"items":[],"x":[{"index":{"status":500}}],"y":{"items":[{}]}}"#);
+        assert!(outcome.well_formed && outcome.failed.is_empty());
+        assert_eq!(outcome.items, 0);
     }
 
     #[test]
@@ -423,6 +442,7 @@ mod tests {
             "{\"items\":[],\"items\":[]}",
             "{\"items\":[{\"index\":{\"status\":201},\"create\":{\"status\":201}}]}",
             "{\"items\":[{\"index\":{\"status\":201,\"status\":201}}]}",
+            "{\"items\":[{\"index\":{\"status\":\"1\",\"status\":201}}]}",
             "{\"items\":[{\"index\":{\"status\":2e2}}]}",
             "took: 3\nerrors: false\n",
         ] {

@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use std::ops::Range;
 
-use super::json::Cut;
+use super::cut::Cut;
 use super::selection::StampNames;
 use super::stamp::{Stamp, write_stamp};
 

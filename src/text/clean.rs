@@ -6,64 +6,12 @@
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::canonical_combining_class;
 
+use super::bytes::{ASCII, Ascii};
 use super::code;
 use super::entities;
 use super::fold::{Class, Tables};
 use super::markup::{self, Effect};
 use super::sentences::{Sentence, full_stop_ends};
-
-/// What an ASCII byte is to the pass.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Ascii {
-    /// A lower-case letter or a digit.
-    Lower,
-    Upper,
-    Space,
-    /// Leaves no trace.
-    Drop,
-    Punct,
-    /// `=()[]_$\` and others that code is full of.
-    Sign,
-    Colon,
-    Stop,
-    /// `!`, `?`, `;`.
-    Break,
-    Brace,
-    Less,
-    Greater,
-    Ampersand,
-    /// First byte of a longer character.
-    Two,
-    Three,
-    Four,
-}
-
-const ASCII: [Ascii; 256] = {
-    let mut table = [Ascii::Drop; 256];
-    let mut b = 0;
-    while b < 256 {
-        table[b] = match b as u8 {
-            b'a'..=b'z' | b'0'..=b'9' => Ascii::Lower,
-            b'A'..=b'Z' => Ascii::Upper,
-            b' ' | 9..=13 => Ascii::Space,
-            b'.' => Ascii::Stop,
-            b'!' | b'?' | b';' => Ascii::Break,
-            b':' => Ascii::Colon,
-            b'{' => Ascii::Brace,
-            b'<' => Ascii::Less,
-            b'>' => Ascii::Greater,
-            b'&' => Ascii::Ampersand,
-            b'=' | b'(' | b')' | b'[' | b']' | b'_' | b'$' | b'\\' | b'}' => Ascii::Sign,
-            b'!'..=b'~' => Ascii::Punct,
-            0xC2..=0xDF => Ascii::Two,
-            0xE0..=0xEF => Ascii::Three,
-            0xF0..=0xF4 => Ascii::Four,
-            _ => Ascii::Drop,
-        };
-        b += 1;
-    }
-    table
-};
 
 /// How many characters a combining mark may reach back to the letter that it changes.
 const LONGEST_CLUSTER: usize = 16;
@@ -464,8 +412,9 @@ impl<'s> Pass<'s> {
             .count();
         self.letters = self.letters.saturating_sub(letters);
         self.out.truncate(from);
-        let kept = self.out.trim_end().len();
-        self.out.truncate(kept.max(self.start));
+        let kept = self.out.trim_end_matches(' ').len();
+        self.out.truncate(kept);
+        self.start = self.start.min(kept);
         self.last = self
             .out
             .chars()

@@ -214,7 +214,7 @@ pub(super) fn is_statement(sentence: &str) -> bool {
             _ => {}
         }
     }
-    strong && signs >= 4 && signs * 7 >= ascii && other * 5 <= ascii
+    strong && signs >= 4 && signs * 5 >= ascii && other * 5 <= ascii
 }
 
 #[cfg(test)]
@@ -237,7 +237,7 @@ mod tests {
             ),
             (".quote{padding:20px;color:red}正文", "|正文"),
             (
-                "摘要 .con p a:visited{color: #4b729f !important;}",
+                "摘要 .con p a:visited{color: #123456 !important;}",
                 "摘要 |",
             ),
             ("body { margin: 0 }", "|"),

@@ -7,6 +7,7 @@
 //!
 //! Every step is linear in its input, whatever the input is.
 
+mod bytes;
 mod clean;
 mod code;
 mod entities;

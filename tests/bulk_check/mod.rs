@@ -250,7 +250,14 @@ pub fn check_document(source: &[u8], selection: &Selection) -> Option<Cut> {
             assert_eq!(selected, expected_selected);
             match expected {
                 Node::String(expected) => assert_eq!(text, expected),
-                Node::Number(expected) => assert_eq!(text.parse::<f64>().unwrap(), *expected),
+                // serde_json reads some long numbers one step beside the nearest float.
+                Node::Number(expected) => {
+                    let number: f64 = text.parse().unwrap();
+                    assert!(
+                        (number - expected).abs() <= expected.abs() * 1e-12,
+                        "{text} {expected}"
+                    );
+                }
                 other => panic!("{other:?}"),
             }
         }
@@ -303,7 +310,7 @@ pub fn check_body(body: &[u8], selection: &Selection) {
                 Ok(update) => update.parts().map(|(_, range)| range).collect(),
                 Err(_) => continue,
             },
-            _ => vec![0..source.len()],
+            _ => std::iter::once(0..source.len()).collect(),
         };
         for part in parts {
             let base = source.start + part.start;
@@ -399,7 +406,9 @@ pub fn check_answer(answer: &[u8]) {
         let Some((_, Node::Number(status))) = statuses.next() else {
             panic!("{fields:?}")
         };
-        if *status >= 300.0 {
+        let missing = op == "delete" && *status == 404.0;
+        let error = fields.iter().any(|(key, _)| key == "error");
+        if *status >= 300.0 && (error || !missing) {
             failed.push((place, *status as u16));
         }
     }
