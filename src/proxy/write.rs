@@ -19,7 +19,7 @@ use super::budget::Reservation;
 use super::headers::{self, Encoding};
 use super::router::Target;
 use super::settle::{Landing, Unsettled, verdict};
-use super::upstream::set_length;
+use super::upstream::{drain, set_length};
 use super::{Proxy, now};
 use crate::bulk::Op;
 use crate::engine::{Call, NotUnderstood, Stamped, Verdict};
@@ -123,7 +123,7 @@ impl Write {
                 // Most clients write the whole body before they read the answer: without a reader they would see a
                 // broken pipe. Those that asked first have sent nothing.
                 if !waits_for_leave {
-                    tokio::spawn(tokio::time::timeout(PAUSE, drain(rest)));
+                    tokio::spawn(drain(rest));
                 }
                 return Err(refusal);
             }
@@ -350,11 +350,6 @@ async fn hold(
         };
         return Err((refusal, body));
     }
-}
-
-/// Reads a body to its end and forgets it.
-async fn drain(mut body: Incoming) {
-    while let Some(Ok(_)) = body.frame().await {}
 }
 
 enum Unpacked {
