@@ -301,8 +301,12 @@ impl Side {
             !["content-length", "connection", "keep-alive"]
                 .contains(&name.to_ascii_lowercase().as_str())
         });
-        for (_, value) in &mut answer.headers {
+        for (name, value) in &mut answer.headers {
             *value = value.replace(&self.index, INDEX);
+            if name == "TASK_RESOURCE_USAGE" {
+                // Processor time and task numbers.
+                value.clear();
+            }
             if let Some((path, id)) = value.rsplit_once("/_doc/")
                 && id.len() == 20
             {

@@ -177,6 +177,10 @@ async fn point_14_query_strings() {
         {
             let path = format!("/@index/_bulk?{query}");
             twins.same(&Request::bulk(&path, article(&format!("id-{n}"), n)));
+            if query.starts_with("wait_for_active_shards=7") {
+                // For one document this answer repeats the source, which has the stamp.
+                continue;
+            }
             let path = format!("/@index/_doc/doc-{n}?{query}");
             let document = format!("{{\"content\":\"{}\"}}", text(n));
             twins.same(&Request::json("PUT", &path, document));
@@ -200,10 +204,12 @@ async fn point_14_targets_are_never_touched() {
         "/news-x/_doc/a%2Fb%2e%2E%252F?x=a;b",
         "/news%2Dx/_doc/..%2f",
         "//_bulk",
-        "/news-x/_doc/a+b*c'd(e)!~$@:,;=&?routing={\"a\"}",
+        "/news-x/_doc/a+b*c'd(e)!~$@:,;=&{\"a\"}?routing=a+b*c'd(e)!~$@:,;=&",
         "/a/../b/./c//d/",
         "/%zz/%",
-        "/_search?q=a|b^c`d",
+        "/_search?q=a|b^c`d{}[]",
+        "/<news-{now/d}>/_bulk",
+        "/news-x\\_bulk",
         "/?",
         "/",
     ] {
@@ -213,9 +219,9 @@ async fn point_14_targets_are_never_touched() {
                 .body(article("a", 1));
             let before = fake.received().len();
             let answer = request.to(&spinney.url);
-            if target.contains(['|', '`']) && answer.status == 400 {
-                // Not allowed in a target by RFC 3986; spinney says so itself.
-                assert_eq!(fake.received().len(), before);
+            if target.contains('<') {
+                // Such bytes are no part of a target (RFC 3986); the servers forgive them, hyper does not.
+                assert_eq!((answer.status, fake.received().len()), (400, before));
                 continue;
             }
             assert_eq!(answer.status, 200, "{target}");
@@ -304,31 +310,30 @@ async fn point_15_over_budget() {
         std::thread::sleep(std::time::Duration::from_millis(1500));
         Reply::Bytes(fake::json(200, "", "{\"items\":[]}"))
     });
-    let spinney = start(&fake.url, &["--budget", "4000"]);
-    let bulk =
-        Request::bulk("/news-x/_bulk", article("a", 1).repeat(10)).header("X-Opaque-Id", "me");
-    let (mut first, mut second) = (Wire::connect(&spinney.url), Wire::connect(&spinney.url));
-    first.send(&bulk.bytes());
-    while fake.received().is_empty() {
-        let refused = bulk.on(&mut second);
-        if refused.status != 429 {
-            continue;
-        }
-        assert_eq!(refused.header("retry-after"), Some("1"));
-        assert_eq!(refused.header("x-opaque-id"), Some("me"));
-        let answer = refused.json();
-        assert_eq!(answer["status"], 429);
-        let kind = "spinney_over_budget_exception";
-        assert_eq!(answer["error"]["type"], kind);
-        assert_eq!(answer["error"]["root_cause"][0]["type"], kind);
-        break;
+    // Room for one of these bulks and what its lines take, not for two.
+    let spinney = start(&fake.url, &["--budget", "6000"]);
+    let bulk = Request::bulk("/news-x/_bulk", article("a", 1).repeat(10));
+    let bulk = bulk.header("X-Opaque-Id", "me");
+    let mut wires = [Wire::connect(&spinney.url), Wire::connect(&spinney.url)];
+    for wire in &mut wires {
+        wire.send(&bulk.bytes());
     }
-    assert_eq!(first.last_answer(false).status, 200);
-    assert_eq!(
-        bulk.on(&mut second).status,
-        200,
-        "and then there is room again"
-    );
+    let mut answers = wires.each_mut().map(|wire| wire.last_answer(false));
+    answers.sort_by_key(|answer| answer.status);
+    assert_eq!(answers[0].status, 200, "{}", answers[0].text());
+    let refused = &answers[1];
+    assert_eq!(refused.status, 429, "{}", refused.text());
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    assert_eq!(refused.header("x-opaque-id"), Some("me"));
+    let answer = refused.json();
+    assert_eq!(answer["status"], 429);
+    let kind = "spinney_over_budget_exception";
+    assert_eq!(answer["error"]["type"], kind);
+    assert_eq!(answer["error"]["root_cause"][0]["type"], kind);
+    for wire in &mut wires {
+        let again = bulk.on(wire);
+        assert_eq!(again.status, 200, "there is room again: {}", again.text());
+    }
 }
 
 /// Items that the cluster refuses for now come through and leave no nodes.

@@ -20,7 +20,7 @@ fn blank_to(body: &[u8], size: usize) -> Vec<u8> {
 
 /// One article.
 fn padded(size: usize) -> Vec<u8> {
-    blank_to(article("a", 1).as_bytes(), size)
+    blank_to(article(&format!("of-{size}"), 1).as_bytes(), size)
 }
 
 /// Sends like most clients: everything first, and only then looks for an answer.
@@ -73,7 +73,7 @@ async fn point_05_too_large_by_the_stamp() {
         (common::opensearch(), "p05-os"),
         (common::elasticsearch(), "p05-es"),
     ] {
-        let twins = Twins::new(&upstream, label).await;
+        let mut twins = Twins::new(&upstream, label).await;
         let request = Request::bulk("/@index/_bulk", padded(LIMIT));
         let direct = send_all(&twins.direct.url, &twins.direct.request(&request).bytes());
         assert_eq!(direct.status, 200, "{}", direct.text());
@@ -95,10 +95,11 @@ async fn point_05_too_large_by_the_stamp() {
         let product = refused.header("x-elastic-product");
         assert_eq!(product.is_some(), label == "p05-es");
         // With room for the stamp it goes.
+        twins.fresh().await;
         let request = Request::bulk("/@index/_bulk", padded(LIMIT - 1000));
         assert_eq!(twins.same(&request).status, 200);
         // Where nothing is stamped, the limit itself is fine.
-        let delete = blank_to(b"{\"delete\":{\"_id\":\"a\"}}\n", LIMIT);
+        let delete = blank_to(b"{\"delete\":{\"_id\":\"none\"}}\n", LIMIT);
         assert_eq!(
             twins.same(&Request::bulk("/@index/_bulk", delete)).status,
             200
@@ -167,8 +168,8 @@ async fn point_05_answered_in_the_middle() {
     let url = format!("http://{}", listener.local_addr().unwrap());
     let server = thread::spawn(move || {
         use std::io::{Read, Write};
-        // A bulk and a request that is streamed.
-        for _ in 0..2 {
+        // What the limit is, a bulk, and a request that is streamed.
+        for _ in 0..3 {
             let (mut stream, _) = listener.accept().unwrap();
             let mut read = [0; 4096];
             assert!(stream.read(&mut read).unwrap() > 0);
@@ -194,6 +195,10 @@ async fn point_05_answered_in_the_middle() {
         assert_eq!(answer.status, 413, "{}", answer.text());
     }
     server.join().unwrap();
+    // Nobody is there at all now: that is said, too, whatever the client has yet to send.
+    let request = Request::json("POST", "/news-x/_search", padded(8 << 20));
+    let answer = send_all(&spinney.url, &request.bytes());
+    assert_eq!(answer.status, 503, "{}", answer.text());
     let health = Request::get("/_spinney/_health").to(&spinney.url);
     assert_eq!(health.status, 200);
 }
