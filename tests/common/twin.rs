@@ -186,7 +186,7 @@ impl Twins {
             serde_json::from_slice(&source).unwrap_or_else(|_| {
                 let stamp = cut_stamp(&source).1;
                 let stamp = stamp.strip_suffix(b",").unwrap_or(&stamp);
-                serde_json::from_slice(&[b"{", stamp, b"}"].concat()).unwrap()
+                serde_json::from_slice(&[b"{", stamp, b"}"].concat()).unwrap_or_default()
             })
         };
         let valued = proxied.into_iter().map(|(id, source)| (id, value(source)));
