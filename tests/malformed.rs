@@ -70,13 +70,13 @@ async fn by_hand_on_elasticsearch() {
 
 #[tokio::test]
 async fn mutations_on_opensearch() {
-    let bodies = mutations::bodies().take(300);
+    let bodies = mutations::bodies().take(1000);
     same_answers(&common::opensearch(), "mutated-os", bodies).await;
 }
 
 #[tokio::test]
 async fn mutations_on_elasticsearch() {
     // Others than those before.
-    let bodies = mutations::bodies().skip(300).take(120);
+    let bodies = mutations::bodies().skip(1000).take(500);
     same_answers(&common::elasticsearch(), "mutated-es", bodies).await;
 }
