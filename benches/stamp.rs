@@ -12,7 +12,7 @@ mod support {
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
@@ -57,12 +57,25 @@ struct Options {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> anyhow::Result<()> {
-    if std::env::args_os().all(|argument| argument == "--bench") || std::env::args_os().len() == 1 {
+async fn main() -> ExitCode {
+    // Cargo runs benchmarks with nothing but its own flag.
+    if std::env::args()
+        .skip(1)
+        .all(|argument| argument == "--bench")
+    {
         eprintln!("this benchmark needs a core of its own: run scripts/bench stamp");
-        return Ok(());
+        return ExitCode::SUCCESS;
     }
-    let options = Options::parse();
+    match run_until_stopped(Options::parse()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run_until_stopped(options: Options) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     tokio::select! {

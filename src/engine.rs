@@ -5,17 +5,23 @@
 //! order of placement.
 
 mod dates;
+mod place;
+mod settle;
+#[cfg(test)]
+mod tests;
+
+pub use settle::{Placed, Settled, Verdict};
 
 use rayon::prelude::*;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::bulk::{
-    self, BulkError, Cut, Fields, Item, JsonError, Op, Outcome, Part, Selected, Selection, SelectionError, Splice,
-    Stamp, StampNames,
+    self, BulkError, Cut, Fields, Item, JsonError, Op, Part, Selected, Selection, SelectionError,
+    Splice, StampNames,
 };
 use crate::config::{Clock, Route};
-use crate::fingerprint::{Fingerprint, Prints};
-use crate::forest::{Decision, Forest, ForestError, Millis, Root, Settings, SharedForest, Sketch, Stats, Ticket};
+use crate::fingerprint::Prints;
+use crate::forest::{Forest, ForestError, Millis, Settings, SharedForest, Stats};
 use crate::text::{self, Scratch};
 
 /// Items read at once: enough to keep all threads busy, few enough to bound what stands between reading and placing.
@@ -86,39 +92,6 @@ pub struct Stamped {
     tally: Tally,
 }
 
-/// The nodes that the documents of a request rest on, by item.
-#[derive(Debug, Default)]
-pub struct Placed {
-    /// The operation of every item: an answer that tells of others cannot be matched.
-    ops: Vec<Op>,
-    held: Vec<Held>,
-}
-
-#[derive(Debug)]
-struct Held {
-    item: usize,
-    forest: usize,
-    ticket: Ticket,
-}
-
-/// What is known of the outcome of a request.
-#[derive(Debug)]
-pub enum Verdict {
-    /// Timeout, broken connection, filtered response: the nodes stay.
-    Unknown,
-    /// The whole request was refused, or never sent.
-    Refused,
-    /// The items of a bulk response.
-    Items(Outcome),
-}
-
-/// What settling did.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Settled {
-    pub failed: u64,
-    pub withdrawn: u64,
-}
-
 /// One object to stamp, read and turned into fingerprints, not yet placed.
 struct Prepared {
     item: usize,
@@ -159,13 +132,6 @@ impl Stamped {
     }
 }
 
-impl Placed {
-    /// Whether an answer tells of exactly the items of the request.
-    pub fn is_answered_by(&self, outcome: &Outcome) -> bool {
-        outcome.answers(self.ops.iter().copied())
-    }
-}
-
 impl Engine {
     /// `threads`: 0 means all cores.
     ///
@@ -178,15 +144,35 @@ impl Engine {
             let forest = match forests.iter().position(|(name, _)| *name == route.forest) {
                 Some(at) => at,
                 None => {
-                    let settings = Settings { k: route.k, window: route.window };
-                    forests.push((route.forest.clone(), SharedForest::new(Forest::new(settings)?)));
+                    let settings = Settings {
+                        k: route.k,
+                        window: route.window,
+                    };
+                    forests.push((
+                        route.forest.clone(),
+                        SharedForest::new(Forest::new(settings)?),
+                    ));
                     forests.len() - 1
                 }
             };
             let text: Vec<&str> = route.text_fields.iter().map(String::as_str).collect();
-            let clock = if let Clock::Field(name) = &route.clock { Some(name.as_str()) } else { None };
-            let fields = Fields { text: &text, title: route.title_field.as_deref(), id: route.id_field.as_deref(), clock, ..Fields::default() };
-            bound.push(Bound { selection: Selection::new(&fields, prefix)?, route: route.clone(), forest });
+            let clock = if let Clock::Field(name) = &route.clock {
+                Some(name.as_str())
+            } else {
+                None
+            };
+            let fields = Fields {
+                text: &text,
+                title: route.title_field.as_deref(),
+                id: route.id_field.as_deref(),
+                clock,
+                ..Fields::default()
+            };
+            bound.push(Bound {
+                selection: Selection::new(&fields, prefix)?,
+                route: route.clone(),
+                forest,
+            });
         }
         if !routes.is_empty() {
             // The dictionary takes a moment to load: not on the first request's time.
@@ -196,7 +182,12 @@ impl Engine {
             .num_threads(threads)
             .thread_name(|n| format!("text-{n}"))
             .build()?;
-        Ok(Engine { routes: bound, forests, names: StampNames::new(prefix)?, pool })
+        Ok(Engine {
+            routes: bound,
+            forests,
+            names: StampNames::new(prefix)?,
+            pool,
+        })
     }
 
     /// Whether anything can be stamped at all.
@@ -210,7 +201,9 @@ impl Engine {
     }
 
     fn route(&self, index: &str) -> Option<usize> {
-        self.routes.iter().position(|bound| bound.route.matches(index))
+        self.routes
+            .iter()
+            .position(|bound| bound.route.matches(index))
     }
 
     /// Runs a job on the engine's threads.
@@ -220,13 +213,18 @@ impl Engine {
 
     /// Name and state of every forest.
     pub fn forests(&self) -> impl Iterator<Item = (&str, Stats)> {
-        self.forests.iter().map(|(name, forest)| (name.as_str(), forest.read(Forest::stats)))
+        self.forests
+            .iter()
+            .map(|(name, forest)| (name.as_str(), forest.read(Forest::stats)))
     }
 
     /// Removes expired nodes, at most `budget` of each forest whose clock is the arrival.
     pub fn expire(&self, now: Millis, budget: usize) {
         for (at, (_, forest)) in self.forests.iter().enumerate() {
-            let ticks = self.routes.iter().all(|b| b.forest != at || b.route.clock == Clock::Arrival);
+            let ticks = self
+                .routes
+                .iter()
+                .all(|b| b.forest != at || b.route.clock == Clock::Arrival);
             if ticks {
                 forest.expire(now, budget);
             }
@@ -237,7 +235,12 @@ impl Engine {
     ///
     /// # Errors
     /// When the body cannot be read as a bulk: the server will say what is wrong with it.
-    pub fn stamp_bulk(&self, body: &[u8], index: Option<&str>, call: Call) -> Result<Stamped, NotUnderstood> {
+    pub fn stamp_bulk(
+        &self,
+        body: &[u8],
+        index: Option<&str>,
+        call: Call,
+    ) -> Result<Stamped, NotUnderstood> {
         Ok(self.stamp_items(body, &bulk::parse(body)?, index, call))
     }
 
@@ -275,18 +278,40 @@ impl Engine {
         let mut items = Vec::new();
         let mut start = 0;
         for end in memchr::memchr_iter(b'\n', body).chain(std::iter::once(body.len())) {
-            if body.get(start..end).is_some_and(|line| !line.trim_ascii().is_empty()) {
+            if body
+                .get(start..end)
+                .is_some_and(|line| !line.trim_ascii().is_empty())
+            {
                 let source = Some(start..end);
-                items.push(Item { op: Op::Index, index: None, id: None, routing: None, action: 0..0, source });
+                items.push(Item {
+                    op: Op::Index,
+                    index: None,
+                    id: None,
+                    routing: None,
+                    action: 0..0,
+                    source,
+                });
             }
             start = end + 1;
         }
         self.stamp_items(body, &items, Some(""), call)
     }
 
-    fn stamp_items(&self, body: &[u8], items: &[Item<'_>], index: Option<&str>, call: Call) -> Stamped {
+    fn stamp_items(
+        &self,
+        body: &[u8],
+        items: &[Item<'_>],
+        index: Option<&str>,
+        call: Call,
+    ) -> Stamped {
         let ops = items.iter().map(|item| item.op).collect();
-        let mut stamped = Stamped { placed: Placed { ops, held: Vec::new() }, ..Stamped::default() };
+        let mut stamped = Stamped {
+            placed: Placed {
+                ops,
+                held: Vec::new(),
+            },
+            ..Stamped::default()
+        };
         for (segment, chunk) in items.chunks(SEGMENT).enumerate() {
             let first = segment * SEGMENT;
             let read: Vec<Read> = self.pool.install(|| {
@@ -295,10 +320,11 @@ impl Engine {
                     .enumerate()
                     .with_min_len(16)
                     .map_init(Scratch::default, |scratch, (at, item)| {
-                        self.read(body, first + at, item, index, call, scratch).unwrap_or_else(|_| Read {
-                            unstamped: true,
-                            ..Read::default()
-                        })
+                        self.read(body, first + at, item, index, call, scratch)
+                            .unwrap_or_else(|_| Read {
+                                unstamped: true,
+                                ..Read::default()
+                            })
                     })
                     .collect()
             });
@@ -319,19 +345,32 @@ impl Engine {
     ) -> Result<Read, JsonError> {
         let mut read = Read::default();
         let index = item.index.as_deref().or(index);
-        let (Some(index), Some(source)) = (index, item.source.clone()) else { return Ok(read) };
-        let Some(route) = self.route(index) else { return Ok(read) };
+        let (Some(index), Some(source)) = (index, item.source.clone()) else {
+            return Ok(read);
+        };
+        let Some(route) = self.route(index) else {
+            return Ok(read);
+        };
         let bytes = body.get(source.clone()).unwrap_or_default();
         let own_root = own_root(index, item.id.as_deref(), call.unique, at);
         if item.op != Op::Update {
-            read.objects[0] = Some(self.prepare(bytes, source.start, at, route, own_root, scratch)?.0);
+            read.objects[0] = Some(
+                self.prepare(bytes, source.start, at, route, own_root, scratch)?
+                    .0,
+            );
             return Ok(read);
         }
         let update = bulk::scan_update(bytes)?;
         for (slot, (part, range)) in read.objects.iter_mut().zip(update.parts()) {
             let object = bytes.get(range.clone()).unwrap_or_default();
-            let (mut prepared, has_text) =
-                self.prepare(object, source.start + range.start, at, route, own_root, scratch)?;
+            let (mut prepared, has_text) = self.prepare(
+                object,
+                source.start + range.start,
+                at,
+                route,
+                own_root,
+                scratch,
+            )?;
             prepared.partial = part == Part::Doc;
             // A partial update without the text leaves the stamp of the stored document alone.
             if has_text || part == Part::Upsert {
@@ -352,7 +391,11 @@ impl Engine {
         own_root: u64,
         scratch: &mut Scratch,
     ) -> Result<(Prepared, bool), JsonError> {
-        let Bound { route: options, selection, .. } = &self.routes[route];
+        let Bound {
+            route: options,
+            selection,
+            ..
+        } = &self.routes[route];
         let document = bulk::scan(object, selection)?;
         let texts: Vec<&str> = document
             .values
@@ -360,74 +403,27 @@ impl Engine {
             .filter(|value| matches!(value.selected, Selected::Text(_)))
             .map(|value| &*value.text)
             .collect();
-        let fields = text::Fields { title: document.first(Selected::Title), body: &texts };
+        let fields = text::Fields {
+            title: document.first(Selected::Title),
+            body: &texts,
+        };
         let prints = options.method.fingerprint(&fields, scratch);
         let date = document.first(Selected::Clock).and_then(dates::parse);
         let has_text = document.has_text();
-        Ok((Prepared { item, route, base, cut: document.cut, prints, date, partial: false, own_root }, has_text))
+        Ok((
+            Prepared {
+                item,
+                route,
+                base,
+                cut: document.cut,
+                prints,
+                date,
+                partial: false,
+                own_root,
+            },
+            has_text,
+        ))
     }
-
-    /// Places what was read, in order, under the locks of the forests concerned.
-    fn place(&self, read: Vec<Read>, call: Call, stamped: &mut Stamped) {
-        let mut locks: Vec<_> = self.forests.iter().map(|_| None).collect();
-        for wanted in read.iter().flat_map(|r| r.objects.iter().flatten()).map(|p| self.routes[p.route].forest) {
-            locks[wanted] = Some(());
-        }
-        // Always locked in the order of the list: two bulks cannot wait for each other.
-        let mut forests: Vec<_> =
-            self.forests.iter().zip(locks).map(|((_, forest), wanted)| wanted.map(|()| forest.lock())).collect();
-        let mut arrivals = Arrivals::default();
-        for item in read {
-            stamped.tally.unstamped += u64::from(item.unstamped);
-            for prepared in item.objects.into_iter().flatten() {
-                let Bound { route, forest: at, .. } = &self.routes[prepared.route];
-                let Some(forest) = forests[*at].as_mut() else { continue };
-                let now = match &route.clock {
-                    Clock::Arrival => Some(call.now),
-                    Clock::None => None,
-                    // A document without a date comes when the one before it came.
-                    Clock::Field(_) => {
-                        let clock = Some(forest.clock()).filter(|clock| *clock > Millis(i64::MIN));
-                        prepared.date.map(|date| date.min(call.latest)).or(clock)
-                    }
-                };
-                stamped.write(&self.names, prepared, *at, forest, now, &mut arrivals);
-            }
-        }
-    }
-
-    /// The second phase: withdraws the nodes of items that definitely failed.
-    pub fn settle(&self, placed: Placed, verdict: &Verdict) -> Settled {
-        let mut settled = Settled::default();
-        let status = |outcome: &Outcome, item: usize| {
-            let found = outcome.failed.binary_search_by_key(&item, |&(at, _)| at).ok()?;
-            outcome.failed.get(found).map(|&(_, status)| status)
-        };
-        let failed = |item: usize| match verdict {
-            Verdict::Unknown => false,
-            Verdict::Refused => true,
-            Verdict::Items(outcome) => status(outcome, item).is_some_and(is_definite),
-        };
-        if let Verdict::Items(outcome) = verdict {
-            if !placed.is_answered_by(outcome) {
-                return settled;
-            }
-            settled.failed = outcome.failed.len() as u64;
-        }
-        for Held { item, forest, ticket } in placed.held {
-            if failed(item)
-                && let Some((_, forest)) = self.forests.get(forest)
-            {
-                settled.withdrawn += forest.withdraw_all([ticket]) as u64;
-            }
-        }
-        settled
-    }
-}
-
-/// A 4xx is the server's last word on an item; a 5xx (a timeout, a lost shard) is not.
-fn is_definite(status: u16) -> bool {
-    (400..500).contains(&status) && status != 408
 }
 
 /// The root of a document without usable text: `collapse` takes all documents without the field for one group, so it
@@ -447,55 +443,4 @@ fn own_root(index: &str, id: Option<&str>, unique: u64, at: usize) -> u64 {
         }
     }
     hash.digest()
-}
-
-impl Stamped {
-    /// Places one object and writes its stamp. `now`: `None` where time stands still.
-    fn write(
-        &mut self,
-        names: &StampNames,
-        prepared: Prepared,
-        forest_at: usize,
-        forest: &mut Forest,
-        now: Option<Millis>,
-        arrivals: &mut Arrivals,
-    ) {
-        let (root, prints, since) = match &prepared.prints {
-            None => {
-                self.tally.without_text += 1;
-                // The stored document keeps its date, or an update without a change would look like one.
-                (Root(Fingerprint(prepared.own_root)), &[][..], now.filter(|_| !prepared.partial))
-            }
-            Some(prints) => {
-                let sketch = Sketch { fingerprints: &prints.fingerprints, whole: prints.whole, proof: &() };
-                let placement = forest.place(&sketch, now.unwrap_or(Millis(0)));
-                self.placed.held.push(Held { item: prepared.item, forest: forest_at, ticket: placement.ticket });
-                self.tally.joined += u64::from(placement.decision != Decision::NewRoot);
-                let since = if prepared.partial { placement.node_added } else { forest.clock() };
-                (placement.root, &prints.fingerprints[..], now.map(|_| since))
-            }
-        };
-        let arrival = since.map(|since| arrivals.text(since));
-        let hashes: Vec<u64> = prints.iter().map(|print| print.0).collect();
-        let stamp = Stamp { root: root.0.0, hashes: &hashes, arrival, proof: None };
-        match self.splice.stamp(prepared.base, &prepared.cut, names, &stamp) {
-            Ok(()) => self.tally.stamped += 1,
-            Err(_) => self.tally.unstamped += 1,
-        }
-    }
-}
-
-/// Dates as text; neighbours mostly share one.
-#[derive(Default)]
-struct Arrivals {
-    last: Option<(Millis, String)>,
-}
-
-impl Arrivals {
-    fn text(&mut self, at: Millis) -> &str {
-        if self.last.as_ref().is_none_or(|(last, _)| *last != at) {
-            self.last = Some((at, dates::format(at)));
-        }
-        self.last.as_ref().map_or("", |(_, text)| text)
-    }
 }

@@ -24,7 +24,11 @@ impl Flight {
         // Counted first and checked second: a stop that begins in between waits for this request.
         self.requests.fetch_add(1, SeqCst);
         let passenger = Passenger(self.clone());
-        if self.stopping() { None } else { Some(passenger) }
+        if self.stopping() {
+            None
+        } else {
+            Some(passenger)
+        }
     }
 
     pub fn stopping(&self) -> bool {
@@ -70,7 +74,10 @@ pub async fn signal() -> std::io::Result<&'static str> {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
-        let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        let (mut term, mut int) = (
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::interrupt())?,
+        );
         Ok(tokio::select! {
             _ = term.recv() => "SIGTERM",
             _ = int.recv() => "SIGINT",

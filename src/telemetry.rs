@@ -12,9 +12,13 @@ use crate::config::LogFormat;
 /// # Errors
 /// When `filter` is not a log filter.
 pub fn init_log(format: LogFormat, filter: &str) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(filter)
-        .map_err(|e| anyhow::anyhow!("log: '{filter}' is not a filter such as info or spinney=debug: {e}"))?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    let filter = EnvFilter::try_new(filter).map_err(|e| {
+        anyhow::anyhow!("log: '{filter}' is not a filter such as info or spinney=debug: {e}")
+    })?;
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_target(false);
     match format {
         LogFormat::Text => builder.with_ansi(false).init(),
         LogFormat::Json => builder.json().flatten_event(true).init(),
@@ -102,7 +106,10 @@ pub fn prometheus(counters: &Counters, gauges: &[Gauge]) -> String {
     let mut last = "";
     for (name, help, labels, value) in gauges {
         if *name != last {
-            let _ = writeln!(out, "# HELP spinney_{name} {help}\n# TYPE spinney_{name} gauge");
+            let _ = writeln!(
+                out,
+                "# HELP spinney_{name} {help}\n# TYPE spinney_{name} gauge"
+            );
             last = name;
         }
         let _ = writeln!(out, "spinney_{name}{labels} {value}");
@@ -112,7 +119,10 @@ pub fn prometheus(counters: &Counters, gauges: &[Gauge]) -> String {
 
 /// A label value with the three characters escaped that the format reserves.
 pub fn label(value: &str) -> String {
-    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+    value
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
 }
 
 #[cfg(test)]
@@ -124,12 +134,19 @@ mod tests {
         let counters = Counters::default();
         counters.requests.add(3);
         let gauges = [
-            ("nodes", "Nodes.", format!("{{forest=\"{}\"}}", label("a\"b")), 1),
+            (
+                "nodes",
+                "Nodes.",
+                format!("{{forest=\"{}\"}}", label("a\"b")),
+                1,
+            ),
             ("nodes", "Nodes.", "{forest=\"c\"}".into(), 2),
         ];
         let text = prometheus(&counters, &gauges);
         assert!(text.contains("# TYPE spinney_requests_total counter\nspinney_requests_total 3\n"));
         assert_eq!(text.matches("# TYPE spinney_nodes gauge").count(), 1);
-        assert!(text.contains("spinney_nodes{forest=\"a\\\"b\"} 1\nspinney_nodes{forest=\"c\"} 2\n"));
+        assert!(
+            text.contains("spinney_nodes{forest=\"a\\\"b\"} 1\nspinney_nodes{forest=\"c\"} 2\n")
+        );
     }
 }

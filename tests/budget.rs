@@ -16,10 +16,14 @@ fn bulk_of(bytes: usize) -> (Bytes, u64) {
     let mut body = String::with_capacity(bytes + 32_768);
     let mut documents = 0;
     while body.len() < bytes {
-        let words: Vec<String> = (0..3000).map(|k| format!("word{}", (documents * 7919 + k * 31) % 100_000)).collect();
+        let words: Vec<String> = (0..3000)
+            .map(|k| format!("word{}", (documents * 7919 + k * 31) % 100_000))
+            .collect();
         let sentences: Vec<String> = words.chunks(15).map(|chunk| chunk.join(" ")).collect();
         let source = json!({"content": sentences.join(". ")});
-        body.push_str(&format!("{{\"index\":{{\"_id\":\"{documents}\"}}}}\n{source}\n"));
+        body.push_str(&format!(
+            "{{\"index\":{{\"_id\":\"{documents}\"}}}}\n{source}\n"
+        ));
         documents += 1;
     }
     (body.into(), documents)
@@ -29,8 +33,16 @@ fn bulk_of(bytes: usize) -> (Bytes, u64) {
 #[cfg(target_os = "linux")]
 fn peak_memory(pid: u32) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    line.trim().trim_end_matches(" kB").trim().parse::<usize>().unwrap() * 1024
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .unwrap();
+    line.trim()
+        .trim_end_matches(" kB")
+        .trim()
+        .parse::<usize>()
+        .unwrap()
+        * 1024
 }
 
 #[cfg(target_os = "linux")]
@@ -38,20 +50,33 @@ fn peak_memory(pid: u32) -> usize {
 async fn eight_bulks_of_90_megabytes() {
     let upstream = common::opensearch();
     let server = Server::new(&upstream);
-    let spinney = Spinney::start(&["--upstream", &upstream, "--index", "news-*", "--text-field", "content"]);
+    let spinney = Spinney::start(&[
+        "--upstream",
+        &upstream,
+        "--index",
+        "news-*",
+        "--text-field",
+        "content",
+    ]);
     let (body, documents) = bulk_of(90_000_000);
-    let indices: Vec<String> = (0..8).map(|n| common::unique_index(&format!("budget{n}"))).collect();
+    let indices: Vec<String> = (0..8)
+        .map(|n| common::unique_index(&format!("budget{n}")))
+        .collect();
     let mut writers = Vec::new();
     for index in &indices {
         // The server has little to do with a field that it only stores.
-        let mapping = json!({"mappings": {"properties": {"content": {"type": "text", "index": false}}}});
+        let mapping =
+            json!({"mappings": {"properties": {"content": {"type": "text", "index": false}}}});
         server.create_index(index, mapping).await;
         let (url, body) = (format!("{}/{index}/_bulk", spinney.url), body.clone());
         writers.push(tokio::spawn(async move {
             let client = common::http();
             let mut refused = 0;
             for _ in 0..600 {
-                let request = client.post(&url).header("content-type", "application/x-ndjson").body(body.clone());
+                let request = client
+                    .post(&url)
+                    .header("content-type", "application/x-ndjson")
+                    .body(body.clone());
                 match request.send().await {
                     Ok(response) if response.status() == StatusCode::OK => {
                         let answer: Value = response.json().await.unwrap();
@@ -79,7 +104,11 @@ async fn eight_bulks_of_90_megabytes() {
     }
     assert!(refused > 0, "eight of them do not fit");
     let peak = peak_memory(spinney.pid());
-    assert!(peak < 256 * MIB + 150_000_000, "the peak of memory was {} MiB", peak / MIB);
+    assert!(
+        peak < 256 * MIB + 150_000_000,
+        "the peak of memory was {} MiB",
+        peak / MIB
+    );
     for index in &indices {
         server.refresh(index).await;
         assert_eq!(server.count(index).await, documents, "{index}");
@@ -90,8 +119,16 @@ async fn eight_bulks_of_90_megabytes() {
 #[tokio::test]
 async fn a_refusal_has_the_clusters_shape() {
     let upstream = common::opensearch();
-    let spinney =
-        Spinney::start(&["--upstream", &upstream, "--index", "news-*", "--text-field", "content", "--budget", "1MiB"]);
+    let spinney = Spinney::start(&[
+        "--upstream",
+        &upstream,
+        "--index",
+        "news-*",
+        "--text-field",
+        "content",
+        "--budget",
+        "1MiB",
+    ]);
     let (body, _) = bulk_of(2 * MIB);
     let response = common::http()
         .post(format!("{}/news-refused/_bulk", spinney.url))
@@ -106,16 +143,33 @@ async fn a_refusal_has_the_clusters_shape() {
     assert_eq!(response.headers()["x-opaque-id"], "abc");
     let answer: Value = response.json().await.unwrap();
     assert_eq!(answer["status"], 413);
-    assert_eq!(answer["error"]["root_cause"][0]["type"], answer["error"]["type"]);
-    assert!(answer["error"]["reason"].as_str().unwrap().contains("1048576"), "{answer}");
+    assert_eq!(
+        answer["error"]["root_cause"][0]["type"],
+        answer["error"]["type"]
+    );
+    assert!(
+        answer["error"]["reason"]
+            .as_str()
+            .unwrap()
+            .contains("1048576"),
+        "{answer}"
+    );
 }
 
 /// Many short lines cost more than their bytes: they are counted too.
 #[tokio::test]
 async fn short_lines_count_for_more_than_their_bytes() {
     let upstream = common::opensearch();
-    let spinney =
-        Spinney::start(&["--upstream", &upstream, "--index", "news-*", "--text-field", "content", "--budget", "4MiB"]);
+    let spinney = Spinney::start(&[
+        "--upstream",
+        &upstream,
+        "--index",
+        "news-*",
+        "--text-field",
+        "content",
+        "--budget",
+        "4MiB",
+    ]);
     let body = "{\"delete\":{\"_id\":\"1\"}}\n".repeat(100_000);
     assert!(body.len() < 4 * MIB);
     let response = common::http()

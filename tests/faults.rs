@@ -26,9 +26,14 @@ fn args<'a>(upstream: &'a str, more: &[&'a str]) -> Vec<&'a str> {
 
 /// A text of group `g` that shares its longest sentence with the others of the group and nothing else.
 fn text(group: usize, n: usize) -> String {
-    let word = |k: usize| format!("w{:x}", (group * 31 + k).wrapping_mul(2_654_435_761) & 0xffff_ffff);
+    let word = |k: usize| {
+        format!(
+            "w{:x}",
+            (group * 31 + k).wrapping_mul(2_654_435_761) & 0xffff_ffff
+        )
+    };
     let long: Vec<String> = (0..30).map(word).collect();
-    format!("Note {n}. {}. Seen by reader {n}.", long.join(" "))
+    format!("Note {n}. List {}. Seen by reader {n}.", long.join(" "))
 }
 
 fn bulk(number: usize) -> String {
@@ -70,7 +75,9 @@ async fn stored_roots(server: &Server, index: &str) -> Vec<std::collections::BTr
     let mut roots = vec![std::collections::BTreeSet::new(); GROUPS];
     for document in documents.values() {
         let group = document["group"].as_u64().unwrap() as usize;
-        let root = document["cluster_root"].as_str().expect("every document has a root");
+        let root = document["cluster_root"]
+            .as_str()
+            .expect("every document has a root");
         roots[group].insert(root.to_owned());
     }
     roots
@@ -81,7 +88,11 @@ async fn spinney_killed_in_the_middle_of_a_load() {
     let upstream = common::opensearch();
     let index = common::unique_index("kill9");
     let mut spinney = Spinney::start(&args(&upstream, &[]));
-    let (client, url, address) = (common::http(), spinney.url.clone(), spinney.address().to_owned());
+    let (client, url, address) = (
+        common::http(),
+        spinney.url.clone(),
+        spinney.address().to_owned(),
+    );
     let loading = tokio::spawn({
         let index = index.clone();
         async move {
@@ -118,7 +129,11 @@ async fn node_killed_in_the_middle_of_a_load_and_started_again() {
     node.script("restart");
     loading.await.unwrap();
     // Nodes of unknown outcome stayed, so a retry found them: one root for each group.
-    for (group, roots) in stored_roots(&Server::new(&node.url), &index).await.iter().enumerate() {
+    for (group, roots) in stored_roots(&Server::new(&node.url), &index)
+        .await
+        .iter()
+        .enumerate()
+    {
         assert_eq!(roots.len(), 1, "group {group} has the roots {roots:?}");
     }
 }
@@ -132,9 +147,22 @@ struct Node {
 impl Node {
     fn start() -> Node {
         let name = format!("test-fault-{}", std::process::id());
-        let mut node = Node { url: String::new(), name };
-        let lines = run(&["start", "opensearch", "--instance", &node.name, "--heap", "512m"]);
-        let url = lines.lines().find_map(|line| line.strip_prefix("url=")).expect("a url");
+        let mut node = Node {
+            url: String::new(),
+            name,
+        };
+        let lines = run(&[
+            "start",
+            "opensearch",
+            "--instance",
+            &node.name,
+            "--heap",
+            "512m",
+        ]);
+        let url = lines
+            .lines()
+            .find_map(|line| line.strip_prefix("url="))
+            .expect("a url");
         node.url = url.trim_matches('\'').to_owned();
         node
     }
@@ -154,7 +182,10 @@ fn run(args: &[&str]) -> String {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/search-server");
     let output = Command::new(script).args(args).output().unwrap();
     if !output.status.success() && !std::thread::panicking() {
-        panic!("search-server {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        panic!(
+            "search-server {args:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
@@ -177,13 +208,26 @@ async fn client_gone_in_the_middle_of_a_body() {
         let mut answer = Vec::new();
         // Half a request gets no answer, or one that says so; never one of success.
         let _ = stream.read_to_end(&mut answer).await;
-        assert!(!answer.starts_with(b"HTTP/1.1 2"), "{}", String::from_utf8_lossy(&answer));
+        assert!(
+            !answer.starts_with(b"HTTP/1.1 2"),
+            "{}",
+            String::from_utf8_lossy(&answer)
+        );
     }
     let server = Server::new(&upstream);
     assert_eq!(server.count(&index).await, 0);
-    let stats = Server::new(&spinney.url).request(reqwest::Method::GET, "/_spinney/_stats", None).await.1;
-    assert_eq!(stats["budget"]["used_bytes"], 0, "the budget came back: {stats}");
-    assert_eq!(stats["forests"]["news-*"]["nodes"], 0, "nothing was placed: {stats}");
+    let stats = Server::new(&spinney.url)
+        .request(reqwest::Method::GET, "/_spinney/_stats", None)
+        .await
+        .1;
+    assert_eq!(
+        stats["budget"]["used_bytes"], 0,
+        "the budget came back: {stats}"
+    );
+    assert_eq!(
+        stats["forests"]["news-*"]["nodes"], 0,
+        "nothing was placed: {stats}"
+    );
 
     send_until_stored(&common::http(), &spinney.url, &index, &body).await;
     server.refresh(&index).await;
@@ -210,9 +254,19 @@ async fn documents_without_ids_are_never_sent_twice() {
     assert_eq!(response.status(), StatusCode::BAD_GATEWAY);
     let answer: Value = response.json().await.unwrap();
     assert_eq!(answer["status"], 502);
-    assert!(answer["error"]["reason"].as_str().unwrap().contains("outcome is not known"), "{answer}");
+    assert!(
+        answer["error"]["reason"]
+            .as_str()
+            .unwrap()
+            .contains("outcome is not known"),
+        "{answer}"
+    );
     server.refresh(&index).await;
-    assert_eq!(server.count(&index).await, 1, "stored once, and not sent again");
+    assert_eq!(
+        server.count(&index).await,
+        1,
+        "stored once, and not sent again"
+    );
     server.delete_index(&index).await;
 }
 
@@ -221,20 +275,38 @@ async fn nothing_listens_upstream() {
     let spinney = Spinney::start(&args("http://127.0.0.1:1", &[]));
     for path in ["/", "/news-1/_bulk", "/_spinney/_stats"] {
         let request = if path.ends_with("_bulk") {
-            common::http().post(format!("{}{path}", spinney.url)).header("content-type", "application/x-ndjson")
+            common::http()
+                .post(format!("{}{path}", spinney.url))
+                .header("content-type", "application/x-ndjson")
         } else {
             common::http().get(format!("{}{path}", spinney.url))
         };
-        let response = request.header("x-opaque-id", "mine").body(bulk(0)).send().await.unwrap();
+        let response = request
+            .header("x-opaque-id", "mine")
+            .body(bulk(0))
+            .send()
+            .await
+            .unwrap();
         assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE, "{path}");
         assert_eq!(response.headers()["retry-after"], "1");
         assert_eq!(response.headers()["x-opaque-id"], "mine");
         let answer: Value = response.json().await.unwrap();
-        assert_eq!(answer["error"]["type"], "spinney_upstream_unreachable_exception");
+        assert_eq!(
+            answer["error"]["type"],
+            "spinney_upstream_unreachable_exception"
+        );
     }
-    let alive = common::http().get(format!("{}/_spinney/_health", spinney.url)).send().await.unwrap();
+    let alive = common::http()
+        .get(format!("{}/_spinney/_health", spinney.url))
+        .send()
+        .await
+        .unwrap();
     assert_eq!(alive.status(), StatusCode::OK);
-    let ready = common::http().get(format!("{}/_spinney/_ready", spinney.url)).send().await.unwrap();
+    let ready = common::http()
+        .get(format!("{}/_spinney/_ready", spinney.url))
+        .send()
+        .await
+        .unwrap();
     assert_eq!(ready.status(), StatusCode::SERVICE_UNAVAILABLE);
 }
 
@@ -244,10 +316,18 @@ async fn a_node_that_is_down_is_passed_over() {
     let spinney = Spinney::start(&args(&format!("http://127.0.0.1:1,{upstream}"), &[]));
     let mut refused = 0;
     for _ in 0..20 {
-        let status = common::http().get(&spinney.url).send().await.unwrap().status();
+        let status = common::http()
+            .get(&spinney.url)
+            .send()
+            .await
+            .unwrap()
+            .status();
         refused += usize::from(status == StatusCode::SERVICE_UNAVAILABLE);
     }
-    assert!(refused <= 2, "{refused} of 20 requests went to the node that is down");
+    assert!(
+        refused <= 2,
+        "{refused} of 20 requests went to the node that is down"
+    );
 }
 
 #[tokio::test]
@@ -256,19 +336,33 @@ async fn a_stop_finishes_what_is_in_flight() {
     let index = common::unique_index("stop");
     let server = Server::new(&upstream);
     // With wait_for the answer comes with the next refresh, two seconds away.
-    server.create_index(&index, json!({"settings": {"refresh_interval": "2s", "number_of_replicas": 0}})).await;
+    server
+        .create_index(
+            &index,
+            json!({"settings": {"refresh_interval": "2s", "number_of_replicas": 0}}),
+        )
+        .await;
     let mut spinney = Spinney::start(&args(&upstream, &[]));
     let (client, url) = (common::http(), spinney.url.clone());
     let slow = tokio::spawn({
         let (client, url, index) = (client.clone(), url.clone(), index.clone());
         async move {
             let request = client.post(format!("{url}/{index}/_bulk?refresh=wait_for"));
-            request.header("content-type", "application/x-ndjson").body(bulk(0)).send().await.unwrap().status()
+            request
+                .header("content-type", "application/x-ndjson")
+                .body(bulk(0))
+                .send()
+                .await
+                .unwrap()
+                .status()
         }
     });
     // Until the request is in flight.
     loop {
-        let stats = Server::new(&url).request(reqwest::Method::GET, "/_spinney/_stats", None).await.1;
+        let stats = Server::new(&url)
+            .request(reqwest::Method::GET, "/_spinney/_stats", None)
+            .await
+            .1;
         if stats["counters"]["documents_stamped"].as_u64().unwrap() > 0 {
             break;
         }

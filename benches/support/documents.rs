@@ -122,9 +122,9 @@ impl Documents {
             footer: footer(random, language),
         };
         self.title(language, &mut article.title);
-        // Most articles are short, some are long: the square of an even chance between 600 and 5,000 bytes.
+        // Most articles are short, some are long: the square of an even chance between 400 and 4,000 bytes.
         let chance = self.random.below(1_000);
-        let length = 600 + chance * chance * 4_400 / 1_000_000;
+        let length = 400 + chance * chance * 3_600 / 1_000_000;
         let mut written = 0;
         while written < length {
             let mut paragraph = String::new();

@@ -1,14 +1,11 @@
-//! The load: bulks made before the clock starts, several in flight, answers checked after it stopped.
+//! The load: bulks made before the clock starts, several in flight.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
 use bytes::Bytes;
 use indicatif::ProgressBar;
-use serde::Deserialize;
-use serde_json::Value;
 use tokio::task::JoinSet;
 
 use super::documents::Documents;
@@ -76,47 +73,4 @@ pub async fn load(
         elapsed: started.elapsed(),
         answers,
     })
-}
-
-#[derive(Deserialize)]
-struct Answer {
-    errors: bool,
-    items: Vec<Item>,
-}
-
-#[derive(Deserialize)]
-struct Item {
-    index: ItemResult,
-}
-
-#[derive(Deserialize)]
-struct ItemResult {
-    status: u16,
-    error: Option<Value>,
-}
-
-/// Every item of every answer must say that its document was created.
-pub fn check(answers: &[Bytes]) -> anyhow::Result<()> {
-    for answer in answers {
-        let answer: Answer =
-            serde_json::from_slice(answer).context("a bulk's answer is not what it should be")?;
-        ensure!(
-            answer.items.len() == BULK,
-            "a bulk of {BULK} documents was answered with {} items",
-            answer.items.len()
-        );
-        for Item { index } in &answer.items {
-            ensure!(
-                index.status == 201,
-                "an item failed with {}: {}",
-                index.status,
-                index.error.as_ref().unwrap_or(&Value::Null)
-            );
-        }
-        ensure!(
-            !answer.errors,
-            "a bulk's answer says errors, but no item failed"
-        );
-    }
-    Ok(())
 }

@@ -127,17 +127,6 @@ configure_node() {
   # Memory is taken as it is used, and no files of the JVM are left in the temporary folder.
   printf '%s\n' "-Xms$heap" "-Xmx$heap" -XX:-AlwaysPreTouch -XX:-UsePerfData "-XX:ErrorFile=$dir/logs/hs_err.log" \
     >"$dir/config/jvm.options.d/spinney.options"
-  cat >"$dir/config/log4j2.properties" <<'END'
-status = error
-appender.console.type = Console
-appender.console.name = console
-appender.console.layout.type = PatternLayout
-appender.console.layout.pattern = [%d{ISO8601}][%-5p][%c{1.}] %m%n
-rootLogger.level = info
-rootLogger.appenderRef.console.ref = console
-logger.deprecation.name = deprecation
-logger.deprecation.level = error
-END
   {
     echo "cluster.name: spinney-$name"
     echo "node.name: node-$1"
@@ -185,6 +174,12 @@ launch() {
       "$home/bin/$program" "-Epath.data=$dir/data" >>"$dir/logs/server.log" 2>&1 </dev/null
   ) &
   echo $! >"$state_dir/$name/node-$1.pid"
+  # Until the exec has happened the process does not look like a node yet (see alive_pid).
+  local tenths=50
+  until alive_pid "$1" >/dev/null || [ $tenths -eq 0 ]; do
+    sleep 0.1
+    tenths=$((tenths - 1))
+  done
 }
 
 # ---- talking to it ----

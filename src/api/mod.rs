@@ -16,7 +16,11 @@ const READY: &str = "/";
 ///
 /// # Errors
 /// When there is no such endpoint or the cluster cannot be asked.
-pub async fn answer(proxy: &Proxy, path: &str, request: &Request<Incoming>) -> Result<Response<Body>, Refusal> {
+pub async fn answer(
+    proxy: &Proxy,
+    path: &str,
+    request: &Request<Incoming>,
+) -> Result<Response<Body>, Refusal> {
     let endpoint = path.trim_end_matches('/');
     if !matches!(endpoint, "/_health" | "/_ready" | "/_stats" | "/_metrics") {
         return Err(Refusal::NoEndpoint(format!("/_spinney{path}")));
@@ -30,7 +34,11 @@ pub async fn answer(proxy: &Proxy, path: &str, request: &Request<Incoming>) -> R
         _ => match refused(proxy, request).await? {
             Some(refused) => refused,
             None if endpoint == "/_stats" => json(StatusCode::OK, &stats(proxy)),
-            None => typed(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", metrics(proxy)),
+            None => typed(
+                StatusCode::OK,
+                "text/plain; version=0.0.4; charset=utf-8",
+                metrics(proxy),
+            ),
         },
     };
     if let Some(id) = request.headers().get("x-opaque-id") {
@@ -53,12 +61,21 @@ async fn ready(proxy: &Proxy, request: &Request<Incoming>) -> Response<Body> {
             Err(_) => "the cluster cannot be reached",
         }
     };
-    json(StatusCode::SERVICE_UNAVAILABLE, &json!({"status": "not ready", "reason": reason}))
+    json(
+        StatusCode::SERVICE_UNAVAILABLE,
+        &json!({"status": "not ready", "reason": reason}),
+    )
 }
 
 /// The cluster's own answer when it refuses the caller.
-async fn refused(proxy: &Proxy, request: &Request<Incoming>) -> Result<Option<Response<Body>>, Refusal> {
-    let answer = proxy.upstream.get(CONSENT, request.headers(), 1 << 20).await?;
+async fn refused(
+    proxy: &Proxy,
+    request: &Request<Incoming>,
+) -> Result<Option<Response<Body>>, Refusal> {
+    let answer = proxy
+        .upstream
+        .get(CONSENT, request.headers(), 1 << 20)
+        .await?;
     if answer.status().is_success() {
         return Ok(None);
     }
@@ -66,8 +83,11 @@ async fn refused(proxy: &Proxy, request: &Request<Incoming>) -> Result<Option<Re
 }
 
 fn stats(proxy: &Proxy) -> serde_json::Value {
-    let counters: serde_json::Map<_, _> =
-        proxy.counters.all().map(|(name, _, value)| (name.to_owned(), value.into())).collect();
+    let counters: serde_json::Map<_, _> = proxy
+        .counters
+        .all()
+        .map(|(name, _, value)| (name.to_owned(), value.into()))
+        .collect();
     let forests: serde_json::Map<_, _> = proxy
         .engine
         .forests()
@@ -92,10 +112,30 @@ fn stats(proxy: &Proxy) -> serde_json::Value {
 
 fn metrics(proxy: &Proxy) -> String {
     let mut gauges: Vec<Gauge> = vec![
-        ("uptime_seconds", "Seconds since the start.", String::new(), proxy.started.elapsed().as_secs()),
-        ("requests_in_flight", "Requests being answered.", String::new(), proxy.flight.in_flight() as u64),
-        ("budget_bytes", "Budget of bytes in flight.", String::new(), proxy.budget.capacity() as u64),
-        ("budget_used_bytes", "Bytes of write requests held.", String::new(), proxy.budget.used() as u64),
+        (
+            "uptime_seconds",
+            "Seconds since the start.",
+            String::new(),
+            proxy.started.elapsed().as_secs(),
+        ),
+        (
+            "requests_in_flight",
+            "Requests being answered.",
+            String::new(),
+            proxy.flight.in_flight() as u64,
+        ),
+        (
+            "budget_bytes",
+            "Budget of bytes in flight.",
+            String::new(),
+            proxy.budget.capacity() as u64,
+        ),
+        (
+            "budget_used_bytes",
+            "Bytes of write requests held.",
+            String::new(),
+            proxy.budget.used() as u64,
+        ),
     ];
     let forests: Vec<_> = proxy.engine.forests().collect();
     let mut each = |name, help, value: &dyn Fn(&crate::forest::Stats) -> u64| {
@@ -104,8 +144,16 @@ fn metrics(proxy: &Proxy) -> String {
             gauges.push((name, help, labels, value(stats)));
         }
     };
-    each("forest_nodes", "Fingerprints remembered.", &|s| s.nodes as u64);
-    each("forest_roots", "Trees: clusters of similar documents.", &|s| s.roots as u64);
-    each("forest_memory_bytes", "Memory of the forest.", &|s| s.memory_bytes as u64);
+    each("forest_nodes", "Fingerprints remembered.", &|s| {
+        s.nodes as u64
+    });
+    each(
+        "forest_roots",
+        "Trees: clusters of similar documents.",
+        &|s| s.roots as u64,
+    );
+    each("forest_memory_bytes", "Memory of the forest.", &|s| {
+        s.memory_bytes as u64
+    });
     telemetry::prometheus(&proxy.counters, &gauges)
 }

@@ -14,13 +14,18 @@ use clap::{Parser, Subcommand};
 /// cluster of near-duplicates that it belongs to and stamps the cluster's root on it; the search engine can then
 /// collapse results by root, count similar articles and list who else published them.
 #[derive(Parser)]
-#[command(name = "spinney", version, max_term_width = 100, after_help = "\
+#[command(
+    name = "spinney",
+    version,
+    max_term_width = 100,
+    after_help = "\
 Every option of serve can also be set by a SPINNEY_* environment variable or in a TOML file (--config).
 
 Examples:
   spinney setup --upstream http://127.0.0.1:9200 --index 'news-*'
   spinney serve --upstream http://127.0.0.1:9200 --index 'news-*' --text-field content --title-field title
-  spinney stamp --text-field content < articles.ndjson > stamped.ndjson")]
+  spinney stamp --text-field content < articles.ndjson > stamped.ndjson"
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -29,7 +34,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Stand in front of a cluster and stamp what is written to it
-    Serve(serve::Args),
+    Serve(Box<serve::Args>),
     /// Stamp NDJSON from standard input to standard output, without a cluster
     Stamp(stamp::Args),
     /// Install the component and index template that the stamp's fields need
@@ -40,7 +45,7 @@ enum Command {
 /// arguments that are not understood.
 pub fn main() -> ExitCode {
     let result = match Cli::parse().command {
-        Command::Serve(args) => serve::run(args),
+        Command::Serve(args) => serve::run(*args),
         Command::Stamp(args) => stamp::run(&args),
         Command::Setup(args) => setup::run(args),
     };

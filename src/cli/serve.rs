@@ -22,12 +22,19 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<()> {
     let config = args.raw.over_file(args.config.as_deref())?.check()?;
     telemetry::init_log(config.log_format, &config.log)?;
-    let scheme = if config.tls.is_some() { "https" } else { "http" };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let scheme = if config.tls.is_some() {
+        "https"
+    } else {
+        "http"
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
     let served = runtime.block_on(proxy::serve(config, |address| {
         // Scripts wait for this line; one that has stopped reading must not stop the server.
         let mut out = std::io::stdout();
-        let _ = writeln!(out, "spinney is listening on {scheme}://{address}").and_then(|()| out.flush());
+        let _ = writeln!(out, "spinney is listening on {scheme}://{address}")
+            .and_then(|()| out.flush());
     }));
     // A request that outlived the grace period does not hold the process.
     runtime.shutdown_background();

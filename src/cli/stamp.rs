@@ -25,7 +25,12 @@ pub struct Args {
     #[arg(long, env = "SPINNEY_THREADS", value_name = "N")]
     threads: Option<usize>,
     /// Prefix of the names of the stamp's fields
-    #[arg(long, env = "SPINNEY_PREFIX", value_name = "PREFIX", default_value = "cluster_")]
+    #[arg(
+        long,
+        env = "SPINNEY_PREFIX",
+        value_name = "PREFIX",
+        default_value = "cluster_"
+    )]
     prefix: String,
     /// Print one line of JSON with counts to standard error at the end
     #[arg(long)]
@@ -40,9 +45,18 @@ pub struct Args {
 /// When the options are wrong, a bulk is not understood, or input or output break.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     // Without a clock of the documents' own, time stands still: the output must not depend on when it is made.
-    let mut route = args.route.clone().everything().or_clock("none").check("stamp")?;
+    let mut route = args
+        .route
+        .clone()
+        .everything()
+        .or_clock("none")
+        .check("stamp")?;
     route.id_field.clone_from(&args.id_field);
-    let engine = Engine::new(std::slice::from_ref(&route), &args.prefix, args.threads.unwrap_or(0))?;
+    let engine = Engine::new(
+        std::slice::from_ref(&route),
+        &args.prefix,
+        args.threads.unwrap_or(0),
+    )?;
     let progress = progress();
     let mut total = Tally::default();
     let (full, pieces) = mpsc::sync_channel(2);
@@ -54,9 +68,15 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let mut lines = 0;
         for piece in pieces {
             let piece = piece.context("cannot read standard input")?;
-            let call = Call { now: Millis(0), latest: Millis(i64::MAX), unique: lines };
+            let call = Call {
+                now: Millis(0),
+                latest: Millis(i64::MAX),
+                unique: lines,
+            };
             let result = if args.bulk {
-                engine.stamp_bulk(&piece, Some(""), call).with_context(|| format!("after line {lines}"))?
+                engine
+                    .stamp_bulk(&piece, Some(""), call)
+                    .with_context(|| format!("after line {lines}"))?
             } else {
                 engine.stamp_lines(&piece, call)
             };
@@ -72,7 +92,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             }
         }
         drop(done);
-        writer.join().map_err(|_| anyhow::anyhow!("the writing thread failed"))?.context("cannot write standard output")
+        writer
+            .join()
+            .map_err(|_| anyhow::anyhow!("the writing thread failed"))?
+            .context("cannot write standard output")
     })?;
     progress.finish_and_clear();
     if args.stats {
@@ -82,7 +105,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn report(engine: &Engine, total: Tally) {
-    let (nodes, roots) = engine.forests().fold((0, 0), |(n, r), (_, s)| (n + s.nodes, r + s.roots));
+    let (nodes, roots) = engine
+        .forests()
+        .fold((0, 0), |(n, r), (_, s)| (n + s.nodes, r + s.roots));
     let stats = serde_json::json!({
         "documents": total.stamped + total.unstamped,
         "stamped": total.stamped,
@@ -100,12 +125,18 @@ fn progress() -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let style = ProgressStyle::with_template("{spinner} {bytes} ({bytes_per_sec}) {msg} documents stamped, {elapsed}");
+    let style = ProgressStyle::with_template(
+        "{spinner} {bytes} ({bytes_per_sec}) {msg} documents stamped, {elapsed}",
+    );
     ProgressBar::no_length().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
 }
 
 /// Cuts the input into pieces that end at a line end, in a bulk behind a whole item.
-fn read_pieces(mut input: impl BufRead, bulk: bool, pieces: &mpsc::SyncSender<std::io::Result<Vec<u8>>>) {
+fn read_pieces(
+    mut input: impl BufRead,
+    bulk: bool,
+    pieces: &mpsc::SyncSender<std::io::Result<Vec<u8>>>,
+) {
     let mut carried = Vec::new();
     loop {
         let mut piece = std::mem::take(&mut carried);
@@ -116,14 +147,10 @@ fn read_pieces(mut input: impl BufRead, bulk: bool, pieces: &mpsc::SyncSender<st
         if bulk && !end {
             carried = piece.split_off(end_of_items(&piece));
         }
-        let failed = read.is_err();
+        let end = end || read.is_err();
         let piece = read.map(|_| piece);
-        if matches!(&piece, Ok(piece) if !piece.is_empty()) || failed {
-            if pieces.send(piece).is_err() {
-                return;
-            }
-        }
-        if end || failed {
+        let worth = !matches!(&piece, Ok(piece) if piece.is_empty());
+        if worth && pieces.send(piece).is_err() || end {
             return;
         }
     }
@@ -132,8 +159,12 @@ fn read_pieces(mut input: impl BufRead, bulk: bool, pieces: &mpsc::SyncSender<st
 /// Where the last whole item of a bulk body ends; the line behind it may be an action whose source is still to come.
 /// The whole length when the body is not understood: the engine will say why.
 fn end_of_items(body: &[u8]) -> usize {
-    let Ok(items) = crate::bulk::parse(body) else { return body.len() };
-    let end = items.last().map_or(0, |item| item.source.as_ref().unwrap_or(&item.action).end);
+    let Ok(items) = crate::bulk::parse(body) else {
+        return body.len();
+    };
+    let end = items
+        .last()
+        .map_or(0, |item| item.source.as_ref().unwrap_or(&item.action).end);
     let line_end = body.get(end..).and_then(|rest| memchr::memchr(b'\n', rest));
     line_end.map_or(end, |at| end + at + 1)
 }

@@ -18,16 +18,25 @@ pub use units::{bytes, span};
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     #[error("cannot read the configuration file {path}: {source}")]
-    Read { path: PathBuf, source: std::io::Error },
+    Read {
+        path: PathBuf,
+        source: std::io::Error,
+    },
     #[error("the configuration file {path} is not valid: {source}")]
-    Toml { path: PathBuf, source: Box<toml::de::Error> },
+    Toml {
+        path: PathBuf,
+        source: Box<toml::de::Error>,
+    },
     #[error("{option}: {reason}")]
     Option { option: String, reason: String },
 }
 
 impl ConfigError {
     pub(crate) fn option(option: impl Into<String>, reason: impl Into<String>) -> Self {
-        ConfigError::Option { option: option.into(), reason: reason.into() }
+        ConfigError::Option {
+            option: option.into(),
+            reason: reason.into(),
+        }
     }
 }
 
@@ -39,7 +48,12 @@ pub struct Raw {
     #[arg(long, env = "SPINNEY_LISTEN", value_name = "ADDRESS")]
     listen: Option<String>,
     /// URL of a cluster node; several share the load [default: http://127.0.0.1:9200]
-    #[arg(long, env = "SPINNEY_UPSTREAM", value_name = "URL", value_delimiter = ',')]
+    #[arg(
+        long,
+        env = "SPINNEY_UPSTREAM",
+        value_name = "URL",
+        value_delimiter = ','
+    )]
     upstream: Option<Vec<String>>,
     /// PEM file of the authority that signed the cluster's certificates; only it is trusted then
     #[arg(long, env = "SPINNEY_UPSTREAM_CA", value_name = "FILE")]
@@ -124,10 +138,14 @@ impl Raw {
     /// Reads the file, if any, and lets the flags and environment variables in `self` win over it.
     pub fn over_file(self, file: Option<&std::path::Path>) -> Result<Raw, ConfigError> {
         let Some(path) = file else { return Ok(self) };
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
-        let below: Raw = toml::from_str(&text)
-            .map_err(|source| ConfigError::Toml { path: path.to_owned(), source: Box::new(source) })?;
+        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        let below: Raw = toml::from_str(&text).map_err(|source| ConfigError::Toml {
+            path: path.to_owned(),
+            source: Box::new(source),
+        })?;
         Ok(Raw {
             listen: self.listen.or(below.listen),
             upstream: self.upstream.or(below.upstream),
@@ -152,33 +170,67 @@ impl Raw {
     pub fn check(self) -> Result<Config, ConfigError> {
         let listen = self.listen.as_deref().unwrap_or("127.0.0.1:9201");
         let listen = listen.parse().map_err(|_| {
-            ConfigError::option("listen", format!("'{listen}' is not an address with a port, such as 127.0.0.1:9201"))
+            ConfigError::option(
+                "listen",
+                format!("'{listen}' is not an address with a port, such as 127.0.0.1:9201"),
+            )
         })?;
-        let upstream = self.upstream.unwrap_or_else(|| vec!["http://127.0.0.1:9200".into()]);
+        let upstream = self
+            .upstream
+            .unwrap_or_else(|| vec!["http://127.0.0.1:9200".into()]);
         if upstream.is_empty() {
-            return Err(ConfigError::option("upstream", "give the URL of at least one cluster node"));
+            return Err(ConfigError::option(
+                "upstream",
+                "give the URL of at least one cluster node",
+            ));
         }
-        let upstream = upstream.iter().map(|url| node(url)).collect::<Result<_, _>>()?;
+        let upstream = upstream
+            .iter()
+            .map(|url| node(url))
+            .collect::<Result<_, _>>()?;
         let budget = self.budget.as_deref().map_or(Ok(256 << 20), bytes);
-        let grace = self.grace.as_deref().map_or(Ok(crate::forest::Millis(30_000)), span);
+        let grace = self
+            .grace
+            .as_deref()
+            .map_or(Ok(crate::forest::Millis(30_000)), span);
         let prefix = self.prefix.unwrap_or_else(|| "cluster_".into());
-        if prefix.is_empty() || !prefix.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
-            return Err(ConfigError::option("prefix", format!("'{prefix}': use letters, digits and underscores")));
+        if prefix.is_empty()
+            || !prefix
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b == b'_')
+        {
+            return Err(ConfigError::option(
+                "prefix",
+                format!("'{prefix}': use letters, digits and underscores"),
+            ));
         }
         let log_format = match self.log_format.as_deref() {
             None | Some("text") => LogFormat::Text,
             Some("json") => LogFormat::Json,
-            Some(other) => return Err(ConfigError::option("log_format", format!("'{other}' is neither text nor json"))),
+            Some(other) => {
+                return Err(ConfigError::option(
+                    "log_format",
+                    format!("'{other}' is neither text nor json"),
+                ));
+            }
         };
         Ok(Config {
             listen,
             upstream,
             upstream_ca: self.upstream_ca,
-            upstream_identity: pair("upstream_cert", self.upstream_cert, "upstream_key", self.upstream_key)?,
+            upstream_identity: pair(
+                "upstream_cert",
+                self.upstream_cert,
+                "upstream_key",
+                self.upstream_key,
+            )?,
             tls: pair("tls_cert", self.tls_cert, "tls_key", self.tls_key)?,
             budget: budget.map_err(|reason| ConfigError::option("budget", reason))?,
             grace: Duration::from_millis(
-                grace.map_err(|reason| ConfigError::option("grace", reason))?.0.unsigned_abs(),
+                grace
+                    .map_err(|reason| ConfigError::option("grace", reason))?
+                    .0
+                    .unsigned_abs(),
             ),
             threads: self.threads.unwrap_or(0),
             prefix,
@@ -197,12 +249,20 @@ fn routes(flags: RouteOptions, tables: Vec<RouteOptions>) -> Result<Vec<Route>, 
         routes.push(flags.check("route")?);
         RouteOptions::default()
     } else if tables.is_empty() && flags.is_set() {
-        return Err(ConfigError::option("index", "options of a route were given, but no index pattern"));
+        return Err(ConfigError::option(
+            "index",
+            "options of a route were given, but no index pattern",
+        ));
     } else {
         flags
     };
     for (at, table) in tables.into_iter().enumerate() {
-        routes.push(over_tables.clone().over(table).check(&format!("route {}", at + 1))?);
+        routes.push(
+            over_tables
+                .clone()
+                .over(table)
+                .check(&format!("route {}", at + 1))?,
+        );
     }
     Route::agree_on_forests(&routes)?;
     Ok(routes)
@@ -210,16 +270,22 @@ fn routes(flags: RouteOptions, tables: Vec<RouteOptions>) -> Result<Vec<Route>, 
 
 fn node(url: &str) -> Result<hyper::Uri, ConfigError> {
     let wrong = |reason: &str| ConfigError::option("upstream", format!("'{url}' {reason}"));
-    let uri: hyper::Uri = url.parse().map_err(|_| wrong("is not a URL such as http://127.0.0.1:9200"))?;
+    let uri: hyper::Uri = url
+        .parse()
+        .map_err(|_| wrong("is not a URL such as http://127.0.0.1:9200"))?;
     match uri.scheme_str() {
         Some("http" | "https") => {}
         _ => return Err(wrong("must begin with http:// or https://")),
     }
     if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
-        return Err(wrong("must not have a path: spinney passes the client's path on as it came"));
+        return Err(wrong(
+            "must not have a path: spinney passes the client's path on as it came",
+        ));
     }
     if uri.authority().is_some_and(|a| a.as_str().contains('@')) {
-        return Err(wrong("must not carry credentials: spinney passes on those of each caller"));
+        return Err(wrong(
+            "must not carry credentials: spinney passes on those of each caller",
+        ));
     }
     Ok(uri)
 }
@@ -233,7 +299,13 @@ fn pair(
     match (cert, key) {
         (Some(cert), Some(key)) => Ok(Some(Identity { cert, key })),
         (None, None) => Ok(None),
-        (Some(_), None) => Err(ConfigError::option(key_name, format!("is needed with {cert_name}"))),
-        (None, Some(_)) => Err(ConfigError::option(cert_name, format!("is needed with {key_name}"))),
+        (Some(_), None) => Err(ConfigError::option(
+            key_name,
+            format!("is needed with {cert_name}"),
+        )),
+        (None, Some(_)) => Err(ConfigError::option(
+            cert_name,
+            format!("is needed with {key_name}"),
+        )),
     }
 }

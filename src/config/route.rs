@@ -12,10 +12,20 @@ use crate::forest::Millis;
 #[serde(deny_unknown_fields, default)]
 pub struct RouteOptions {
     /// Index pattern to stamp, `*` stands for anything; aliases as the writers name them
-    #[arg(long, env = "SPINNEY_INDEX", value_name = "PATTERN", value_delimiter = ',')]
+    #[arg(
+        long,
+        env = "SPINNEY_INDEX",
+        value_name = "PATTERN",
+        value_delimiter = ','
+    )]
     index: Option<Vec<String>>,
     /// Field that holds the text, dotted when nested; several are read as one text [default: content]
-    #[arg(long, env = "SPINNEY_TEXT_FIELD", value_name = "FIELD", value_delimiter = ',')]
+    #[arg(
+        long,
+        env = "SPINNEY_TEXT_FIELD",
+        value_name = "FIELD",
+        value_delimiter = ','
+    )]
     text_field: Option<Vec<String>>,
     /// Field that holds the title; it stands in for a text without words
     #[arg(long, env = "SPINNEY_TITLE_FIELD", value_name = "FIELD")]
@@ -71,7 +81,9 @@ impl Pattern {
             if parts.peek().is_none() {
                 return rest.ends_with(part);
             }
-            let Some(at) = rest.find(part) else { return false };
+            let Some(at) = rest.find(part) else {
+                return false;
+            };
             rest = &rest[at + part.len()..];
         }
         true
@@ -130,13 +142,19 @@ impl RouteOptions {
 
     /// Checks everything and fills in the defaults; `name` says in errors which route is meant.
     pub fn check(self, name: &str) -> Result<Route, ConfigError> {
-        let wrong = |option: &str, reason: String| ConfigError::option(format!("{name}: {option}"), reason);
+        let wrong =
+            |option: &str, reason: String| ConfigError::option(format!("{name}: {option}"), reason);
         let index = self.index.unwrap_or_default();
         if index.is_empty() || index.iter().any(String::is_empty) {
-            return Err(wrong("index", "give at least one index pattern, such as news-*".into()));
+            return Err(wrong(
+                "index",
+                "give at least one index pattern, such as news-*".into(),
+            ));
         }
         let method = self.method.as_deref().unwrap_or("longest");
-        let method = method.parse::<Method>().map_err(|e| wrong("method", e.to_string()))?;
+        let method = method
+            .parse::<Method>()
+            .map_err(|e| wrong("method", e.to_string()))?;
         let window = match self.window.as_deref().unwrap_or("30d") {
             "none" => None,
             text => Some(units::span(text).map_err(|reason| wrong("window", reason))?),
@@ -146,12 +164,20 @@ impl RouteOptions {
             "none" => Clock::None,
             text => match text.strip_prefix("field:") {
                 Some(field) if !field.is_empty() => Clock::Field(field.into()),
-                _ => return Err(wrong("clock", format!("'{text}' is none of arrival, field:NAME, none"))),
+                _ => {
+                    return Err(wrong(
+                        "clock",
+                        format!("'{text}' is none of arrival, field:NAME, none"),
+                    ));
+                }
             },
         };
         let k = self.k.unwrap_or(3);
         if k > 16 {
-            return Err(wrong("k", format!("{k} is too far: fingerprints of unrelated texts meet; use at most 16")));
+            return Err(wrong(
+                "k",
+                format!("{k} is too far: fingerprints of unrelated texts meet; use at most 16"),
+            ));
         }
         Ok(Route {
             forest: self.forest.unwrap_or_else(|| index.join(",")),
@@ -175,11 +201,18 @@ impl Route {
     /// Routes that share a forest must read documents into the same kind of fingerprints.
     pub(super) fn agree_on_forests(routes: &[Route]) -> Result<(), ConfigError> {
         for (at, route) in routes.iter().enumerate() {
-            let first = routes[..at].iter().find(|other| other.forest == route.forest);
-            if first.is_some_and(|o| (&o.method, o.k, o.window) != (&route.method, route.k, route.window)) {
+            let first = routes[..at]
+                .iter()
+                .find(|other| other.forest == route.forest);
+            if first.is_some_and(|o| {
+                (&o.method, o.k, o.window) != (&route.method, route.k, route.window)
+            }) {
                 return Err(ConfigError::option(
                     "forest",
-                    format!("routes that share the forest '{}' need the same method, k and window", route.forest),
+                    format!(
+                        "routes that share the forest '{}' need the same method, k and window",
+                        route.forest
+                    ),
                 ));
             }
         }
@@ -206,7 +239,10 @@ mod tests {
     }
 
     fn options(index: &str) -> RouteOptions {
-        RouteOptions { index: Some(vec![index.into()]), ..Default::default() }
+        RouteOptions {
+            index: Some(vec![index.into()]),
+            ..Default::default()
+        }
     }
 
     #[test]
@@ -221,16 +257,41 @@ mod tests {
 
     #[test]
     fn wrong_options_say_which() {
-        let wrong = RouteOptions { clock: Some("sundial".into()), ..options("news") };
+        let wrong = RouteOptions {
+            clock: Some("sundial".into()),
+            ..options("news")
+        };
         let error = wrong.check("route 2").unwrap_err().to_string();
         assert!(error.starts_with("route 2: clock: 'sundial'"), "{error}");
-        assert!(RouteOptions { k: Some(17), ..options("news") }.check("route").is_err());
-        assert!(RouteOptions { method: Some("magic".into()), ..options("news") }.check("route").is_err());
+        assert!(
+            RouteOptions {
+                k: Some(17),
+                ..options("news")
+            }
+            .check("route")
+            .is_err()
+        );
+        assert!(
+            RouteOptions {
+                method: Some("magic".into()),
+                ..options("news")
+            }
+            .check("route")
+            .is_err()
+        );
     }
 
     #[test]
     fn routes_that_share_a_forest_must_agree() {
-        let shared = |k| RouteOptions { forest: Some("f".into()), k: Some(k), ..options("a") }.check("r").unwrap();
+        let shared = |k| {
+            RouteOptions {
+                forest: Some("f".into()),
+                k: Some(k),
+                ..options("a")
+            }
+            .check("r")
+            .unwrap()
+        };
         assert!(Route::agree_on_forests(&[shared(3), shared(3)]).is_ok());
         assert!(Route::agree_on_forests(&[shared(3), shared(4)]).is_err());
     }

@@ -11,7 +11,11 @@ pub fn bytes(text: &str) -> Result<usize, String> {
         "k" | "kb" | "kib" => 1 << 10,
         "m" | "mb" | "mib" => 1 << 20,
         "g" | "gb" | "gib" => 1 << 30,
-        _ => return Err(format!("unknown unit '{unit}' in '{text}': use KiB, MiB or GiB")),
+        _ => {
+            return Err(format!(
+                "unknown unit '{unit}' in '{text}': use KiB, MiB or GiB"
+            ));
+        }
     };
     usize::try_from(number)
         .ok()
@@ -28,7 +32,11 @@ pub fn span(text: &str) -> Result<Millis, String> {
         "m" => 60_000,
         "h" => 3_600_000,
         "d" => 86_400_000,
-        _ => return Err(format!("unknown unit in '{text}': use ms, s, m, h or d, for example 30d")),
+        _ => {
+            return Err(format!(
+                "unknown unit in '{text}': use ms, s, m, h or d, for example 30d"
+            ));
+        }
     };
     i64::try_from(number)
         .ok()
@@ -39,7 +47,9 @@ pub fn span(text: &str) -> Result<Millis, String> {
 
 fn split(text: &str) -> Result<(u64, &str), String> {
     let text = text.trim();
-    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
     let number = text[..end]
         .parse()
         .map_err(|_| format!("'{text}' does not begin with a whole number"))?;

@@ -13,14 +13,25 @@ pub fn parse(text: &str) -> Option<Millis> {
     let text = text.trim();
     if let Ok(millis) = text.parse::<i64>() {
         // Four digits are a year to the servers.
-        return (text.len() != 4).then_some(Millis(millis)).or_else(|| parse(&format!("{text}-01-01")));
+        return (text.len() != 4)
+            .then_some(Millis(millis))
+            .or_else(|| parse(&format!("{text}-01-01")));
     }
-    let in_utc = |civil: DateTime| civil.to_zoned(TimeZone::UTC).ok().map(|zoned| zoned.timestamp());
+    let in_utc = |civil: DateTime| {
+        civil
+            .to_zoned(TimeZone::UTC)
+            .ok()
+            .map(|zoned| zoned.timestamp())
+    };
     let timestamp = text
         .parse::<Timestamp>()
         .ok()
         .or_else(|| text.parse::<DateTime>().ok().and_then(in_utc))
-        .or_else(|| text.parse::<Date>().ok().and_then(|date| in_utc(date.to_datetime(jiff::civil::Time::midnight()))))?;
+        .or_else(|| {
+            text.parse::<Date>()
+                .ok()
+                .and_then(|date| in_utc(date.to_datetime(jiff::civil::Time::midnight())))
+        })?;
     Some(Millis(timestamp.as_millisecond()))
 }
 
@@ -54,7 +65,10 @@ mod tests {
 
     #[test]
     fn stamps_have_milliseconds_and_a_zone() {
-        assert_eq!(format(Millis(1_795_251_000_123)), "2026-11-21T08:50:00.123Z");
+        assert_eq!(
+            format(Millis(1_795_251_000_123)),
+            "2026-11-21T08:50:00.123Z"
+        );
         assert_eq!(format(Millis(0)), "1970-01-01T00:00:00.000Z");
         assert_eq!(format(Millis(-1)), "1969-12-31T23:59:59.999Z");
         assert_eq!(format(Millis(i64::MAX)), i64::MAX.to_string());

@@ -75,7 +75,11 @@ fn of_words<'t>(sentences: impl IntoIterator<Item = &'t str>) -> Fingerprint {
             }
         });
     }
-    if nothing_else { noise.finish() } else { sums.finish() }
+    if nothing_else {
+        noise.finish()
+    } else {
+        sums.finish()
+    }
 }
 
 /// One hash of the letters and digits of the `count` longest sentences, of equals the first, in the order of the text.

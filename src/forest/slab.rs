@@ -194,8 +194,8 @@ impl Slab {
                     return None;
                 }
                 if self.nodes.len() == self.nodes.capacity() {
-                    // A quarter and not a doubling: at tens of millions of nodes the slack is real memory.
-                    self.nodes.reserve_exact(self.nodes.len() / 4 + 16);
+                    // An eighth and not a doubling: at tens of millions of nodes the slack is real memory.
+                    self.nodes.reserve_exact(self.nodes.len() / 8 + 16);
                 }
                 self.nodes.push(node);
                 id

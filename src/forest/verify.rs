@@ -62,7 +62,7 @@ pub(super) enum Plan {
 
 /// How many hashes of the text are tried for a root of its own. One is enough but for a wide k, where the balls around
 /// the roots can fill the whole space.
-const ROOT_TRIES: usize = 64;
+pub(super) const ROOT_TRIES: usize = 64;
 
 impl<P: Proof> Forest<P> {
     /// Looks without touching anything.
@@ -200,7 +200,7 @@ impl<P: Proof> Forest<P> {
 }
 
 /// Another hash from a hash (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", figure 15).
-fn rehashed(hash: Fingerprint) -> Fingerprint {
+pub(super) fn rehashed(hash: Fingerprint) -> Fingerprint {
     let mut z = hash.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -113,8 +113,8 @@ impl HammingIndex {
         if slot >= self.links.len() {
             let missing = slot + 1 - self.links.len();
             if slot >= self.links.capacity() {
-                // A quarter and not a doubling: at tens of millions of nodes the slack is real memory.
-                self.links.reserve_exact(missing + self.links.len() / 4);
+                // An eighth and not a doubling: at tens of millions of nodes the slack is real memory.
+                self.links.reserve_exact(missing + self.links.len() / 8);
             }
             self.links.resize(slot + 1, Link::VACANT);
         }

@@ -11,29 +11,45 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A body that is already here.
 pub fn full(bytes: impl Into<Bytes>) -> Body {
-    Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
+    Full::new(bytes.into())
+        .map_err(|never| match never {})
+        .boxed_unsync()
 }
 
 /// Why spinney itself refuses a request, or could not pass it on. `Display` is the reason that the client sees.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    #[error("spinney holds {used} of {budget} bytes of write requests in flight and {wanted} more do not fit: retry later, or raise --budget")]
-    OverBudget { used: usize, budget: usize, wanted: usize },
-    #[error("the request needs {wanted} bytes and spinney's whole budget is {budget}: send smaller bulks, or raise --budget")]
+    #[error(
+        "spinney holds {used} of {budget} bytes of write requests in flight and {wanted} more do not fit: retry later, or raise --budget"
+    )]
+    OverBudget {
+        used: usize,
+        budget: usize,
+        wanted: usize,
+    },
+    #[error(
+        "the request needs {wanted} bytes and spinney's whole budget is {budget}: send smaller bulks, or raise --budget"
+    )]
     LargerThanBudget { wanted: usize, budget: usize },
-    #[error("the stamped body has {stamped} bytes and the cluster takes at most {limit} (http.max_content_length): send smaller bulks")]
+    #[error(
+        "the stamped body has {stamped} bytes and the cluster takes at most {limit} (http.max_content_length): send smaller bulks"
+    )]
     StampOverLimit { stamped: u64, limit: u64 },
     #[error("spinney is stopping: send the request again in a moment")]
     Stopping,
     #[error("no cluster node could be reached, nothing was sent: {0}")]
     Unreachable(String),
-    #[error("the connection to the cluster broke after the request had been sent, its outcome is not known: {0}")]
+    #[error(
+        "the connection to the cluster broke after the request had been sent, its outcome is not known: {0}"
+    )]
     Broken(String),
     #[error("no byte of the request body came for {0} seconds")]
     SlowBody(u64),
     #[error("the request body could not be read: {0}")]
     BadBody(String),
-    #[error("the request is signed over its body (AWS Signature Version 4), which the stamp changes: sign with x-amz-content-sha256: UNSIGNED-PAYLOAD, or write to an index outside spinney's routes")]
+    #[error(
+        "the request is signed over its body (AWS Signature Version 4), which the stamp changes: sign with x-amz-content-sha256: UNSIGNED-PAYLOAD, or write to an index outside spinney's routes"
+    )]
     Signed,
     #[error("spinney has no endpoint {0}: see GET /_spinney/_stats, _health, _ready and _metrics")]
     NoEndpoint(String),
@@ -47,7 +63,9 @@ impl Refusal {
     pub fn status(&self) -> StatusCode {
         match self {
             Refusal::OverBudget { .. } => StatusCode::TOO_MANY_REQUESTS,
-            Refusal::LargerThanBudget { .. } | Refusal::StampOverLimit { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Refusal::LargerThanBudget { .. } | Refusal::StampOverLimit { .. } => {
+                StatusCode::PAYLOAD_TOO_LARGE
+            }
             Refusal::Stopping | Refusal::Unreachable(_) => StatusCode::SERVICE_UNAVAILABLE,
             Refusal::Broken(_) => StatusCode::BAD_GATEWAY,
             Refusal::SlowBody(_) => StatusCode::REQUEST_TIMEOUT,
@@ -61,7 +79,9 @@ impl Refusal {
     fn kind(&self) -> &'static str {
         match self {
             Refusal::OverBudget { .. } => "spinney_over_budget_exception",
-            Refusal::LargerThanBudget { .. } | Refusal::StampOverLimit { .. } => "spinney_too_large_exception",
+            Refusal::LargerThanBudget { .. } | Refusal::StampOverLimit { .. } => {
+                "spinney_too_large_exception"
+            }
             Refusal::Stopping => "spinney_stopping_exception",
             Refusal::Unreachable(_) => "spinney_upstream_unreachable_exception",
             Refusal::Broken(_) => "spinney_upstream_broken_exception",
@@ -82,8 +102,13 @@ impl Refusal {
                 "status": status.as_u16(),
             }),
         );
-        if matches!(self, Refusal::OverBudget { .. } | Refusal::Stopping | Refusal::Unreachable(_)) {
-            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        if matches!(
+            self,
+            Refusal::OverBudget { .. } | Refusal::Stopping | Refusal::Unreachable(_)
+        ) {
+            response
+                .headers_mut()
+                .insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }
         response
     }
@@ -98,6 +123,8 @@ pub fn json(status: StatusCode, value: &serde_json::Value) -> Response<Body> {
 pub fn typed(status: StatusCode, content_type: &'static str, body: String) -> Response<Body> {
     let mut response = Response::new(full(body));
     *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
 }

@@ -21,7 +21,10 @@ pub struct Reservation {
 
 impl Budget {
     pub fn new(capacity: usize) -> Arc<Budget> {
-        Arc::new(Budget { capacity, used: AtomicUsize::new(0) })
+        Arc::new(Budget {
+            capacity,
+            used: AtomicUsize::new(0),
+        })
     }
 
     pub fn capacity(&self) -> usize {
@@ -34,7 +37,10 @@ impl Budget {
 
     /// Takes `bytes`, or says why they cannot be had. Never waits: the client knows best when to come back.
     pub fn reserve(self: &Arc<Self>, bytes: usize) -> Result<Reservation, Refusal> {
-        let mut reservation = Reservation { budget: self.clone(), bytes: 0 };
+        let mut reservation = Reservation {
+            budget: self.clone(),
+            bytes: 0,
+        };
         reservation.grow_to(bytes)?;
         Ok(reservation)
     }
@@ -46,7 +52,10 @@ impl Reservation {
         let more = bytes.saturating_sub(self.bytes);
         let budget = self.budget.capacity;
         if bytes > budget {
-            return Err(Refusal::LargerThanBudget { wanted: bytes, budget });
+            return Err(Refusal::LargerThanBudget {
+                wanted: bytes,
+                budget,
+            });
         }
         let fits = |used: usize| used.checked_add(more).filter(|&sum| sum <= budget);
         match self.budget.used.fetch_update(Relaxed, Relaxed, fits) {
@@ -54,7 +63,11 @@ impl Reservation {
                 self.bytes += more;
                 Ok(())
             }
-            Err(used) => Err(Refusal::OverBudget { used, budget, wanted: more }),
+            Err(used) => Err(Refusal::OverBudget {
+                used,
+                budget,
+                wanted: more,
+            }),
         }
     }
 
@@ -77,8 +90,18 @@ mod tests {
     fn what_is_taken_comes_back() {
         let budget = Budget::new(100);
         let mut first = budget.reserve(60).unwrap();
-        assert!(matches!(budget.reserve(41), Err(Refusal::OverBudget { used: 60, wanted: 41, .. })));
-        assert!(matches!(budget.reserve(101), Err(Refusal::LargerThanBudget { .. })));
+        assert!(matches!(
+            budget.reserve(41),
+            Err(Refusal::OverBudget {
+                used: 60,
+                wanted: 41,
+                ..
+            })
+        ));
+        assert!(matches!(
+            budget.reserve(101),
+            Err(Refusal::LargerThanBudget { .. })
+        ));
         assert!(first.grow_to(101).is_err());
         first.grow_to(100).unwrap();
         first.grow_to(50).unwrap();

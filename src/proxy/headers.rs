@@ -1,10 +1,13 @@
 //! Headers between the two connections.
 
-use hyper::HeaderMap;
 use hyper::header::{
-    AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HeaderName, HeaderValue, PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+    AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HeaderName, HeaderValue,
+    PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
+use hyper::{HeaderMap, Uri};
+
+/// From this many bytes on a head may be too long for a server; with room for what connections add.
+const LONG_HEAD: usize = 4 << 10;
 
 /// Removes the headers that belong to one connection only (RFC 9110, section 7.6.1), those that `Connection` names
 /// included, and `Expect`, which is answered on our side.
@@ -19,11 +22,32 @@ pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
     for name in named {
         headers.remove(name);
     }
-    for name in [CONNECTION, EXPECT, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION] {
+    for name in [
+        CONNECTION,
+        EXPECT,
+        TE,
+        TRAILER,
+        TRANSFER_ENCODING,
+        UPGRADE,
+        PROXY_AUTHENTICATE,
+        PROXY_AUTHORIZATION,
+    ] {
         headers.remove(name);
     }
     headers.remove("keep-alive");
     headers.remove("proxy-connection");
+}
+
+/// Asks the server to close the connection after a head that it may find too long (Elasticsearch takes 8 KiB,
+/// OpenSearch 16): after that 400 it leaves the connection open and never answers on it again.
+pub fn close_after_long_head(uri: &Uri, headers: &mut HeaderMap) {
+    let fields: usize = headers
+        .iter()
+        .map(|(name, value)| name.as_str().len() + value.len() + 4)
+        .sum();
+    if uri.path().len() + uri.query().map_or(0, str::len) + fields > LONG_HEAD {
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    }
 }
 
 /// How a body is packed.
@@ -40,26 +64,45 @@ pub fn encoding(headers: &HeaderMap) -> Encoding {
     let mut values = headers.get_all(CONTENT_ENCODING).iter();
     match (values.next(), values.next()) {
         (None, _) => Encoding::Identity,
-        (Some(value), None) if value.as_bytes().eq_ignore_ascii_case(b"gzip") => Encoding::Gzip,
-        (Some(value), None) if value.as_bytes().eq_ignore_ascii_case(b"identity") => Encoding::Identity,
+        (Some(value), None)
+            if value.as_bytes().eq_ignore_ascii_case(b"gzip")
+                || value.as_bytes().eq_ignore_ascii_case(b"x-gzip") =>
+        {
+            Encoding::Gzip
+        }
+        (Some(value), None) if value.as_bytes().eq_ignore_ascii_case(b"identity") => {
+            Encoding::Identity
+        }
         _ => Encoding::Other,
     }
 }
 
 /// Whether the body is JSON or NDJSON in one of the names that the servers take; other formats are relayed.
 pub fn is_json(headers: &HeaderMap) -> bool {
-    let Some(value) = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()) else { return false };
-    let essence = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    matches!(essence.as_str(), "application/json" | "application/x-ndjson" | "application/ndjson")
-        || (essence.starts_with("application/vnd.elasticsearch+") || essence.starts_with("application/vnd.opensearch+"))
-            && (essence.ends_with("+json") || essence.ends_with("+x-ndjson"))
+    let Some(value) = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()) else {
+        return false;
+    };
+    let essence = value
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase();
+    matches!(
+        essence.as_str(),
+        "application/json" | "application/x-ndjson" | "application/ndjson"
+    ) || (essence.starts_with("application/vnd.elasticsearch+")
+        || essence.starts_with("application/vnd.opensearch+"))
+        && (essence.ends_with("+json") || essence.ends_with("+x-ndjson"))
 }
 
 /// Whether an AWS signature covers the body.
 pub fn body_is_signed(headers: &HeaderMap) -> bool {
     let signed = |value: &HeaderValue| value.as_bytes().starts_with(b"AWS4-");
     headers.get(AUTHORIZATION).is_some_and(signed)
-        && headers.get("x-amz-content-sha256").is_none_or(|value| value.as_bytes() != b"UNSIGNED-PAYLOAD")
+        && headers
+            .get("x-amz-content-sha256")
+            .is_none_or(|value| value.as_bytes() != b"UNSIGNED-PAYLOAD")
 }
 
 #[cfg(test)]
@@ -67,7 +110,10 @@ mod tests {
     use super::*;
 
     fn map(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
-        pairs.iter().map(|(k, v)| (HeaderName::from_static(k), HeaderValue::from_static(v))).collect()
+        pairs
+            .iter()
+            .map(|(k, v)| (HeaderName::from_static(k), HeaderValue::from_static(v)))
+            .collect()
     }
 
     #[test]
@@ -81,7 +127,10 @@ mod tests {
             ("x-opaque-id", "7"),
         ]);
         strip_hop_by_hop(&mut headers);
-        assert_eq!(headers, map(&[("authorization", "Basic abc"), ("x-opaque-id", "7")]));
+        assert_eq!(
+            headers,
+            map(&[("authorization", "Basic abc"), ("x-opaque-id", "7")])
+        );
     }
 
     #[test]
@@ -95,7 +144,11 @@ mod tests {
         ] {
             assert!(is_json(&map(&[("content-type", yes)])), "{yes}");
         }
-        for no in ["text/plain", "application/cbor", "application/vnd.elasticsearch+cbor;compatible-with=8"] {
+        for no in [
+            "text/plain",
+            "application/cbor",
+            "application/vnd.elasticsearch+cbor;compatible-with=8",
+        ] {
             assert!(!is_json(&map(&[("content-type", no)])), "{no}");
         }
         assert!(!is_json(&map(&[])));
@@ -104,17 +157,32 @@ mod tests {
     #[test]
     fn encodings() {
         assert_eq!(encoding(&map(&[])), Encoding::Identity);
-        assert_eq!(encoding(&map(&[("content-encoding", "GZIP")])), Encoding::Gzip);
-        assert_eq!(encoding(&map(&[("content-encoding", "zstd")])), Encoding::Other);
-        assert_eq!(encoding(&map(&[("content-encoding", "gzip, gzip")])), Encoding::Other);
+        assert_eq!(
+            encoding(&map(&[("content-encoding", "GZIP")])),
+            Encoding::Gzip
+        );
+        assert_eq!(
+            encoding(&map(&[("content-encoding", "zstd")])),
+            Encoding::Other
+        );
+        assert_eq!(
+            encoding(&map(&[("content-encoding", "gzip, gzip")])),
+            Encoding::Other
+        );
     }
 
     #[test]
     fn signatures_that_cover_the_body() {
         let aws = ("authorization", "AWS4-HMAC-SHA256 Credential=x");
         assert!(body_is_signed(&map(&[aws])));
-        assert!(body_is_signed(&map(&[aws, ("x-amz-content-sha256", "abcd")])));
-        assert!(!body_is_signed(&map(&[aws, ("x-amz-content-sha256", "UNSIGNED-PAYLOAD")])));
+        assert!(body_is_signed(&map(&[
+            aws,
+            ("x-amz-content-sha256", "abcd")
+        ])));
+        assert!(!body_is_signed(&map(&[
+            aws,
+            ("x-amz-content-sha256", "UNSIGNED-PAYLOAD")
+        ])));
         assert!(!body_is_signed(&map(&[("authorization", "Basic x")])));
     }
 }

@@ -64,9 +64,15 @@ pub struct Proxy {
 /// # Errors
 /// When the address cannot be bound or TLS material cannot be read.
 pub async fn serve(config: Config, ready: impl FnOnce(SocketAddr)) -> anyhow::Result<()> {
-    let acceptor = config.tls.as_ref().map(tls::server).transpose()?.map(TlsAcceptor::from);
-    let listener =
-        TcpListener::bind(config.listen).await.with_context(|| format!("cannot listen on {}", config.listen))?;
+    let acceptor = config
+        .tls
+        .as_ref()
+        .map(tls::server)
+        .transpose()?
+        .map(TlsAcceptor::from);
+    let listener = TcpListener::bind(config.listen)
+        .await
+        .with_context(|| format!("cannot listen on {}", config.listen))?;
     let address = listener.local_addr()?;
     let counters = Arc::new(Counters::default());
     let proxy = Arc::new(Proxy {
@@ -82,7 +88,9 @@ pub async fn serve(config: Config, ready: impl FnOnce(SocketAddr)) -> anyhow::Re
     });
     info!(%address, upstream = ?config.upstream, routes = config.routes.len(), "listening");
     if config.routes.is_empty() {
-        warn!("no route is configured, so nothing is stamped: give --index, or [[route]] tables in the file");
+        warn!(
+            "no route is configured, so nothing is stamped: give --index, or [[route]] tables in the file"
+        );
     }
     ready(address);
 
@@ -100,7 +108,10 @@ pub async fn serve(config: Config, ready: impl FnOnce(SocketAddr)) -> anyhow::Re
     };
     accepting.abort();
     if lost > 0 {
-        warn!(requests = lost, "the grace period ended before these requests did");
+        warn!(
+            requests = lost,
+            "the grace period ended before these requests did"
+        );
     }
     info!("stopped");
     Ok(())
@@ -135,10 +146,17 @@ async fn accept(listener: TcpListener, acceptor: Option<TlsAcceptor>, proxy: Arc
     }
 }
 
-async fn connection(stream: TcpStream, acceptor: Option<TlsAcceptor>, proxy: Arc<Proxy>) -> anyhow::Result<()> {
+async fn connection(
+    stream: TcpStream,
+    acceptor: Option<TlsAcceptor>,
+    proxy: Arc<Proxy>,
+) -> anyhow::Result<()> {
     stream.set_nodelay(true)?;
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(Duration::from_secs(600)).preserve_header_case(true).auto_date_header(false);
+    http.timer(TokioTimer::new())
+        .header_read_timeout(Duration::from_secs(600))
+        .preserve_header_case(true)
+        .auto_date_header(false);
     let service = service_fn(move |request| {
         let proxy = proxy.clone();
         async move { Ok::<_, Infallible>(proxy.answer(request).await) }
@@ -146,7 +164,8 @@ async fn connection(stream: TcpStream, acceptor: Option<TlsAcceptor>, proxy: Arc
     match acceptor {
         None => http.serve_connection(TokioIo::new(stream), service).await?,
         Some(acceptor) => {
-            let stream = tokio::time::timeout(Duration::from_secs(10), acceptor.accept(stream)).await??;
+            let stream =
+                tokio::time::timeout(Duration::from_secs(10), acceptor.accept(stream)).await??;
             http.serve_connection(TokioIo::new(stream), service).await?;
         }
     }
@@ -167,9 +186,7 @@ impl Proxy {
         async move {
             let result = match router::classify(request.method(), request.uri().path()) {
                 // Liveness and readiness answer during a stop too.
-                Target::Own(path) => {
-                    api::answer(&self, path, &request).await
-                }
+                Target::Own(path) => api::answer(&self, path, &request).await,
                 target => {
                     let write = write::Write::of(target, &request, &self.engine);
                     self.pass_on(write, request).await
@@ -186,7 +203,9 @@ impl Proxy {
                 response
             });
             if stopping {
-                response.headers_mut().insert(hyper::header::CONNECTION, HeaderValue::from_static("close"));
+                response
+                    .headers_mut()
+                    .insert(hyper::header::CONNECTION, HeaderValue::from_static("close"));
             }
             response
         }
@@ -216,13 +235,17 @@ impl Proxy {
 
     fn count(&self, refusal: &Refusal) {
         match refusal {
-            Refusal::OverBudget { .. } | Refusal::LargerThanBudget { .. } => self.counters.refused_over_budget.add(1),
+            Refusal::OverBudget { .. } | Refusal::LargerThanBudget { .. } => {
+                self.counters.refused_over_budget.add(1)
+            }
             Refusal::Unreachable(_) => self.counters.upstream_unreachable.add(1),
             Refusal::Broken(_) => self.counters.upstream_broken.add(1),
             _ => {}
         }
         match refusal {
-            Refusal::NoEndpoint(_) | Refusal::GetOnly | Refusal::Stopping => debug!(reason = %refusal, "refused"),
+            Refusal::NoEndpoint(_) | Refusal::GetOnly | Refusal::Stopping => {
+                debug!(reason = %refusal, "refused")
+            }
             Refusal::Internal => error!(reason = %refusal, "refused"),
             _ => warn!(reason = %refusal, "refused"),
         }
@@ -231,14 +254,21 @@ impl Proxy {
     /// The Elasticsearch clients check this header on every answer.
     pub fn sign(&self, response: &mut Response<Body>) {
         if self.upstream.is_elasticsearch() {
-            response.headers_mut().insert("x-elastic-product", HeaderValue::from_static("Elasticsearch"));
+            response.headers_mut().insert(
+                "x-elastic-product",
+                HeaderValue::from_static("Elasticsearch"),
+            );
         }
     }
 
     fn request_id(&self, opaque_id: Option<&HeaderValue>) -> String {
         match opaque_id.and_then(|id| id.to_str().ok()) {
             Some(id) => id.to_owned(),
-            None => format!("{:08x}-{}", self.nonce as u32, self.requests.fetch_add(1, Relaxed)),
+            None => format!(
+                "{:08x}-{}",
+                self.nonce as u32,
+                self.requests.fetch_add(1, Relaxed)
+            ),
         }
     }
 
@@ -251,12 +281,16 @@ impl Proxy {
 
 /// The edge's clock; the pure rooms are told the time.
 pub fn now() -> Millis {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     Millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
 fn nonce() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     // The standard library seeds every RandomState from the system's randomness.
-    std::collections::hash_map::RandomState::new().build_hasher().finish()
+    std::collections::hash_map::RandomState::new()
+        .build_hasher()
+        .finish()
 }

@@ -15,7 +15,11 @@ pub enum Target<'a> {
     /// A bulk, with the index that the path names.
     Bulk { index: Option<Cow<'a, str>> },
     /// A write of one document.
-    Document { op: Op, index: Cow<'a, str>, id: Option<Cow<'a, str>> },
+    Document {
+        op: Op,
+        index: Cow<'a, str>,
+        id: Option<Cow<'a, str>>,
+    },
     /// Everything else belongs to the cluster.
     Relay,
 }
@@ -30,8 +34,10 @@ pub fn classify<'a>(method: &Method, path: &'a str) -> Target<'a> {
     let path = path.strip_prefix('/').unwrap_or(path);
     let mut segments = [""; 4];
     let mut count = 0;
-    for segment in path.strip_suffix('/').unwrap_or(path).split('/') {
-        let Some(slot) = segments.get_mut(count) else { return Target::Relay };
+    for segment in path.trim_end_matches('/').split('/') {
+        let Some(slot) = segments.get_mut(count) else {
+            return Target::Relay;
+        };
         *slot = segment;
         count += 1;
     }
@@ -41,17 +47,28 @@ pub fn classify<'a>(method: &Method, path: &'a str) -> Target<'a> {
     }
     let is_index = |name: &str| !name.is_empty() && !name.starts_with('_');
     match segments.get(..count).unwrap_or_default() {
-        ["_bulk"] => Target::Bulk { index: None },
-        [index, "_bulk"] if is_index(index) => Target::Bulk { index: Some(decode(index)) },
+        // The servers forgive one more slash in front of this one.
+        ["_bulk"] | ["", "_bulk"] => Target::Bulk { index: None },
+        [index, "_bulk"] if is_index(index) => Target::Bulk {
+            index: Some(decode(index)),
+        },
         // The typed forms of 7.x.
-        [index, kind, "_bulk"] if is_index(index) && is_type(kind) => Target::Bulk { index: Some(decode(index)) },
+        [index, kind, "_bulk"] if is_index(index) && is_type(kind) => Target::Bulk {
+            index: Some(decode(index)),
+        },
         [index, "_doc"] if post && is_index(index) => document(Op::Index, index, None),
         [index, "_doc", id] if is_index(index) => document(Op::Index, index, Some(id)),
         [index, "_create", id] if is_index(index) => document(Op::Create, index, Some(id)),
         [index, "_update", id] if post && is_index(index) => document(Op::Update, index, Some(id)),
-        [index, kind] if post && is_index(index) && is_index(kind) => document(Op::Index, index, None),
-        [index, kind, id] if is_index(index) && is_index(kind) => document(Op::Index, index, Some(id)),
-        [index, kind, id, "_create"] if is_index(index) && is_type(kind) => document(Op::Create, index, Some(id)),
+        [index, kind] if post && is_index(index) && is_index(kind) => {
+            document(Op::Index, index, None)
+        }
+        [index, kind, id] if is_index(index) && is_index(kind) => {
+            document(Op::Index, index, Some(id))
+        }
+        [index, kind, id, "_create"] if is_index(index) && is_type(kind) => {
+            document(Op::Create, index, Some(id))
+        }
         [index, kind, id, "_update"] if post && is_index(index) && is_type(kind) => {
             document(Op::Update, index, Some(id))
         }
@@ -64,7 +81,11 @@ fn is_type(name: &str) -> bool {
 }
 
 fn document<'a>(op: Op, index: &'a str, id: Option<&'a str>) -> Target<'a> {
-    Target::Document { op, index: decode(index), id: id.map(decode) }
+    Target::Document {
+        op,
+        index: decode(index),
+        id: id.map(decode),
+    }
 }
 
 /// Percent-decodes one segment, for comparing with patterns only.
@@ -76,7 +97,9 @@ fn decode(segment: &str) -> Cow<'_, str> {
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
-        let escape = bytes.get(at + 1..at + 3).and_then(|hex| std::str::from_utf8(hex).ok());
+        let escape = bytes
+            .get(at + 1..at + 3)
+            .and_then(|hex| std::str::from_utf8(hex).ok());
         match escape.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
             Some(decoded) if byte == b'%' => {
                 out.push(decoded);
@@ -100,17 +123,24 @@ mod tests {
     }
 
     fn bulk(index: &str) -> Target<'_> {
-        Target::Bulk { index: Some(index.into()) }
+        Target::Bulk {
+            index: Some(index.into()),
+        }
     }
 
     #[test]
     fn bulks() {
         assert_eq!(post("/_bulk"), Target::Bulk { index: None });
-        assert_eq!(post("/_bulk/"), Target::Bulk { index: None });
+        for slashes in ["/_bulk/", "/_bulk//", "//_bulk"] {
+            assert_eq!(post(slashes), Target::Bulk { index: None });
+        }
         assert_eq!(classify(&Method::PUT, "/news/_bulk"), bulk("news"));
         assert_eq!(post("/news/_doc/_bulk"), bulk("news"));
         assert_eq!(post("/news/article/_bulk"), bulk("news"));
-        assert_eq!(post("/%3Cnews-%7Bnow%2Fd%7D%3E/_bulk"), bulk("<news-{now/d}>"));
+        assert_eq!(
+            post("/%3Cnews-%7Bnow%2Fd%7D%3E/_bulk"),
+            bulk("<news-{now/d}>")
+        );
         assert_eq!(classify(&Method::GET, "/_bulk"), Target::Relay);
         assert_eq!(post("/_bulk/stream"), Target::Relay);
         assert_eq!(post("/news/_bulk/stream"), Target::Relay);
@@ -118,22 +148,44 @@ mod tests {
 
     #[test]
     fn single_documents() {
-        let doc = |op, id: Option<&'static str>| Target::Document { op, index: "news".into(), id: id.map(Into::into) };
+        let doc = |op, id: Option<&'static str>| Target::Document {
+            op,
+            index: "news".into(),
+            id: id.map(Into::into),
+        };
         assert_eq!(post("/news/_doc"), doc(Op::Index, None));
         assert_eq!(classify(&Method::PUT, "/news/_doc"), Target::Relay);
-        assert_eq!(classify(&Method::PUT, "/news/_doc/a%2Fb"), doc(Op::Index, Some("a/b")));
+        assert_eq!(
+            classify(&Method::PUT, "/news/_doc/a%2Fb"),
+            doc(Op::Index, Some("a/b"))
+        );
         assert_eq!(post("/news/_create/1/"), doc(Op::Create, Some("1")));
         assert_eq!(post("/news/_update/1"), doc(Op::Update, Some("1")));
         assert_eq!(classify(&Method::PUT, "/news/_update/1"), Target::Relay);
         assert_eq!(post("/news/article"), doc(Op::Index, None));
-        assert_eq!(classify(&Method::PUT, "/news/article/1"), doc(Op::Index, Some("1")));
-        assert_eq!(classify(&Method::PUT, "/news/_doc/1/_create"), doc(Op::Create, Some("1")));
+        assert_eq!(
+            classify(&Method::PUT, "/news/article/1"),
+            doc(Op::Index, Some("1"))
+        );
+        assert_eq!(
+            classify(&Method::PUT, "/news/_doc/1/_create"),
+            doc(Op::Create, Some("1"))
+        );
         assert_eq!(post("/news/article/1/_update"), doc(Op::Update, Some("1")));
     }
 
     #[test]
     fn everything_else_is_relayed() {
-        for path in ["/", "", "/news", "/news/_search", "/news/_mapping/x", "/_cat/indices", "/news/_doc/1/2/3", "//"] {
+        for path in [
+            "/",
+            "",
+            "/news",
+            "/news/_search",
+            "/news/_mapping/x",
+            "/_cat/indices",
+            "/news/_doc/1/2/3",
+            "//",
+        ] {
             assert_eq!(post(path), Target::Relay, "{path}");
         }
         assert_eq!(classify(&Method::GET, "/news/_doc/1"), Target::Relay);
@@ -144,7 +196,10 @@ mod tests {
     #[test]
     fn own_endpoints() {
         assert_eq!(post("/_spinney"), Target::Own(""));
-        assert_eq!(classify(&Method::GET, "/_spinney/_stats"), Target::Own("/_stats"));
+        assert_eq!(
+            classify(&Method::GET, "/_spinney/_stats"),
+            Target::Own("/_stats")
+        );
     }
 
     #[test]

@@ -31,7 +31,12 @@ pub struct Unsettled {
 
 impl Unsettled {
     pub fn new(engine: Arc<Engine>, counters: Arc<Counters>, placed: Placed) -> Unsettled {
-        Unsettled { engine, counters, placed: Some(placed), sent: false }
+        Unsettled {
+            engine,
+            counters,
+            placed: Some(placed),
+            sent: false,
+        }
     }
 
     /// From now on the cluster may have seen the documents.
@@ -46,7 +51,10 @@ impl Unsettled {
                 && !placed.is_answered_by(outcome)
             {
                 self.counters.responses_unmatched.add(1);
-                debug!(items = outcome.items, "the answer does not tell of every item");
+                debug!(
+                    items = outcome.items,
+                    "the answer does not tell of every item"
+                );
             }
             let settled = self.engine.settle(placed, verdict);
             self.counters.items_failed.add(settled.failed);
@@ -57,7 +65,11 @@ impl Unsettled {
 
 impl Drop for Unsettled {
     fn drop(&mut self) {
-        let verdict = if self.sent { Verdict::Unknown } else { Verdict::Refused };
+        let verdict = if self.sent {
+            Verdict::Unknown
+        } else {
+            Verdict::Refused
+        };
         self.settle(&verdict);
     }
 }
@@ -65,7 +77,11 @@ impl Drop for Unsettled {
 /// What the status of a whole answer says. 4xx: the cluster refused the request before it did anything, except 408,
 /// which says that it gave up waiting. 5xx: it may have done a part.
 pub fn verdict(status: StatusCode) -> Verdict {
-    if status.is_client_error() && status != StatusCode::REQUEST_TIMEOUT { Verdict::Refused } else { Verdict::Unknown }
+    if status.is_client_error() && status != StatusCode::REQUEST_TIMEOUT {
+        Verdict::Refused
+    } else {
+        Verdict::Unknown
+    }
 }
 
 /// An answer on its way to the client. The request is in flight until this is dropped.
@@ -104,17 +120,30 @@ impl std::io::Write for Sink {
 impl Landing {
     /// An answer that is only passed on.
     pub fn relay(inner: Incoming, passenger: Passenger) -> Landing {
-        Landing { inner, reading: None, _passenger: passenger }
+        Landing {
+            inner,
+            reading: None,
+            _passenger: passenger,
+        }
     }
 
     /// The answer to a bulk: its items settle the documents.
-    pub fn bulk(inner: Incoming, passenger: Passenger, headers: &HeaderMap, unsettled: Unsettled) -> Landing {
+    pub fn bulk(
+        inner: Incoming,
+        passenger: Passenger,
+        headers: &HeaderMap,
+        unsettled: Unsettled,
+    ) -> Landing {
         let reader = match encoding(headers) {
             Encoding::Identity => Reader::Plain(Sink::default()),
             Encoding::Gzip => Reader::Gzip(Box::new(MultiGzDecoder::new(Sink::default()))),
             Encoding::Other => Reader::Blind,
         };
-        Landing { inner, reading: Some(Reading { unsettled, reader }), _passenger: passenger }
+        Landing {
+            inner,
+            reading: Some(Reading { unsettled, reader }),
+            _passenger: passenger,
+        }
     }
 
     pub fn boxed(self) -> Body {
@@ -122,7 +151,9 @@ impl Landing {
     }
 
     fn read(&mut self, data: &[u8]) {
-        let Some(reading) = &mut self.reading else { return };
+        let Some(reading) = &mut self.reading else {
+            return;
+        };
         let broken = match &mut reading.reader {
             Reader::Plain(sink) => {
                 sink.0.push(data);
@@ -137,13 +168,20 @@ impl Landing {
     }
 
     fn end(&mut self) {
-        let Some(Reading { mut unsettled, reader }) = self.reading.take() else { return };
+        let Some(Reading {
+            mut unsettled,
+            reader,
+        }) = self.reading.take()
+        else {
+            return;
+        };
         let scanner = match reader {
             Reader::Plain(sink) => Some(sink.0),
             Reader::Gzip(decoder) => decoder.finish().ok().map(|sink| sink.0),
             Reader::Blind => None,
         };
-        unsettled.settle(&scanner.map_or(Verdict::Unknown, |scanner| Verdict::Items(scanner.finish())));
+        unsettled
+            .settle(&scanner.map_or(Verdict::Unknown, |scanner| Verdict::Items(scanner.finish())));
     }
 }
 
@@ -151,7 +189,10 @@ impl HttpBody for Landing {
     type Data = Bytes;
     type Error = BoxError;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let polled = Pin::new(&mut self.inner).poll_frame(cx);
         match &polled {
             Poll::Ready(Some(Ok(frame))) => {

@@ -19,7 +19,9 @@ pub fn client(ca: Option<&Path>, identity: Option<&Identity>) -> anyhow::Result<
     match ca {
         Some(path) => {
             for cert in certificates(path)? {
-                roots.add(cert).with_context(|| format!("{} is not a usable authority", path.display()))?;
+                roots
+                    .add(cert)
+                    .with_context(|| format!("{} is not a usable authority", path.display()))?;
             }
         }
         // Systems without a store can still talk http; https then fails with "unknown issuer".
@@ -35,7 +37,13 @@ pub fn client(ca: Option<&Path>, identity: Option<&Identity>) -> anyhow::Result<
         None => Ok(builder.with_no_client_auth()),
         Some(id) => builder
             .with_client_auth_cert(certificates(&id.cert)?, key(&id.key)?)
-            .with_context(|| format!("{} and {} do not fit together", id.cert.display(), id.key.display())),
+            .with_context(|| {
+                format!(
+                    "{} and {} do not fit together",
+                    id.cert.display(),
+                    id.key.display()
+                )
+            }),
     }
 }
 
@@ -48,7 +56,13 @@ pub fn server(identity: &Identity) -> anyhow::Result<Arc<ServerConfig>> {
         .with_safe_default_protocol_versions()?
         .with_no_client_auth()
         .with_single_cert(certificates(&identity.cert)?, key(&identity.key)?)
-        .with_context(|| format!("{} and {} do not fit together", identity.cert.display(), identity.key.display()))?;
+        .with_context(|| {
+            format!(
+                "{} and {} do not fit together",
+                identity.cert.display(),
+                identity.key.display()
+            )
+        })?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }
@@ -61,10 +75,15 @@ fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     let certs = CertificateDer::pem_file_iter(path)
         .and_then(|certs| certs.collect::<Result<Vec<_>, _>>())
         .with_context(|| format!("cannot read certificates from {}", path.display()))?;
-    anyhow::ensure!(!certs.is_empty(), "{} holds no certificate in PEM form", path.display());
+    anyhow::ensure!(
+        !certs.is_empty(),
+        "{} holds no certificate in PEM form",
+        path.display()
+    );
     Ok(certs)
 }
 
 fn key(path: &Path) -> anyhow::Result<PrivateKeyDer<'static>> {
-    PrivateKeyDer::from_pem_file(path).with_context(|| format!("cannot read a private key from {}", path.display()))
+    PrivateKeyDer::from_pem_file(path)
+        .with_context(|| format!("cannot read a private key from {}", path.display()))
 }

@@ -50,7 +50,10 @@ impl Upstream {
         http.set_nodelay(true);
         http.set_connect_timeout(Some(Duration::from_secs(10)));
         let connector = hyper_rustls::HttpsConnectorBuilder::new()
-            .with_tls_config(tls::client(config.upstream_ca.as_deref(), config.upstream_identity.as_ref())?)
+            .with_tls_config(tls::client(
+                config.upstream_ca.as_deref(),
+                config.upstream_identity.as_ref(),
+            )?)
             .https_or_http()
             .enable_http1()
             .wrap_connector(http);
@@ -67,7 +70,11 @@ impl Upstream {
             .iter()
             .map(|uri| {
                 let host = HeaderValue::from_str(uri.authority().map_or("", |a| a.as_str()))?;
-                Ok(Node { uri: uri.clone(), host, resting_until: AtomicU64::new(0) })
+                Ok(Node {
+                    uri: uri.clone(),
+                    host,
+                    resting_until: AtomicU64::new(0),
+                })
             })
             .collect::<anyhow::Result<_>>()?;
         Ok(Upstream {
@@ -94,9 +101,12 @@ impl Upstream {
         let node = self.pick()?;
         let mut parts = node.uri.clone().into_parts();
         parts.path_and_query = request.uri().path_and_query().cloned();
-        *request.uri_mut() = Uri::from_parts(parts).map_err(|e| Refusal::Unreachable(e.to_string()))?;
+        *request.uri_mut() =
+            Uri::from_parts(parts).map_err(|e| Refusal::Unreachable(e.to_string()))?;
         *request.version_mut() = hyper::Version::HTTP_11;
         request.headers_mut().insert(HOST, node.host.clone());
+        let (uri, headers) = (request.uri().clone(), request.headers_mut());
+        headers::close_after_long_head(&uri, headers);
         match self.client.request(request).await {
             Ok(mut response) => {
                 node.resting_until.store(0, Relaxed);
@@ -108,7 +118,8 @@ impl Upstream {
             }
             Err(error) if error.is_connect() => {
                 let rest = self.start.elapsed() + REST;
-                node.resting_until.store(u64::try_from(rest.as_millis()).unwrap_or(u64::MAX), Relaxed);
+                node.resting_until
+                    .store(u64::try_from(rest.as_millis()).unwrap_or(u64::MAX), Relaxed);
                 Err(Refusal::Unreachable(describe(&error)))
             }
             Err(error) => Err(Refusal::Broken(describe(&error))),
@@ -119,7 +130,9 @@ impl Upstream {
     fn pick(&self) -> Result<&Node, Refusal> {
         let now = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
         let turn = self.next.fetch_add(1, Relaxed);
-        let (before, after) = self.nodes.split_at(turn.checked_rem(self.nodes.len()).unwrap_or(0));
+        let (before, after) = self
+            .nodes
+            .split_at(turn.checked_rem(self.nodes.len()).unwrap_or(0));
         let in_turn = || after.iter().chain(before);
         in_turn()
             .find(|node| node.resting_until.load(Relaxed) <= now)
@@ -131,17 +144,31 @@ impl Upstream {
     ///
     /// # Errors
     /// As [`Upstream::send`]; also when the answer is longer than `limit`.
-    pub async fn get(&self, path: &'static str, caller: &HeaderMap, limit: usize) -> Result<Response<Bytes>, Refusal> {
+    pub async fn get(
+        &self,
+        path: &'static str,
+        caller: &HeaderMap,
+        limit: usize,
+    ) -> Result<Response<Bytes>, Refusal> {
         let mut request = Request::new(full(Bytes::new()));
         *request.method_mut() = Method::GET;
         *request.uri_mut() = Uri::from_static(path);
-        for name in ["authorization", "x-opaque-id", "cookie", "es-security-runas-user", "security_tenant"] {
+        for name in [
+            "authorization",
+            "x-opaque-id",
+            "cookie",
+            "es-security-runas-user",
+            "security_tenant",
+        ] {
             for value in caller.get_all(name) {
                 request.headers_mut().append(name, value.clone());
             }
         }
         let (parts, body) = self.send(request).await?.into_parts();
-        let body = Limited::new(body, limit).collect().await.map_err(|e| Refusal::Broken(e.to_string()))?;
+        let body = Limited::new(body, limit)
+            .collect()
+            .await
+            .map_err(|e| Refusal::Broken(e.to_string()))?;
         Ok(Response::from_parts(parts, body.to_bytes()))
     }
 
@@ -155,7 +182,9 @@ impl Upstream {
         let answer = self.get(path, caller, 1 << 20).await.ok()?;
         let nodes: serde_json::Value = serde_json::from_slice(answer.body()).ok()?;
         let limits = nodes.get("nodes")?.as_object()?.values();
-        let limit = limits.filter_map(|node| node.pointer("/http/max_content_length_in_bytes")?.as_u64()).min()?;
+        let limit = limits
+            .filter_map(|node| node.pointer("/http/max_content_length_in_bytes")?.as_u64())
+            .min()?;
         self.max_content_length.store(limit, Relaxed);
         Some(limit)
     }
@@ -184,4 +213,3 @@ pub fn set_length(headers: &mut HeaderMap, length: u64) {
 pub fn streaming(body: Incoming) -> Body {
     body.map_err(|e| -> BoxError { Box::new(e) }).boxed_unsync()
 }
-

@@ -46,8 +46,14 @@ const PIECE: usize = 128 << 10;
 
 /// A request that carries documents for a route.
 pub enum Write {
-    Bulk { index: Option<String> },
-    Document { op: Op, index: String, id: Option<String> },
+    Bulk {
+        index: Option<String>,
+    },
+    Document {
+        op: Op,
+        index: String,
+        id: Option<String>,
+    },
 }
 
 /// A body after the text work.
@@ -65,13 +71,18 @@ impl Write {
     /// is relayed.
     pub fn of(target: Target<'_>, request: &Request<Incoming>, engine: &Engine) -> Option<Write> {
         let write = match target {
-            Target::Bulk { index } if engine.has_routes() => Write::Bulk { index: index.map(Into::into) },
-            Target::Document { op, index, id } if engine.routes(&index) => {
-                Write::Document { op, index: index.into(), id: id.map(Into::into) }
-            }
+            Target::Bulk { index } if engine.has_routes() => Write::Bulk {
+                index: index.map(Into::into),
+            },
+            Target::Document { op, index, id } if engine.routes(&index) => Write::Document {
+                op,
+                index: index.into(),
+                id: id.map(Into::into),
+            },
             _ => return None,
         };
-        let readable = headers::is_json(request.headers()) && headers::encoding(request.headers()) != Encoding::Other;
+        let readable = headers::is_json(request.headers())
+            && headers::encoding(request.headers()) != Encoding::Other;
         readable.then_some(write)
     }
 
@@ -84,7 +95,12 @@ impl Write {
     ) -> Result<Response<Body>, Refusal> {
         let (mut parts, body) = request.into_parts();
         let is_bulk = matches!(self, Write::Bulk { .. });
-        if is_bulk { &proxy.counters.bulk_requests } else { &proxy.counters.document_requests }.add(1);
+        if is_bulk {
+            &proxy.counters.bulk_requests
+        } else {
+            &proxy.counters.document_requests
+        }
+        .add(1);
         let waits_for_leave = parts.headers.contains_key(EXPECT);
         let (raw, reservation) = match hold(&proxy, body).await {
             Ok(held) => held,
@@ -99,14 +115,23 @@ impl Write {
         };
         proxy.counters.write_bytes.add(raw.len() as u64);
         let packed = headers::encoding(&parts.headers) == Encoding::Gzip;
-        let Worked { raw, plain, reservation, stamped } = self.work(&proxy, raw, packed, reservation).await?;
+        let Worked {
+            raw,
+            plain,
+            reservation,
+            stamped,
+        } = self.work(&proxy, raw, packed, reservation).await?;
 
         let mut unsettled = None;
         let body = match stamped {
             Ok(stamped) => {
                 proxy.tally(&stamped);
                 let (splice, placed) = stamped.into_parts();
-                unsettled = Some(Unsettled::new(proxy.engine.clone(), proxy.counters.clone(), placed));
+                unsettled = Some(Unsettled::new(
+                    proxy.engine.clone(),
+                    proxy.counters.clone(),
+                    placed,
+                ));
                 if splice.is_empty() {
                     Held::whole(raw, reservation)
                 } else {
@@ -115,9 +140,15 @@ impl Write {
                     }
                     let unpacked = plain.unwrap_or(raw);
                     let length = splice.len(unpacked.len()) as u64;
-                    proxy.check_limit(unpacked.len() as u64, length, &parts.headers).await?;
+                    proxy
+                        .check_limit(unpacked.len() as u64, length, &parts.headers)
+                        .await?;
                     parts.headers.remove(CONTENT_ENCODING);
-                    Held { chunks: Box::new(splice.chunks(unpacked, PIECE)), left: length, _reservation: reservation }
+                    Held {
+                        chunks: Box::new(splice.chunks(unpacked, PIECE)),
+                        left: length,
+                        _reservation: reservation,
+                    }
                 }
             }
             Err(reason) => {
@@ -130,7 +161,10 @@ impl Write {
         if let Some(unsettled) = &mut unsettled {
             unsettled.sent();
         }
-        let sent = proxy.upstream.send(Request::from_parts(parts, body.boxed_unsync())).await;
+        let sent = proxy
+            .upstream
+            .send(Request::from_parts(parts, body.boxed_unsync()))
+            .await;
         let Some(mut unsettled) = unsettled else {
             return Ok(sent?.map(|body| Landing::relay(body, passenger).boxed()));
         };
@@ -138,7 +172,11 @@ impl Write {
             Ok(response) => response,
             Err(refusal) => {
                 let nothing_sent = matches!(refusal, Refusal::Unreachable(_));
-                unsettled.settle(if nothing_sent { &Verdict::Refused } else { &Verdict::Unknown });
+                unsettled.settle(if nothing_sent {
+                    &Verdict::Refused
+                } else {
+                    &Verdict::Unknown
+                });
                 return Err(refusal);
             }
         };
@@ -146,7 +184,11 @@ impl Write {
         let landing = if is_bulk && parts.status.is_success() {
             Landing::bulk(body, passenger, &parts.headers, unsettled)
         } else {
-            unsettled.settle(&if parts.status.is_success() { Verdict::Unknown } else { verdict(parts.status) });
+            unsettled.settle(&if parts.status.is_success() {
+                Verdict::Unknown
+            } else {
+                verdict(parts.status)
+            });
             Landing::relay(body, passenger)
         };
         Ok(Response::from_parts(parts, landing.boxed()))
@@ -162,32 +204,60 @@ impl Write {
     ) -> Result<Worked, Refusal> {
         let engine = proxy.engine.clone();
         let now = now();
-        let call = Call { now, latest: Millis(now.0.saturating_add(CLOCKS_DIFFER)), unique: proxy.unique() };
+        let call = Call {
+            now,
+            latest: Millis(now.0.saturating_add(CLOCKS_DIFFER)),
+            unique: proxy.unique(),
+        };
         let work = move || {
-            let plain = if packed { unpack(&raw, &mut reservation)? } else { Unpacked::No };
+            let plain = if packed {
+                unpack(&raw, &mut reservation)?
+            } else {
+                Unpacked::No
+            };
             let body: &[u8] = match &plain {
                 Unpacked::No => &raw,
                 Unpacked::Yes(plain) => plain,
                 Unpacked::Broken(reason) => {
                     let stamped = Err(NotUnderstood::Packing(reason.clone()));
-                    return Ok(Worked { raw, plain: None, reservation, stamped });
+                    return Ok(Worked {
+                        raw,
+                        plain: None,
+                        reservation,
+                        stamped,
+                    });
                 }
             };
             let lines = memchr::memchr_iter(b'\n', body).count() + 1;
             reservation.grow_to(reservation.bytes() + lines * BYTES_PER_LINE)?;
             let stamped = match &self {
                 Write::Bulk { index } => engine.stamp_bulk(body, index.as_deref(), call),
-                Write::Document { op, index, id } => engine.stamp_document(body, *op, index, id.as_deref(), call),
+                Write::Document { op, index, id } => {
+                    engine.stamp_document(body, *op, index, id.as_deref(), call)
+                }
             };
-            let plain = if let Unpacked::Yes(plain) = plain { Some(plain) } else { None };
-            Ok(Worked { raw, plain, reservation, stamped })
+            let plain = if let Unpacked::Yes(plain) = plain {
+                Some(plain)
+            } else {
+                None
+            };
+            Ok(Worked {
+                raw,
+                plain,
+                reservation,
+                stamped,
+            })
         };
         let (done, result) = tokio::sync::oneshot::channel();
         let settling = proxy.engine.clone();
         proxy.engine.spawn(move || {
             let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
             // Nobody waits any more when the client has gone: nothing will be sent.
-            if let Err(Ok(Ok(Worked { stamped: Ok(stamped), .. }))) = done.send(worked) {
+            if let Err(Ok(Ok(Worked {
+                stamped: Ok(stamped),
+                ..
+            }))) = done.send(worked)
+            {
                 settling.settle(stamped.into_parts().1, &Verdict::Refused);
             }
         });
@@ -213,20 +283,33 @@ impl Proxy {
 
     /// A stamp can push a legal body over the cluster's limit: then it is ours to say so. A body that was too large as
     /// it came is the cluster's to refuse.
-    async fn check_limit(&self, plain: u64, stamped: u64, caller: &hyper::HeaderMap) -> Result<(), Refusal> {
+    async fn check_limit(
+        &self,
+        plain: u64,
+        stamped: u64,
+        caller: &hyper::HeaderMap,
+    ) -> Result<(), Refusal> {
         if stamped <= ASK_LIMIT_ABOVE {
             return Ok(());
         }
         match self.upstream.max_content_length(caller).await {
-            Some(limit) if plain <= limit && stamped > limit => Err(Refusal::StampOverLimit { stamped, limit }),
+            Some(limit) if plain <= limit && stamped > limit => {
+                Err(Refusal::StampOverLimit { stamped, limit })
+            }
             _ => Ok(()),
         }
     }
 }
 
 /// Reads a body into one piece of memory, within the budget. With an error comes what is left of the body.
-async fn hold(proxy: &Proxy, mut body: Incoming) -> Result<(Bytes, Reservation), (Refusal, Incoming)> {
-    let exact = body.size_hint().exact().map(|n| usize::try_from(n).unwrap_or(usize::MAX));
+async fn hold(
+    proxy: &Proxy,
+    mut body: Incoming,
+) -> Result<(Bytes, Reservation), (Refusal, Incoming)> {
+    let exact = body
+        .size_hint()
+        .exact()
+        .map(|n| usize::try_from(n).unwrap_or(usize::MAX));
     let mut reservation = match proxy.budget.reserve(exact.unwrap_or(FIRST)) {
         Ok(reservation) => reservation,
         Err(refusal) => return Err((refusal, body)),
@@ -238,7 +321,9 @@ async fn hold(proxy: &Proxy, mut body: Incoming) -> Result<(Bytes, Reservation),
             Ok(None) => return Ok((held.into(), reservation)),
             Ok(Some(Err(error))) => Refusal::BadBody(error.to_string()),
             Ok(Some(Ok(frame))) => {
-                let Some(data) = frame.data_ref() else { continue };
+                let Some(data) = frame.data_ref() else {
+                    continue;
+                };
                 match reservation.grow_to(held.len() + data.len()) {
                     Ok(()) => {
                         held.extend_from_slice(data);
@@ -292,7 +377,11 @@ struct Held {
 impl Held {
     fn whole(bytes: Bytes, reservation: Reservation) -> Held {
         let left = bytes.len() as u64;
-        Held { chunks: Box::new(std::iter::once(bytes)), left, _reservation: reservation }
+        Held {
+            chunks: Box::new(std::iter::once(bytes)),
+            left,
+            _reservation: reservation,
+        }
     }
 }
 
@@ -300,7 +389,10 @@ impl HttpBody for Held {
     type Data = Bytes;
     type Error = BoxError;
 
-    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let chunk = self.chunks.next();
         if let Some(chunk) = &chunk {
             self.left = self.left.saturating_sub(chunk.len() as u64);

@@ -6,64 +6,12 @@
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::canonical_combining_class;
 
+use super::bytes::{ASCII, Ascii};
 use super::code;
 use super::entities;
 use super::fold::{Class, Tables};
 use super::markup::{self, Effect};
 use super::sentences::{Sentence, full_stop_ends};
-
-/// What an ASCII byte is to the pass.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Ascii {
-    /// A lower-case letter or a digit.
-    Lower,
-    Upper,
-    Space,
-    /// Leaves no trace.
-    Drop,
-    Punct,
-    /// `=()[]_$\` and others that code is full of.
-    Sign,
-    Colon,
-    Stop,
-    /// `!`, `?`, `;`.
-    Break,
-    Brace,
-    Less,
-    Greater,
-    Ampersand,
-    /// First byte of a longer character.
-    Two,
-    Three,
-    Four,
-}
-
-const ASCII: [Ascii; 256] = {
-    let mut table = [Ascii::Drop; 256];
-    let mut b = 0;
-    while b < 256 {
-        table[b] = match b as u8 {
-            b'a'..=b'z' | b'0'..=b'9' => Ascii::Lower,
-            b'A'..=b'Z' => Ascii::Upper,
-            b' ' | 9..=13 => Ascii::Space,
-            b'.' => Ascii::Stop,
-            b'!' | b'?' | b';' => Ascii::Break,
-            b':' => Ascii::Colon,
-            b'{' => Ascii::Brace,
-            b'<' => Ascii::Less,
-            b'>' => Ascii::Greater,
-            b'&' => Ascii::Ampersand,
-            b'=' | b'(' | b')' | b'[' | b']' | b'_' | b'$' | b'\\' | b'}' => Ascii::Sign,
-            b'!'..=b'~' => Ascii::Punct,
-            0xC2..=0xDF => Ascii::Two,
-            0xE0..=0xEF => Ascii::Three,
-            0xF0..=0xF4 => Ascii::Four,
-            _ => Ascii::Drop,
-        };
-        b += 1;
-    }
-    table
-};
 
 /// How many characters a combining mark may reach back to the letter that it changes.
 const LONGEST_CLUSTER: usize = 16;
@@ -117,7 +65,10 @@ impl<'s> Pass<'s> {
                     }
                     let from = at;
                     at += 1;
-                    while bytes.get(at).is_some_and(|&b| ASCII[usize::from(b)] == Ascii::Lower) {
+                    while bytes
+                        .get(at)
+                        .is_some_and(|&b| ASCII[usize::from(b)] == Ascii::Lower)
+                    {
                         at += 1;
                     }
                     self.letters += at - from;
@@ -318,7 +269,10 @@ impl<'s> Pass<'s> {
 
     /// Folds a character and writes what it becomes.
     fn fold(&mut self, c: char) {
-        match u16::try_from(u32::from(c)).ok().and_then(|cp| self.tables.fold(cp)) {
+        match u16::try_from(u32::from(c))
+            .ok()
+            .and_then(|cp| self.tables.fold(cp))
+        {
             Some(folded) => self.put(char::from_u32(u32::from(folded)).unwrap_or(' ')),
             None => self.tables.fold_char(c, |folded| self.put(folded)),
         }
@@ -354,7 +308,10 @@ impl<'s> Pass<'s> {
 
     /// Adds a combining mark to the letter before it. A mark on nothing leaves no trace.
     fn compose(&mut self, mark: char) {
-        if self.space || self.out.len() == self.start || !(self.last.is_letter() || self.last == Class::Mark) {
+        if self.space
+            || self.out.len() == self.start
+            || !(self.last.is_letter() || self.last == Class::Mark)
+        {
             return;
         }
         self.out.push(mark);
@@ -368,21 +325,32 @@ impl<'s> Pass<'s> {
         let mut starters = 0;
         for c in sentence.chars().rev().take(LONGEST_CLUSTER) {
             tail += c.len_utf8();
-            starters += usize::from(canonical_combining_class(c) == 0 && !self.tables.may_compose(c));
+            starters +=
+                usize::from(canonical_combining_class(c) == 0 && !self.tables.may_compose(c));
             if starters > 0 {
                 break;
             }
         }
         let from = self.out.len() - tail;
-        let Some(cluster) = self.out.get(from..) else { return };
+        let Some(cluster) = self.out.get(from..) else {
+            return;
+        };
         let composed: String = cluster.nfkc().flat_map(char::to_lowercase).nfkc().collect();
         if composed != cluster {
-            let count = |text: &str| text.chars().filter(|&c| self.tables.class(c).is_letter()).count();
+            let count = |text: &str| {
+                text.chars()
+                    .filter(|&c| self.tables.class(c).is_letter())
+                    .count()
+            };
             self.letters = (self.letters + count(&composed)).saturating_sub(count(cluster));
             self.out.truncate(from);
             self.out.push_str(&composed);
         }
-        self.last = self.out.chars().next_back().map_or(Class::Punct, |c| self.tables.class(c));
+        self.last = self
+            .out
+            .chars()
+            .next_back()
+            .map_or(Class::Punct, |c| self.tables.class(c));
     }
 
     /// Writes an ASCII full stop; `behind` is what follows it in the raw text.
@@ -405,7 +373,9 @@ impl<'s> Pass<'s> {
         if self.space {
             return None;
         }
-        let scheme = ["https", "http", "ftp"].into_iter().find(|s| self.out.ends_with(s))?;
+        let scheme = ["https", "http", "ftp"]
+            .into_iter()
+            .find(|s| self.out.ends_with(s))?;
         let cut = self.out.len() - scheme.len();
         if cut < self.start {
             return None;
@@ -413,7 +383,9 @@ impl<'s> Pass<'s> {
         self.cut(cut);
         let len = rest
             .iter()
-            .take_while(|b| b.is_ascii_graphic() && !matches!(b, b'"' | b'<' | b'>' | b'\'' | b')' | b'|'))
+            .take_while(|b| {
+                b.is_ascii_graphic() && !matches!(b, b'"' | b'<' | b'>' | b'\'' | b')' | b'|')
+            })
             .count();
         Some(at + 3 + len)
     }
@@ -431,13 +403,23 @@ impl<'s> Pass<'s> {
 
     /// Takes back what the current sentence has from `from` on. A space parts what is left from what follows.
     fn cut(&mut self, from: usize) {
-        let Some(removed) = self.out.get(from..) else { return };
-        let letters = removed.chars().filter(|&c| self.tables.class(c).is_letter()).count();
+        let Some(removed) = self.out.get(from..) else {
+            return;
+        };
+        let letters = removed
+            .chars()
+            .filter(|&c| self.tables.class(c).is_letter())
+            .count();
         self.letters = self.letters.saturating_sub(letters);
         self.out.truncate(from);
-        let kept = self.out.trim_end().len();
-        self.out.truncate(kept.max(self.start));
-        self.last = self.out.chars().next_back().map_or(Class::Punct, |c| self.tables.class(c));
+        let kept = self.out.trim_end_matches(' ').len();
+        self.out.truncate(kept);
+        self.start = self.start.min(kept);
+        self.last = self
+            .out
+            .chars()
+            .next_back()
+            .map_or(Class::Punct, |c| self.tables.class(c));
         self.space = true;
     }
 
@@ -456,7 +438,10 @@ impl<'s> Pass<'s> {
         } else if let Some(before) = self.sentences.last_mut().filter(|s| s.end == self.start) {
             // `?!`, `……`: more of the same punctuation belongs to the sentence that it ends.
             let more = self.out.get(self.start..).unwrap_or_default();
-            if more.chars().all(|c| c == '.' || self.tables.class(c) == Class::Break) {
+            if more
+                .chars()
+                .all(|c| c == '.' || self.tables.class(c) == Class::Break)
+            {
                 before.end = self.out.len();
             }
         }
@@ -470,7 +455,9 @@ impl<'s> Pass<'s> {
 #[inline(always)]
 fn three(bytes: &[u8], at: usize) -> u16 {
     match bytes.get(at..at + 3) {
-        Some(&[a, b, c]) => (u16::from(a & 0x0F) << 12) | (u16::from(b & 0x3F) << 6) | u16::from(c & 0x3F),
+        Some(&[a, b, c]) => {
+            (u16::from(a & 0x0F) << 12) | (u16::from(b & 0x3F) << 6) | u16::from(c & 0x3F)
+        }
         _ => 0,
     }
 }

@@ -9,13 +9,14 @@ const LONGEST_BLOCK: usize = 64 << 10;
 
 /// Words of code that may stand in the head of a block or begin a statement.
 const KEYWORDS: [&str; 14] = [
-    "var", "let", "const", "function", "return", "if", "else", "for", "while", "new", "try", "typeof", "switch", "do",
+    "var", "let", "const", "function", "return", "if", "else", "for", "while", "new", "try",
+    "typeof", "switch", "do",
 ];
 
 /// Elements that style sheets name without a dot or a hash.
 const SELECTORS: [&str; 21] = [
-    "a", "p", "b", "div", "span", "body", "html", "img", "ul", "ol", "li", "dl", "dd", "dt", "table", "tr", "td", "h1", "h2",
-    "h3", "em",
+    "a", "p", "b", "div", "span", "body", "html", "img", "ul", "ol", "li", "dl", "dd", "dt",
+    "table", "tr", "td", "h1", "h2", "h3", "em",
 ];
 
 /// Finds blocks of code in one text, and remembers where looking for them was in vain.
@@ -82,7 +83,9 @@ fn tail(bytes: &[u8], end: usize) -> usize {
                 let len = arguments
                     .iter()
                     .take(LOOK)
-                    .take_while(|&&b| b.is_ascii_alphanumeric() || matches!(b, b',' | b' ' | b'.' | b'$' | b'_'))
+                    .take_while(|&&b| {
+                        b.is_ascii_alphanumeric() || matches!(b, b',' | b' ' | b'.' | b'$' | b'_')
+                    })
                     .count();
                 match arguments.get(len) {
                     Some(b')') => at + len + 2,
@@ -101,7 +104,8 @@ fn is_code(content: &[u8], head: bool) -> bool {
     let (mut signs, mut letters, mut statement) = (0, 0, false);
     for &b in content {
         match b {
-            b':' | b'=' | b'(' | b')' | b'{' | b'}' | b'"' | b'\'' | b'[' | b']' | b'#' | b'_' | b'$' => signs += 1,
+            b':' | b'=' | b'(' | b')' | b'{' | b'}' | b'"' | b'\'' | b'[' | b']' | b'#' | b'_'
+            | b'$' => signs += 1,
             b';' => {
                 signs += 1;
                 statement = true;
@@ -121,12 +125,16 @@ fn is_code(content: &[u8], head: bool) -> bool {
 /// `name:`, `"name":` or `'name':`, as objects and style rules begin.
 fn is_keyed(content: &[u8]) -> bool {
     let quoted = content.first().filter(|b| matches!(b, b'"' | b'\''));
-    let rest = content.get(usize::from(quoted.is_some())..).unwrap_or_default();
+    let rest = content
+        .get(usize::from(quoted.is_some())..)
+        .unwrap_or_default();
     let len = rest
         .iter()
         .take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'@' | b'$'))
         .count();
-    let rest = rest.get(len + usize::from(quoted.is_some())..).unwrap_or_default();
+    let rest = rest
+        .get(len + usize::from(quoted.is_some())..)
+        .unwrap_or_default();
     len > 0 && rest.trim_ascii_start().starts_with(b":")
 }
 
@@ -136,17 +144,31 @@ fn head(written: &str, sentence: usize) -> usize {
     let floor = sentence.max(written.len().saturating_sub(LOOK));
     let bytes = written.as_bytes();
     loop {
-        let end = floor + bytes.get(floor..begin).unwrap_or_default().trim_ascii_end().len();
+        let end = floor
+            + bytes
+                .get(floor..begin)
+                .unwrap_or_default()
+                .trim_ascii_end()
+                .len();
         let token = bytes.get(floor..end).unwrap_or_default();
-        let len = token.iter().rev().take_while(|b| b.is_ascii_graphic()).count();
+        let len = token
+            .iter()
+            .rev()
+            .take_while(|b| b.is_ascii_graphic())
+            .count();
         let start = end - len;
         let token = written.get(start..end).unwrap_or_default();
-        let signed = token
-            .bytes()
-            .any(|b| matches!(b, b'(' | b')' | b'=' | b'[' | b']' | b'{' | b'}' | b'_' | b'$' | b'>' | b'@'))
-            || token.ends_with([':', ','])
+        let signed = token.bytes().any(|b| {
+            matches!(
+                b,
+                b'(' | b')' | b'=' | b'[' | b']' | b'{' | b'}' | b'_' | b'$' | b'>' | b'@'
+            )
+        }) || token.ends_with([':', ','])
             || token.starts_with(['.', '#', '*', ':'])
-            || token.bytes().zip(token.bytes().skip(1)).any(|(a, b)| matches!(a, b'.' | b':' | b'#') && b.is_ascii_alphabetic());
+            || token
+                .bytes()
+                .zip(token.bytes().skip(1))
+                .any(|(a, b)| matches!(a, b'.' | b':' | b'#') && b.is_ascii_alphabetic());
         let word = KEYWORDS.contains(&token) || SELECTORS.contains(&token);
         if len == 0 || !(signed || word) {
             return begin;
@@ -166,8 +188,14 @@ pub(super) fn is_statement(sentence: &str) -> bool {
     let has = |signs: &[char]| rest.contains(signs);
     match word {
         "var" | "let" | "const" if has(&['=']) => return true,
-        "function" | "if" | "for" | "while" | "return" | "typeof" if rest.trim_start().starts_with('(') => return true,
-        "document" | "window" | "console" | "jquery" | "$" if rest.starts_with(['.', '(', '[']) => return true,
+        "function" | "if" | "for" | "while" | "return" | "typeof"
+            if rest.trim_start().starts_with('(') =>
+        {
+            return true;
+        }
+        "document" | "window" | "console" | "jquery" | "$" if rest.starts_with(['.', '(', '[']) => {
+            return true;
+        }
         _ => {}
     }
     if sentence.starts_with("(function") || sentence.starts_with("!function") {
@@ -186,7 +214,7 @@ pub(super) fn is_statement(sentence: &str) -> bool {
             _ => {}
         }
     }
-    strong && signs >= 4 && signs * 7 >= ascii && other * 5 <= ascii
+    strong && signs >= 4 && signs * 5 >= ascii && other * 5 <= ascii
 }
 
 #[cfg(test)]
@@ -203,14 +231,26 @@ mod tests {
     #[test]
     fn scripts_styles_and_json_go() {
         for (text, left) in [
-            ("比赛结束 Page.loadWidget({ trigger: { id: 'w1' }, url: \"//x/y.js\" });再见", "比赛结束 |再见"),
+            (
+                "比赛结束 Page.loadWidget({ trigger: { id: 'w1' }, url: \"//x/y.js\" });再见",
+                "比赛结束 |再见",
+            ),
             (".quote{padding:20px;color:red}正文", "|正文"),
-            ("摘要 .con p a:visited{color: #4b729f !important;}", "摘要 |"),
+            (
+                "摘要 .con p a:visited{color: #123456 !important;}",
+                "摘要 |",
+            ),
             ("body { margin: 0 }", "|"),
             ("消息(function(){ var s = 1; })();结束", "消息|结束"),
             ("!function(a){a.b=1}(window);x", "|x"),
-            ("见图 PAGE_INFO['v0'] = [ { pid: '1', title:'标题' }];后文", "见图 |后文"),
-            ("{\"@context\":\"http://schema.org\",\"@type\":\"NewsArticle\"}正文", "|正文"),
+            (
+                "见图 PAGE_INFO['v0'] = [ { pid: '1', title:'标题' }];后文",
+                "见图 |后文",
+            ),
+            (
+                "{\"@context\":\"http://schema.org\",\"@type\":\"NewsArticle\"}正文",
+                "|正文",
+            ),
             ("if (a) {}", "|"),
         ] {
             assert_eq!(cut(text).as_deref(), Some(left), "{text}");

@@ -91,7 +91,10 @@ impl Tables {
             *slot = char::from_u32(u32::from(cp)).map_or(Class::Drop, classify);
         }
         for (traditional, simple) in pairs() {
-            if let (Ok(t), Ok(s)) = (u16::try_from(u32::from(traditional)), u16::try_from(u32::from(simple))) {
+            if let (Ok(t), Ok(s)) = (
+                u16::try_from(u32::from(traditional)),
+                u16::try_from(u32::from(simple)),
+            ) {
                 simplified[usize::from(t)] = s;
             }
         }
@@ -134,7 +137,10 @@ impl Tables {
     /// The whole folding of a character, for those that the array sends the slow way.
     pub(super) fn fold_char(&self, c: char, mut put: impl FnMut(char)) {
         for folded in normal(c) {
-            match u16::try_from(u32::from(folded)).ok().and_then(|cp| self.fold(cp)) {
+            match u16::try_from(u32::from(folded))
+                .ok()
+                .and_then(|cp| self.fold(cp))
+            {
                 Some(simple) => put(char::from_u32(u32::from(simple)).unwrap_or(folded)),
                 None => put(folded),
             }
@@ -180,7 +186,8 @@ fn alike(c: char) -> char {
 
 /// The one character that `c` always becomes, if there is one and no neighbour can change it.
 fn single(c: char) -> Option<char> {
-    if canonical_combining_class(c) != 0 || is_nfkc_quick(std::iter::once(c)) == IsNormalized::Maybe {
+    if canonical_combining_class(c) != 0 || is_nfkc_quick(std::iter::once(c)) == IsNormalized::Maybe
+    {
         return None;
     }
     let mut folded = normal(c);
@@ -196,11 +203,12 @@ fn classify(c: char) -> Class {
         _ if is_invisible(c) => Class::Drop,
         _ if c.is_whitespace() => Class::Space,
         _ if c.is_control() => Class::Drop,
-        '!' | '?' | ';' | '\u{3002}' | '\u{FF61}' | '\u{FF01}' | '\u{FF1F}' | '\u{FF1B}' => Class::Break,
-        // Full stops and question marks of Armenian, Arabic, Urdu, Devanagari, Myanmar, Ethiopic and Khmer.
-        '\u{0589}' | '\u{061F}' | '\u{06D4}' | '\u{0964}' | '\u{0965}' | '\u{104B}' | '\u{1362}' | '\u{17D4}' => {
+        '!' | '?' | ';' | '\u{3002}' | '\u{FF61}' | '\u{FF01}' | '\u{FF1F}' | '\u{FF1B}' => {
             Class::Break
         }
+        // Full stops and question marks of Armenian, Arabic, Urdu, Devanagari, Myanmar, Ethiopic and Khmer.
+        '\u{0589}' | '\u{061F}' | '\u{06D4}' | '\u{0964}' | '\u{0965}' | '\u{104B}'
+        | '\u{1362}' | '\u{17D4}' => Class::Break,
         '\u{3005}'
         | '\u{3007}'
         | '\u{3400}'..='\u{4DBF}'
@@ -212,11 +220,14 @@ fn classify(c: char) -> Class {
         | '\u{30A1}'..='\u{30FA}'
         | '\u{30FC}'..='\u{30FF}'
         | '\u{31F0}'..='\u{31FF}' => Class::Kana,
-        '\u{1100}'..='\u{11FF}' | '\u{3131}'..='\u{318E}' | '\u{A960}'..='\u{A97C}' | '\u{AC00}'..='\u{D7FB}' => {
-            Class::Hangul
-        }
+        '\u{1100}'..='\u{11FF}'
+        | '\u{3131}'..='\u{318E}'
+        | '\u{A960}'..='\u{A97C}'
+        | '\u{AC00}'..='\u{D7FB}' => Class::Hangul,
         _ if is_combining_mark(c) => Class::Mark,
-        '\u{0E00}'..='\u{0FFF}' | '\u{1000}'..='\u{109F}' | '\u{1780}'..='\u{17FF}' if c.is_alphanumeric() => {
+        '\u{0E00}'..='\u{0FFF}' | '\u{1000}'..='\u{109F}' | '\u{1780}'..='\u{17FF}'
+            if c.is_alphanumeric() =>
+        {
             Class::Unspaced
         }
         _ if c.is_alphanumeric() => Class::Word,
@@ -273,15 +284,26 @@ mod tests {
     fn the_array_agrees_with_the_normaliser() {
         let tables = Tables::get();
         for cp in 0..=u16::MAX {
-            let Some(c) = char::from_u32(u32::from(cp)) else { continue };
+            let Some(c) = char::from_u32(u32::from(cp)) else {
+                continue;
+            };
             if pairs_has(c) {
                 continue;
             }
-            let Some(fast) = tables.fold(cp) else { continue };
+            let Some(fast) = tables.fold(cp) else {
+                continue;
+            };
             let slow: String = normal(c).collect();
             let mut chars = slow.chars();
-            let expected = chars.next().map(|c| folded(&c.to_string())).unwrap_or_default();
-            assert_eq!(char::from_u32(u32::from(fast)).map(String::from), Some(expected), "U+{cp:04X}");
+            let expected = chars
+                .next()
+                .map(|c| folded(&c.to_string()))
+                .unwrap_or_default();
+            assert_eq!(
+                char::from_u32(u32::from(fast)).map(String::from),
+                Some(expected),
+                "U+{cp:04X}"
+            );
             assert_eq!(chars.next(), None, "U+{cp:04X}");
         }
     }

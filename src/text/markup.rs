@@ -34,7 +34,14 @@ pub(super) struct Finder {
 }
 
 /// Elements whose content is no text of the page.
-const HIDDEN: [&[u8]; 6] = [b"script", b"style", b"noscript", b"template", b"svg", b"iframe"];
+const HIDDEN: [&[u8]; 6] = [
+    b"script",
+    b"style",
+    b"noscript",
+    b"template",
+    b"svg",
+    b"iframe",
+];
 
 impl Finder {
     /// The markup that begins at `at`, where `bytes` has a `<`.
@@ -46,7 +53,10 @@ impl Finder {
                 let end = plain_end(bytes, at + 2)?;
                 rest.get(1)
                     .is_some_and(u8::is_ascii_alphabetic)
-                    .then_some(Markup { end, effect: Effect::Inline })
+                    .then_some(Markup {
+                        end,
+                        effect: Effect::Inline,
+                    })
             }
             b'/' => closing(bytes, at),
             b if b.is_ascii_alphabetic() => self.opening(bytes, at),
@@ -56,7 +66,12 @@ impl Finder {
 
     /// `<!-- … -->`, `<![CDATA[`, `<!doctype …>`. A comment without an end loses only its beginning: its text is kept.
     fn declaration(&mut self, bytes: &[u8], at: usize) -> Option<Markup> {
-        let inline = |end| Some(Markup { end, effect: Effect::Inline });
+        let inline = |end| {
+            Some(Markup {
+                end,
+                effect: Effect::Inline,
+            })
+        };
         let rest = bytes.get(at..)?;
         if rest.starts_with(b"<!--") {
             let from = at + 4;
@@ -72,8 +87,14 @@ impl Finder {
         if rest.starts_with(b"<![CDATA[") {
             return inline(at + 9);
         }
-        let named = rest.get(2).is_some_and(|&b| b.is_ascii_alphabetic() || b == b'[');
-        if named { inline(plain_end(bytes, at + 2)?) } else { None }
+        let named = rest
+            .get(2)
+            .is_some_and(|&b| b.is_ascii_alphabetic() || b == b'[');
+        if named {
+            inline(plain_end(bytes, at + 2)?)
+        } else {
+            None
+        }
     }
 
     fn opening(&mut self, bytes: &[u8], at: usize) -> Option<Markup> {
@@ -91,9 +112,13 @@ impl Finder {
             } else {
                 self.hidden_end(bytes, end, hidden).unwrap_or(end)
             };
-            return Some(Markup { end, effect: Effect::Inline });
+            return Some(Markup {
+                end,
+                effect: Effect::Inline,
+            });
         }
-        let effect = effect(name).or_else(|| is_attributes(attributes).then_some(Effect::Inline))?;
+        let effect =
+            effect(name).or_else(|| is_attributes(attributes).then_some(Effect::Inline))?;
         Some(Markup { end, effect })
     }
 
@@ -105,7 +130,9 @@ impl Finder {
         let mut at = from;
         loop {
             let bracket = at + memchr::memchr2(b'>', b'<', bytes.get(at..)?)?;
-            let Some(quote) = memchr::memchr2(b'"', b'\'', bytes.get(at..bracket)?).map(|found| at + found) else {
+            let Some(quote) =
+                memchr::memchr2(b'"', b'\'', bytes.get(at..bracket)?).map(|found| at + found)
+            else {
                 if bytes.get(bracket) == Some(&b'>') {
                     return Some(bracket + 1);
                 }
@@ -121,7 +148,9 @@ impl Finder {
             match memchr::memchr(*bytes.get(quote)?, bytes.get(quote + 1..)?) {
                 Some(closing) => {
                     at = quote + closing + 2;
-                    let parted = bytes.get(at).is_none_or(|&b| b.is_ascii_whitespace() || matches!(b, b'>' | b'/'));
+                    let parted = bytes
+                        .get(at)
+                        .is_none_or(|&b| b.is_ascii_whitespace() || matches!(b, b'>' | b'/'));
                     if !parted {
                         // That quote opens another value: the one before was never closed.
                         self.plain_until = at;
@@ -144,7 +173,10 @@ impl Finder {
         }
         for found in memmem::find_iter(bytes.get(from..)?, b"</") {
             let after = from + found + 2 + name.len();
-            if bytes.get(from + found + 2..after).is_some_and(|n| n.eq_ignore_ascii_case(name)) {
+            if bytes
+                .get(from + found + 2..after)
+                .is_some_and(|n| n.eq_ignore_ascii_case(name))
+            {
                 return Some(plain_end(bytes, after).unwrap_or(after));
             }
         }
@@ -182,7 +214,11 @@ fn is_attributes(bytes: &[u8]) -> bool {
         .iter()
         .take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b':' | b'_'))
         .count();
-    bytes == b"/" || (name > 0 && bytes.get(name..).is_some_and(|rest| rest.trim_ascii_start().starts_with(b"=")))
+    bytes == b"/"
+        || (name > 0
+            && bytes
+                .get(name..)
+                .is_some_and(|rest| rest.trim_ascii_start().starts_with(b"=")))
 }
 
 /// A name in lower case, as far as it can be one of those that matter.
@@ -200,9 +236,15 @@ impl Name {
 /// The name that begins at `from`, and the offset behind it. A longer name than any known gets a hyphen, if it has one,
 /// in its last place, which is all that is asked of it.
 fn name(bytes: &[u8], from: usize) -> (Name, usize) {
-    let mut name = Name { bytes: [0; 12], len: 0 };
+    let mut name = Name {
+        bytes: [0; 12],
+        len: 0,
+    };
     let mut at = from;
-    while let Some(&b) = bytes.get(at).filter(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b':' | b'_')) {
+    while let Some(&b) = bytes
+        .get(at)
+        .filter(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b':' | b'_'))
+    {
         let last = name.bytes.len() - 1;
         match name.bytes.get_mut(name.len) {
             Some(slot) => {
@@ -224,20 +266,24 @@ fn name(bytes: &[u8], from: usize) -> (Name, usize) {
 /// What the tag of this name does, `None` if HTML has no such tag.
 fn effect(name: &[u8]) -> Option<Effect> {
     Some(match name {
-        b"p" | b"div" | b"h1" | b"h2" | b"h3" | b"h4" | b"h5" | b"h6" | b"li" | b"ul" | b"ol" | b"dl" | b"dt" | b"dd"
-        | b"tr" | b"table" | b"tbody" | b"thead" | b"tfoot" | b"caption" | b"article" | b"section" | b"header"
-        | b"footer" | b"nav" | b"aside" | b"main" | b"blockquote" | b"pre" | b"figure" | b"figcaption" | b"form"
-        | b"fieldset" | b"legend" | b"address" | b"hr" | b"center" | b"details" | b"summary" | b"dialog" | b"title"
-        | b"head" | b"body" | b"html" | b"menu" | b"dir" | b"select" | b"optgroup" | b"option" | b"textarea" | b"search"
-        | b"hgroup" | b"marquee" | b"frameset" | b"noframes" | b"xmp" | b"listing" | b"plaintext" => Effect::Break,
-        b"br" | b"td" | b"th" | b"img" | b"button" | b"label" | b"input" | b"video" | b"audio" | b"canvas" | b"object"
-        | b"embed" | b"picture" | b"map" => Effect::Space,
-        b"a" | b"b" | b"i" | b"u" | b"s" | b"q" | b"em" | b"strong" | b"span" | b"font" | b"small" | b"big" | b"sub"
-        | b"sup" | b"tt" | b"code" | b"kbd" | b"samp" | b"var" | b"cite" | b"abbr" | b"acronym" | b"dfn" | b"del"
-        | b"ins" | b"mark" | b"time" | b"data" | b"bdi" | b"bdo" | b"ruby" | b"rb" | b"rt" | b"rp" | b"rtc" | b"wbr"
-        | b"nobr" | b"strike" | b"blink" | b"output" | b"meter" | b"progress" | b"slot" | b"meta" | b"link" | b"base"
-        | b"basefont" | b"col" | b"colgroup" | b"param" | b"source" | b"track" | b"area" | b"datalist" | b"applet"
-        | b"bgsound" | b"frame" | b"math" | b"spacer" | b"keygen" | b"script" | b"style" | b"noscript" | b"template"
+        b"p" | b"div" | b"h1" | b"h2" | b"h3" | b"h4" | b"h5" | b"h6" | b"li" | b"ul" | b"ol"
+        | b"dl" | b"dt" | b"dd" | b"tr" | b"table" | b"tbody" | b"thead" | b"tfoot"
+        | b"caption" | b"article" | b"section" | b"header" | b"footer" | b"nav" | b"aside"
+        | b"main" | b"blockquote" | b"pre" | b"figure" | b"figcaption" | b"form" | b"fieldset"
+        | b"legend" | b"address" | b"hr" | b"center" | b"details" | b"summary" | b"dialog"
+        | b"title" | b"head" | b"body" | b"html" | b"menu" | b"dir" | b"select" | b"optgroup"
+        | b"option" | b"textarea" | b"search" | b"hgroup" | b"marquee" | b"frameset"
+        | b"noframes" | b"xmp" | b"listing" | b"plaintext" => Effect::Break,
+        b"br" | b"td" | b"th" | b"img" | b"button" | b"label" | b"input" | b"video" | b"audio"
+        | b"canvas" | b"object" | b"embed" | b"picture" | b"map" => Effect::Space,
+        b"a" | b"b" | b"i" | b"u" | b"s" | b"q" | b"em" | b"strong" | b"span" | b"font"
+        | b"small" | b"big" | b"sub" | b"sup" | b"tt" | b"code" | b"kbd" | b"samp" | b"var"
+        | b"cite" | b"abbr" | b"acronym" | b"dfn" | b"del" | b"ins" | b"mark" | b"time"
+        | b"data" | b"bdi" | b"bdo" | b"ruby" | b"rb" | b"rt" | b"rp" | b"rtc" | b"wbr"
+        | b"nobr" | b"strike" | b"blink" | b"output" | b"meter" | b"progress" | b"slot"
+        | b"meta" | b"link" | b"base" | b"basefont" | b"col" | b"colgroup" | b"param"
+        | b"source" | b"track" | b"area" | b"datalist" | b"applet" | b"bgsound" | b"frame"
+        | b"math" | b"spacer" | b"keygen" | b"script" | b"style" | b"noscript" | b"template"
         | b"svg" | b"iframe" => Effect::Inline,
         // Custom elements and XML namespaces, such as those of word processors.
         _ if name.iter().any(|b| matches!(b, b'-' | b':')) => Effect::Inline,
@@ -260,21 +306,47 @@ mod tests {
         assert_eq!(found("</DIV >x"), Some(("x", Effect::Break)));
         assert_eq!(found("<br/>x"), Some(("x", Effect::Space)));
         assert_eq!(found("<b>x"), Some(("x", Effect::Inline)));
-        assert_eq!(found("<a href='x>y' title=\"a > b\">x"), Some(("x", Effect::Inline)));
+        assert_eq!(
+            found("<a href='x>y' title=\"a > b\">x"),
+            Some(("x", Effect::Inline))
+        );
         assert_eq!(found("<o:p></o:p>"), Some(("</o:p>", Effect::Inline)));
-        assert_eq!(found("<very-long-custom-element>x"), Some(("x", Effect::Inline)));
+        assert_eq!(
+            found("<very-long-custom-element>x"),
+            Some(("x", Effect::Inline))
+        );
         assert_eq!(found("<quelle id=\"7\">x"), Some(("x", Effect::Inline)));
         assert_eq!(found("<quelle/>x"), Some(("x", Effect::Inline)));
         assert_eq!(found("</quelle>x"), Some(("x", Effect::Inline)));
         assert_eq!(found("<!doctype html>x"), Some(("x", Effect::Inline)));
-        assert_eq!(found("<?xml version=\"1.0\"?>x"), Some(("x", Effect::Inline)));
+        assert_eq!(
+            found("<?xml version=\"1.0\"?>x"),
+            Some(("x", Effect::Inline))
+        );
     }
 
     #[test]
     fn text_in_angle_brackets_is_text() {
         for text in [
-            "<", "< b", "<3", "<中文>", "<BAC> rose", "<GLGVF>", "<b", "<b and < c>", "<-", "<=", "<>", "</>", "</ p>",
-            "<!", "<! x>", "<?", "<p@x>", "<y and y>", "<unknown>",
+            "<",
+            "< b",
+            "<3",
+            "<中文>",
+            "<ABC> rose",
+            "<XYZQ>",
+            "<b",
+            "<b and < c>",
+            "<-",
+            "<=",
+            "<>",
+            "</>",
+            "</ p>",
+            "<!",
+            "<! x>",
+            "<?",
+            "<p@x>",
+            "<y and y>",
+            "<unknown>",
         ] {
             assert_eq!(found(text), None, "{text}");
         }
@@ -282,25 +354,46 @@ mod tests {
 
     #[test]
     fn hidden_elements_go_with_their_content() {
-        assert_eq!(found("<script>if (a<b) {}</script>x"), Some(("x", Effect::Inline)));
-        assert_eq!(found("<STYLE type=a>p{}</Style >x"), Some(("x", Effect::Inline)));
+        assert_eq!(
+            found("<script>if (a<b) {}</script>x"),
+            Some(("x", Effect::Inline))
+        );
+        assert_eq!(
+            found("<STYLE type=a>p{}</Style >x"),
+            Some(("x", Effect::Inline))
+        );
         assert_eq!(found("<script src=a/>x"), Some(("x", Effect::Inline)));
-        assert_eq!(found("<script>never ends"), Some(("never ends", Effect::Inline)));
-        assert_eq!(found("<script>a</scrip></script"), Some(("", Effect::Inline)));
+        assert_eq!(
+            found("<script>never ends"),
+            Some(("never ends", Effect::Inline))
+        );
+        assert_eq!(
+            found("<script>a</scrip></script"),
+            Some(("", Effect::Inline))
+        );
     }
 
     #[test]
     fn comments() {
         assert_eq!(found("<!-- <p> -- > -->x"), Some(("x", Effect::Inline)));
         assert_eq!(found("<!-->x"), Some(("x", Effect::Inline)));
-        assert_eq!(found("<!-- never ends"), Some((" never ends", Effect::Inline)));
+        assert_eq!(
+            found("<!-- never ends"),
+            Some((" never ends", Effect::Inline))
+        );
         assert_eq!(found("<![CDATA[x"), Some(("x", Effect::Inline)));
     }
 
     #[test]
     fn a_quote_that_is_never_closed_does_not_eat_the_text() {
         assert_eq!(found("<p title=\"a>text"), Some(("text", Effect::Break)));
-        assert_eq!(found("<p title=\"a>text<b class=\"c\">d"), Some(("text<b class=\"c\">d", Effect::Break)));
-        assert_eq!(found("<p title=it's>text isn't"), Some(("text isn't", Effect::Break)));
+        assert_eq!(
+            found("<p title=\"a>text<b class=\"c\">d"),
+            Some(("text<b class=\"c\">d", Effect::Break))
+        );
+        assert_eq!(
+            found("<p title=it's>text isn't"),
+            Some(("text isn't", Effect::Break))
+        );
     }
 }

@@ -7,6 +7,7 @@
 //!
 //! Every step is linear in its input, whatever the input is.
 
+mod bytes;
 mod clean;
 mod code;
 mod entities;
@@ -87,10 +88,17 @@ impl Scratch {
 
 /// Undoes one escaping of HTML.
 fn unescape(part: &str, out: &mut String) {
-    const ESCAPES: [(&str, &str); 4] = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&amp;", "&")];
+    const ESCAPES: [(&str, &str); 4] = [
+        ("&lt;", "<"),
+        ("&gt;", ">"),
+        ("&quot;", "\""),
+        ("&amp;", "&"),
+    ];
     out.clear();
     let mut rest = part;
-    while let Some((before, from)) = memchr::memchr(b'&', rest.as_bytes()).and_then(|at| rest.split_at_checked(at)) {
+    while let Some((before, from)) =
+        memchr::memchr(b'&', rest.as_bytes()).and_then(|at| rest.split_at_checked(at))
+    {
         out.push_str(before);
         let (escape, plain) = ESCAPES
             .into_iter()

@@ -1,7 +1,9 @@
 //! Where sentences end. Line breaks and markup inside a paragraph do not matter, only punctuation and block tags, so
 //! that a reprint with other wrapping has the same sentences.
 
+use super::entities;
 use super::fold::{Class, Tables};
+use super::markup::{self, Effect};
 
 /// A sentence as a range of the cleaned text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,8 +18,8 @@ pub struct Sentence {
 
 /// Abbreviations that stand before a capital letter or a number within a sentence.
 const ABBREVIATIONS: [&str; 24] = [
-    "mr", "mrs", "ms", "dr", "st", "no", "nos", "vs", "prof", "gen", "sen", "rep", "gov", "lt", "col", "sgt", "capt", "jr",
-    "messrs", "rev", "hon", "fig", "al", "mt",
+    "mr", "mrs", "ms", "dr", "st", "no", "nos", "vs", "prof", "gen", "sen", "rep", "gov", "lt",
+    "col", "sgt", "capt", "jr", "messrs", "rev", "hon", "fig", "al", "mt",
 ];
 
 /// How far behind a full stop the next word is looked for, in bytes.
@@ -41,7 +43,10 @@ pub(super) fn full_stop_ends(tables: &Tables, before: Class, written: &str, behi
         // `the end.The next`: the space was lost with a tag. `example.com` and `U.S.A.` are no ends.
         let second = behind.get(1).is_some_and(u8::is_ascii_lowercase);
         let words = last_word(written);
-        return next.is_ascii_uppercase() && second && words.len() > 1 && words.bytes().all(|b| b.is_ascii_lowercase());
+        return next.is_ascii_uppercase()
+            && second
+            && words.len() > 1
+            && words.bytes().all(|b| b.is_ascii_lowercase());
     }
     (next.is_uppercase() || next.is_numeric() || !next.is_lowercase()) && !is_abbreviated(written)
 }
@@ -51,33 +56,30 @@ fn next_char(behind: &[u8]) -> (Option<char>, bool) {
     let window = behind.get(..behind.len().min(LOOK)).unwrap_or_default();
     let mut parted = false;
     let mut at = 0;
-    while let Some(&b) = window.get(at) {
-        match b {
-            b'"' | b'\'' | b')' | b']' | b'(' | b'[' => at += 1,
-            b if b.is_ascii_whitespace() => {
-                parted = true;
-                at += 1;
-            }
-            b'<' => match memchr::memchr(b'>', window.get(at..).unwrap_or_default()) {
-                Some(end) => {
-                    parted = true;
-                    at += end + 1;
+    while let Some(rest) = window.get(at..).filter(|rest| !rest.is_empty()) {
+        let (c, len) = match rest.first() {
+            Some(b'<') => match markup::Finder::default().find(window, at) {
+                Some(found) if found.effect == Effect::Break => return (None, true),
+                Some(found) => {
+                    parted |= found.effect == Effect::Space;
+                    at = found.end;
+                    continue;
                 }
                 None => return (Some('<'), parted),
             },
-            b if b.is_ascii() => return (Some(char::from(b)), parted),
-            _ => {
-                let Some(c) = first_char(window.get(at..).unwrap_or_default()) else {
-                    return (Some(' '), parted);
-                };
-                match c {
-                    '\u{201C}' | '\u{201D}' | '\u{2018}' | '\u{2019}' | '\u{300D}' | '\u{300F}' | '\u{FF09}' => {}
-                    c if c.is_whitespace() => parted = true,
-                    c => return (Some(c), parted),
-                }
-                at += c.len_utf8();
-            }
+            Some(b'&') => entities::decode(rest).unwrap_or(('&', 1)),
+            _ => match first_char(rest) {
+                Some(c) => (c, c.len_utf8()),
+                None => return (Some(' '), parted),
+            },
+        };
+        match c {
+            '"' | '\'' | ')' | ']' | '(' | '[' | '\u{201C}' | '\u{201D}' | '\u{2018}'
+            | '\u{2019}' | '\u{300D}' | '\u{300F}' | '\u{FF09}' => {}
+            c if c.is_whitespace() => parted = true,
+            c => return (Some(c), parted),
         }
+        at += len;
     }
     // Nothing but spaces and quotes to the end of the text, or for long: an end either way.
     (None, parted)
@@ -94,14 +96,23 @@ fn first_char(bytes: &[u8]) -> Option<char> {
 }
 
 fn folded(tables: &Tables, c: char) -> char {
-    let folded = u16::try_from(u32::from(c)).ok().and_then(|cp| tables.fold(cp));
-    folded.and_then(|cp| char::from_u32(u32::from(cp))).unwrap_or(c)
+    let folded = u16::try_from(u32::from(c))
+        .ok()
+        .and_then(|cp| tables.fold(cp));
+    folded
+        .and_then(|cp| char::from_u32(u32::from(cp)))
+        .unwrap_or(c)
 }
 
 /// The ASCII letters before the full stop that `written` ends with.
 fn last_word(written: &str) -> &str {
     let before = written.strip_suffix('.').unwrap_or(written);
-    let len = before.bytes().rev().take(12).take_while(u8::is_ascii_alphanumeric).count();
+    let len = before
+        .bytes()
+        .rev()
+        .take(12)
+        .take_while(u8::is_ascii_alphanumeric)
+        .count();
     before.get(before.len() - len..).unwrap_or_default()
 }
 
@@ -119,35 +130,58 @@ mod tests {
     fn chinese() {
         assert_eq!(
             sentences("今天下雨。我们在家！你呢？好；再见……完"),
-            ["今天下雨。", "我们在家!", "你呢?", "好;", "再见......", "完"]
+            [
+                "今天下雨。",
+                "我们在家!",
+                "你呢?",
+                "好;",
+                "再见......",
+                "完"
+            ]
         );
-        assert_eq!(sentences("他说：“我来了。”然后走了。"), ["他说:\"我来了。", "\"然后走了。"]);
-        assert_eq!(sentences("一台电脑.科学家说,有3.5万个.“好.”"), ["一台电脑.", "科学家说,有3.5万个.", "\"好."]);
-        assert_eq!(sentences("架构SpiNNaker.该项目"), ["架构spinnaker.", "该项目"]);
+        assert_eq!(
+            sentences("他说：“我来了。”然后走了。"),
+            ["他说:\"我来了。", "\"然后走了。"]
+        );
+        assert_eq!(
+            sentences("一台电脑.科学家说,有3.5万个.“好.”"),
+            ["一台电脑.", "科学家说,有3.5万个.", "\"好."]
+        );
+        assert_eq!(sentences("系统LensNet.该项目"), ["系统lensnet.", "该项目"]);
     }
 
     #[test]
     fn english() {
         assert_eq!(
-            sentences("Prices rose 3.5 pct. Mr. Smith of the U.S. Treasury said J. Doe (D-Tex.) left. \"Why?\" No. 5 did."),
+            sentences(
+                "Prices rose 3.5 pct. Mr. Smith of the U.S. Treasury said J. Doe (D-Ore.) left. \"Why?\" No. 5 did."
+            ),
             [
                 "prices rose 3.5 pct.",
-                "mr. smith of the u.s. treasury said j. doe (d-tex.) left.",
+                "mr. smith of the u.s. treasury said j. doe (d-ore.) left.",
                 "\"why?",
                 "\" no. 5 did."
             ]
         );
-        assert_eq!(sentences("The end.The next. 1986 came"), ["the end.", "the next.", "1986 came"]);
-        assert_eq!(sentences("See example.com or v1.2.3, etc. and so on... then"), [
-            "see example.com or v1.2.3, etc. and so on...",
-            "then"
-        ]);
-        assert_eq!(sentences("He left.</b> She stayed.\n\n   It's over"), ["he left.", "she stayed.", "it's over"]);
+        assert_eq!(
+            sentences("The end.The next. 1986 came"),
+            ["the end.", "the next.", "1986 came"]
+        );
+        assert_eq!(
+            sentences("See example.com or v1.2.3, etc. and so on... then"),
+            ["see example.com or v1.2.3, etc. and so on...", "then"]
+        );
+        assert_eq!(
+            sentences("He left.</b> She stayed.\n\n   It's over"),
+            ["he left.", "she stayed.", "it's over"]
+        );
     }
 
     #[test]
     fn line_breaks_and_inline_markup_change_nothing() {
-        let plain = sentences("The committee met on Monday and decided to wait. Nobody spoke. 委员会周一开会，决定等待。没有人说话。");
+        let plain = sentences(
+            "The committee met on Monday and decided to wait. Nobody spoke. 委员会周一开会，决定等待。没有人说话。",
+        );
         assert_eq!(plain.len(), 4);
         assert_eq!(
             sentences(
@@ -159,7 +193,10 @@ mod tests {
 
     #[test]
     fn block_tags_end_sentences() {
-        assert_eq!(sentences("标题<p>正文第一句</p><div>第二"), ["标题", "正文第一句", "第二"]);
+        assert_eq!(
+            sentences("标题<p>正文第一句</p><div>第二"),
+            ["标题", "正文第一句", "第二"]
+        );
         assert_eq!(sentences("one<br>two<td>three"), ["one two three"]);
     }
 }

@@ -51,7 +51,7 @@ fn article(number: usize, group: usize, member: usize) -> Article {
         (title, content)
     } else {
         let long = shared.words(&ENGLISH, LONG).join(" ");
-        let short = |own: &mut Draw| own.words(&ENGLISH, 6).join(" ");
+        let short = |own: &mut Draw| format!("The {}", own.words(&ENGLISH, 6).join(" "));
         let title = short(&mut shared);
         let content = format!(
             "{outlet} - {}. {}!\nThe {long}.\n{}, {}. \"{}?\"\nEditing by {}",

@@ -1,0 +1,126 @@
+//! The first phase: what was read is placed in order, and its stamps are written.
+
+use super::settle::Held;
+use super::{Bound, Call, Engine, Prepared, Read, Stamped, dates};
+use crate::bulk::{Stamp, StampNames};
+use crate::config::Clock;
+use crate::fingerprint::Fingerprint;
+use crate::forest::{Decision, Forest, Millis, Root, Sketch};
+
+impl Engine {
+    /// Places what was read, in order, under the locks of the forests concerned.
+    pub(super) fn place(&self, read: Vec<Read>, call: Call, stamped: &mut Stamped) {
+        let mut locks: Vec<_> = self.forests.iter().map(|_| None).collect();
+        for wanted in read
+            .iter()
+            .flat_map(|r| r.objects.iter().flatten())
+            .map(|p| self.routes[p.route].forest)
+        {
+            locks[wanted] = Some(());
+        }
+        // Always locked in the order of the list: two bulks cannot wait for each other.
+        let mut forests: Vec<_> = self
+            .forests
+            .iter()
+            .zip(locks)
+            .map(|((_, forest), wanted)| wanted.map(|()| forest.lock()))
+            .collect();
+        let mut arrivals = Arrivals::default();
+        for item in read {
+            stamped.tally.unstamped += u64::from(item.unstamped);
+            for prepared in item.objects.into_iter().flatten() {
+                let Bound {
+                    route, forest: at, ..
+                } = &self.routes[prepared.route];
+                let Some(forest) = forests[*at].as_mut() else {
+                    continue;
+                };
+                let now = match &route.clock {
+                    Clock::Arrival => Some(call.now),
+                    Clock::None => None,
+                    // A document without a date comes when the one before it came.
+                    Clock::Field(_) => {
+                        let clock = Some(forest.clock()).filter(|clock| *clock > Millis(i64::MIN));
+                        prepared.date.map(|date| date.min(call.latest)).or(clock)
+                    }
+                };
+                stamped.write(&self.names, prepared, *at, forest, now, &mut arrivals);
+            }
+        }
+    }
+}
+
+impl Stamped {
+    /// Places one object and writes its stamp. `now`: `None` where time stands still.
+    fn write(
+        &mut self,
+        names: &StampNames,
+        prepared: Prepared,
+        forest_at: usize,
+        forest: &mut Forest,
+        now: Option<Millis>,
+        arrivals: &mut Arrivals,
+    ) {
+        let (root, prints, since) = match &prepared.prints {
+            None => {
+                self.tally.without_text += 1;
+                // The stored document keeps its date, or an update without a change would look like one.
+                (
+                    Root(Fingerprint(prepared.own_root)),
+                    &[][..],
+                    now.filter(|_| !prepared.partial),
+                )
+            }
+            Some(prints) => {
+                let sketch = Sketch {
+                    fingerprints: &prints.fingerprints,
+                    whole: prints.whole,
+                    proof: &(),
+                };
+                let placement = forest.place(&sketch, now.unwrap_or(Millis(0)));
+                self.placed.held.push(Held {
+                    item: prepared.item,
+                    forest: forest_at,
+                    ticket: placement.ticket,
+                });
+                self.tally.joined += u64::from(placement.decision != Decision::NewRoot);
+                let since = if prepared.partial {
+                    placement.node_added
+                } else {
+                    forest.clock()
+                };
+                (placement.root, &prints.fingerprints[..], now.map(|_| since))
+            }
+        };
+        let arrival = since.map(|since| arrivals.text(since));
+        let hashes: Vec<u64> = prints.iter().map(|print| print.0).collect();
+        let stamp = Stamp {
+            root: root.0.0,
+            hashes: &hashes,
+            arrival,
+            proof: None,
+        };
+        match self
+            .splice
+            .stamp(prepared.base, &prepared.cut, names, &stamp)
+        {
+            Ok(()) => self.tally.stamped += 1,
+            Err(_) => self.tally.unstamped += 1,
+        }
+    }
+}
+
+/// Dates as text; neighbours mostly share one.
+#[derive(Default)]
+struct Arrivals {
+    last: Option<(Millis, String)>,
+}
+
+impl Arrivals {
+    fn text(&mut self, at: Millis) -> &str {
+        if self.last.as_ref().is_none_or(|(last, _)| *last != at) {
+            self.last = Some((at, dates::format(at)));
+        }
+        self.last.as_ref().map_or("", |(_, text)| text)
+    }
+}

@@ -1,0 +1,366 @@
+//! The engine over the real rooms: what a body becomes, and what an answer takes back.
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::bulk::ResponseScanner;
+use crate::config::RouteOptions;
+
+const LONG: &str = "the harbour bridge was closed to traffic this morning after engineers found cracks in two of its piers";
+const OTHER: &str = "the national orchestra will open its autumn season with a concert of works that nobody has heard before";
+
+fn route(options: Value) -> Route {
+    let mut all = json!({"index": ["news-*"], "text_field": ["content"], "title_field": "title"});
+    all.as_object_mut()
+        .unwrap()
+        .extend(options.as_object().unwrap().clone());
+    serde_json::from_value::<RouteOptions>(all)
+        .unwrap()
+        .check("route")
+        .unwrap()
+}
+
+fn engine(routes: &[Route]) -> Engine {
+    Engine::new(routes, "cluster_", 2).unwrap()
+}
+
+fn call(now: i64) -> Call {
+    Call {
+        now: Millis(now),
+        latest: Millis(i64::MAX),
+        unique: 7,
+    }
+}
+
+fn written(body: &str, stamped: Stamped) -> (Vec<Value>, Placed) {
+    let (splice, placed) = stamped.into_parts();
+    let chunks: Vec<Bytes> = splice
+        .chunks(Bytes::copy_from_slice(body.as_bytes()), 64)
+        .collect();
+    let text = String::from_utf8(chunks.concat()).unwrap();
+    (
+        text.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect(),
+        placed,
+    )
+}
+
+fn bulk(engine: &Engine, body: &str, now: i64) -> (Vec<Value>, Placed, Tally) {
+    let stamped = engine
+        .stamp_bulk(body.as_bytes(), Some("news-1"), call(now))
+        .unwrap();
+    let tally = stamped.tally();
+    let (lines, placed) = written(body, stamped);
+    (lines, placed, tally)
+}
+
+fn index(id: &str, source: &Value) -> String {
+    format!("{}\n{source}\n", json!({"index": {"_id": id}}))
+}
+
+fn answered(items: Value) -> Verdict {
+    let mut scanner = ResponseScanner::default();
+    scanner.push(
+        json!({"took": 1, "errors": true, "items": items})
+            .to_string()
+            .as_bytes(),
+    );
+    Verdict::Items(scanner.finish())
+}
+
+fn nodes(engine: &Engine) -> usize {
+    engine.forests().map(|(_, stats)| stats.nodes).sum()
+}
+
+#[test]
+fn reprints_in_one_bulk_share_the_root_of_the_first() {
+    let engine = engine(&[route(json!({}))]);
+    let body = index("1", &json!({"content": format!("By A. Reporter. {LONG}.")}))
+        + &index("2", &json!({"content": OTHER}))
+        + &index(
+            "3",
+            &json!({"content": format!("{LONG}. All rights reserved.")}),
+        );
+    let (lines, _, tally) = bulk(&engine, &body, 1_000);
+    assert_eq!(lines[1]["cluster_root"], lines[5]["cluster_root"]);
+    assert_ne!(lines[1]["cluster_root"], lines[3]["cluster_root"]);
+    assert_eq!(lines[1]["cluster_root"], lines[1]["cluster_hash"]);
+    assert_eq!(lines[1]["cluster_arrival"], "1970-01-01T00:00:01.000Z");
+    let root = u64::from_str_radix(lines[1]["cluster_root"].as_str().unwrap(), 16).unwrap();
+    assert_eq!(lines[1]["cluster_key"], root as i64);
+    assert_eq!(
+        tally,
+        Tally {
+            stamped: 3,
+            without_text: 0,
+            unstamped: 0,
+            joined: 1
+        }
+    );
+}
+
+#[test]
+fn only_routed_indices_are_touched() {
+    let engine = engine(&[route(json!({}))]);
+    let body = format!(
+        "{}\n{}\n{}\n{}\n",
+        json!({"index": {"_index": "logs-1"}}),
+        json!({"content": LONG}),
+        json!({"index": {"_index": "news-2"}}),
+        json!({"content": LONG}),
+    );
+    let stamped = engine.stamp_bulk(body.as_bytes(), None, call(0)).unwrap();
+    let (lines, _) = written(&body, stamped);
+    assert_eq!(lines[1], json!({"content": LONG}));
+    assert!(lines[3]["cluster_root"].is_string());
+}
+
+#[test]
+fn a_document_without_text_has_a_root_of_its_own_that_stays() {
+    let engine = engine(&[route(json!({}))]);
+    let body = index("1", &json!({"content": ""}))
+        + &index("2", &json!({"content": " <br> "}))
+        + "{\"index\":{}}\n{}\n";
+    let (lines, _, tally) = bulk(&engine, &body, 0);
+    let roots: std::collections::BTreeSet<_> = [1, 3, 5]
+        .iter()
+        .map(|&at| lines[at]["cluster_root"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(roots.len(), 3);
+    assert_eq!(tally.without_text, 3);
+    assert!(lines[1].get("cluster_hash").is_none());
+    assert_eq!(nodes(&engine), 0, "they stand outside the forest");
+    let (again, _, _) = bulk(&engine, &body, 5);
+    assert_eq!(again[1]["cluster_root"], lines[1]["cluster_root"]);
+}
+
+#[test]
+fn the_title_stands_in_for_a_missing_text() {
+    let engine = engine(&[route(json!({}))]);
+    let body =
+        index("1", &json!({"title": LONG})) + &index("2", &json!({"title": "x", "content": LONG}));
+    let (lines, ..) = bulk(&engine, &body, 0);
+    assert_eq!(lines[1]["cluster_root"], lines[3]["cluster_root"]);
+}
+
+#[test]
+fn the_same_update_gives_the_same_stamp_later() {
+    let engine = engine(&[route(json!({}))]);
+    let update = format!(
+        "{}\n{}\n",
+        json!({"update": {"_id": "1"}}),
+        json!({"doc": {"content": LONG}})
+    );
+    let (first, ..) = bulk(&engine, &update, 1_000);
+    let (second, ..) = bulk(&engine, &update, 9_000);
+    assert_eq!(
+        first, second,
+        "a stamp that changed would defeat detect_noop"
+    );
+    assert!(first[1]["doc"]["cluster_root"].is_string());
+    assert!(first[1].get("cluster_root").is_none());
+}
+
+#[test]
+fn updates_without_text_and_scripts_are_left_alone() {
+    let engine = engine(&[route(json!({}))]);
+    for source in [
+        json!({"doc": {"views": 3}}),
+        json!({"script": "ctx._source.views++"}),
+        json!({"doc": {"views": 3}, "doc_as_upsert": true}),
+    ] {
+        let body = format!("{}\n{source}\n", json!({"update": {"_id": "1"}}));
+        let (lines, _, tally) = bulk(&engine, &body, 0);
+        assert_eq!(lines[1], source);
+        assert_eq!(tally.unstamped, 1);
+    }
+    let source = json!({"script": "ctx._source.views++", "upsert": {"content": LONG}});
+    let (lines, ..) = bulk(
+        &engine,
+        &format!("{}\n{source}\n", json!({"update": {"_id": "1"}})),
+        0,
+    );
+    assert!(lines[1]["upsert"]["cluster_root"].is_string());
+}
+
+#[test]
+fn a_refused_item_takes_its_node_along_and_a_stored_one_does_not() {
+    let engine = engine(&[route(json!({}))]);
+    let body = index("1", &json!({"content": LONG})) + &index("2", &json!({"content": OTHER}));
+    let (_, placed, _) = bulk(&engine, &body, 0);
+    assert_eq!(nodes(&engine), 2);
+    let verdict =
+        answered(json!([{"index": {"status": 201}}, {"index": {"status": 400, "error": {}}}]));
+    assert_eq!(
+        engine.settle(placed, &verdict),
+        Settled {
+            failed: 1,
+            withdrawn: 1
+        }
+    );
+    assert_eq!(nodes(&engine), 1);
+}
+
+#[test]
+fn an_unknown_outcome_leaves_the_nodes() {
+    let engine = engine(&[route(json!({}))]);
+    let body = index("1", &json!({"content": LONG}));
+    for verdict in [
+        Verdict::Unknown,
+        answered(json!([])),
+        answered(json!([{"index": {"error": {}}}])),
+        answered(json!([{"create": {"status": 400}}])),
+        answered(json!([{"index": {"status": 503}}])),
+        answered(json!([{"index": {"status": 400}}, {"index": {"status": 400}}])),
+    ] {
+        let (_, placed, _) = bulk(&engine, &body, 0);
+        assert_eq!(engine.settle(placed, &verdict).withdrawn, 0, "{verdict:?}");
+        assert_eq!(nodes(&engine), 1);
+    }
+}
+
+#[test]
+fn a_refused_request_leaves_nothing_behind() {
+    let engine = engine(&[route(json!({}))]);
+    let body = index("1", &json!({"content": LONG})) + &index("2", &json!({"content": LONG}));
+    let (_, placed, _) = bulk(&engine, &body, 0);
+    assert_eq!(engine.settle(placed, &Verdict::Refused).withdrawn, 1);
+    assert_eq!(nodes(&engine), 0);
+}
+
+#[test]
+fn a_conflict_of_a_retry_keeps_the_node_of_the_first_try() {
+    let engine = engine(&[route(json!({}))]);
+    let body = format!(
+        "{}\n{}\n",
+        json!({"create": {"_id": "1"}}),
+        json!({"content": LONG})
+    );
+    let (first, lost, _) = bulk(&engine, &body, 0);
+    engine.settle(lost, &Verdict::Unknown);
+    let (second, placed, _) = bulk(&engine, &body, 1);
+    assert_eq!(first[1]["cluster_root"], second[1]["cluster_root"]);
+    engine.settle(placed, &answered(json!([{"create": {"status": 409}}])));
+    assert_eq!(nodes(&engine), 1);
+}
+
+#[test]
+fn the_documents_own_dates_make_the_time() {
+    let engine = engine(&[route(
+        json!({"clock": "field:published_at", "window": "1d"}),
+    )]);
+    let at =
+        |day: u32| json!({"content": LONG, "published_at": format!("2020-01-{day:02}T00:00:00Z")});
+    let body = index("1", &at(1)) + &index("2", &json!({"content": OTHER})) + &index("3", &at(5));
+    let (lines, ..) = bulk(&engine, &body, 1_795_251_000_000);
+    assert_eq!(lines[1]["cluster_arrival"], "2020-01-01T00:00:00.000Z");
+    assert_eq!(
+        lines[3]["cluster_arrival"], "2020-01-01T00:00:00.000Z",
+        "no date: when the one before it came"
+    );
+    assert_eq!(lines[5]["cluster_arrival"], "2020-01-05T00:00:00.000Z");
+    let one_from_2099 = json!({"content": "x y z", "published_at": "2099-01-01"});
+    let capped = Call {
+        latest: Millis(1_578_182_400_000),
+        ..call(0)
+    };
+    let body = index("4", &one_from_2099);
+    engine
+        .stamp_bulk(body.as_bytes(), Some("news-1"), capped)
+        .unwrap();
+    let (lines, ..) = bulk(&engine, &index("5", &at(5)), 0);
+    assert_eq!(
+        lines[1]["cluster_arrival"], "2020-01-05T00:00:00.000Z",
+        "the clock was not carried away"
+    );
+}
+
+#[test]
+fn routes_may_share_a_forest() {
+    let shared = |index: &str| route(json!({"index": [index], "forest": "all"}));
+    let engine = engine(&[
+        shared("a-*"),
+        shared("b-*"),
+        route(json!({"index": ["c-*"]})),
+    ]);
+    let line = |index: &str| {
+        format!(
+            "{}\n{}\n",
+            json!({"index": {"_index": index}}),
+            json!({"content": LONG})
+        )
+    };
+    let body = line("a-1") + &line("b-1") + &line("c-1");
+    let (lines, ..) = bulk(&engine, &body, 0);
+    assert_eq!(lines[1]["cluster_root"], lines[3]["cluster_root"]);
+    let sizes: Vec<usize> = engine.forests().map(|(_, stats)| stats.nodes).collect();
+    assert_eq!(sizes, [1, 1]);
+}
+
+#[test]
+fn one_object_a_line() {
+    let mut only = route(json!({"index": ["*"], "clock": "none"}));
+    only.id_field = Some("id".into());
+    let engine = engine(&[only]);
+    let body = format!(
+        "{}\n\n{}\nnot json\n{}",
+        json!({"content": LONG}),
+        json!({"id": "7"}),
+        json!({"content": LONG})
+    );
+    let stamped = engine.stamp_lines(body.as_bytes(), call(0));
+    assert_eq!(
+        stamped.tally(),
+        Tally {
+            stamped: 3,
+            without_text: 1,
+            unstamped: 1,
+            joined: 1
+        }
+    );
+    let (splice, _) = stamped.into_parts();
+    let mut out = Vec::new();
+    splice.write_to(body.as_bytes(), &mut out);
+    let out = String::from_utf8(out).unwrap();
+    let lines: Vec<&str> = out.split('\n').collect();
+    assert_eq!((lines.len(), lines[1], lines[3]), (5, "", "not json"));
+    assert!(!out.contains("cluster_arrival"));
+}
+
+#[test]
+fn the_number_of_threads_changes_nothing() {
+    let body: String = (0..500)
+        .map(|n| {
+            index(
+                &n.to_string(),
+                &json!({"content": format!("{} {LONG}. Note {n}.", n % 50)}),
+            )
+        })
+        .collect();
+    let lines = |threads| {
+        let engine = Engine::new(&[route(json!({}))], "cluster_", threads).unwrap();
+        bulk(&engine, &body, 0).0
+    };
+    assert_eq!(lines(1), lines(4));
+}
+
+#[test]
+fn bodies_that_are_no_bulks_are_not_understood() {
+    let engine = engine(&[route(json!({}))]);
+    for body in ["{\"index\":", "{\"index\":[]}\n{}\n", "[]\n"] {
+        assert!(
+            engine
+                .stamp_bulk(body.as_bytes(), Some("news-1"), call(0))
+                .is_err(),
+            "{body}"
+        );
+    }
+    assert!(
+        engine
+            .stamp_document(b"[1]", Op::Index, "news-1", None, call(0))
+            .is_err()
+    );
+    assert_eq!(nodes(&engine), 0);
+}

@@ -1,0 +1,35 @@
+use super::*;
+
+mod strict;
+mod verified;
+
+const NEVER: Option<Millis> = None;
+
+fn forest(window: Option<Millis>) -> Forest {
+    forest_of(3, window)
+}
+
+fn forest_of<P: Proof>(k: u32, window: Option<Millis>) -> Forest<P> {
+    Forest::new(Settings {
+        k: Distance(k),
+        window,
+    })
+    .unwrap()
+}
+
+/// Places a document of the strict law.
+fn place(forest: &mut Forest, fingerprint: u64, now: i64) -> Placement {
+    forest.place(&Sketch::strict(&Fingerprint(fingerprint)), Millis(now))
+}
+
+fn root(fingerprint: u64) -> Root {
+    Root(Fingerprint(fingerprint))
+}
+
+/// Fingerprint, root and arrival of all nodes, oldest arrival first.
+fn rows<P: Proof>(forest: &Forest<P>) -> Vec<(u64, u64, i64)> {
+    let row = |node: NodeView<'_, P>| (node.fingerprint.0, node.root.0.0, node.arrival.0);
+    let mut rows: Vec<_> = forest.nodes().map(row).collect();
+    rows.reverse();
+    rows
+}

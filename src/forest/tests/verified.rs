@@ -1,0 +1,190 @@
+//! The law with several fingerprints and a proof.
+
+use super::*;
+
+/// A proof that agrees with its own kind only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Kind(u8);
+
+impl Proof for Kind {
+    fn agrees(&self, root: &Self) -> Result<(), Refusal> {
+        if self == root {
+            Ok(())
+        } else {
+            Err(Refusal::Numbers)
+        }
+    }
+}
+
+fn place_kind(
+    forest: &mut Forest<Kind>,
+    kind: u8,
+    fingerprints: &[u64],
+    whole: u64,
+    now: i64,
+) -> Placement {
+    let fingerprints: Vec<_> = fingerprints.iter().copied().map(Fingerprint).collect();
+    let sketch = Sketch {
+        fingerprints: &fingerprints,
+        whole: Fingerprint(whole),
+        proof: &Kind(kind),
+    };
+    forest.place(&sketch, Millis(now))
+}
+
+const A: u64 = 0xaaaa;
+const B: u64 = 0xbbbb_0000 << 16;
+const C: u64 = 0xcccc << 48;
+const WHOLE: u64 = 0x0123_4567_89ab_cdef;
+
+#[test]
+fn the_first_fingerprint_founds_a_tree_and_the_others_join_it() {
+    let mut forest = forest_of(3, NEVER);
+    let placed = place_kind(&mut forest, 1, &[A, B], WHOLE, 1);
+    assert_eq!((placed.root, placed.decision), (root(A), Decision::NewRoot));
+    assert_eq!(rows(&forest), [(B, A, 1), (A, A, 1)]);
+    // Near the leaf that is nowhere near its root.
+    let joined = place_kind(&mut forest, 1, &[B ^ 1, C], !WHOLE, 2);
+    assert_eq!(joined.root, root(A));
+    assert_eq!(forest.tree(root(A)).unwrap().children, 3);
+}
+
+#[test]
+fn a_refused_document_founds_a_tree_beside_the_one_it_is_near() {
+    let mut forest = forest_of(3, NEVER);
+    place_kind(&mut forest, 1, &[A, B], WHOLE, 1);
+    let other = place_kind(&mut forest, 2, &[A, C, C ^ 1], !WHOLE, 2);
+    assert_eq!(other.root, root(C));
+    assert_eq!(other.refused, [(root(A), Refusal::Numbers)]);
+    // A keeps its node in the first tree; the hash of the text stands in for it.
+    assert_eq!(forest.root_of(Fingerprint(A)), Some(root(A)));
+    assert_eq!(forest.root_of(Fingerprint(!WHOLE)), Some(root(C)));
+    assert_eq!(forest.root_of(Fingerprint(C ^ 1)), Some(root(C)));
+    assert_eq!(forest.tree(root(A)).unwrap().arrival, Millis(1));
+}
+
+#[test]
+fn the_hash_of_the_text_founds_a_tree_where_no_fingerprint_can() {
+    let mut forest = forest_of(3, NEVER);
+    place_kind(&mut forest, 1, &[A], WHOLE, 1);
+    let other = place_kind(&mut forest, 2, &[A ^ 1], !WHOLE, 2);
+    assert_eq!(
+        (other.root, other.decision),
+        (root(!WHOLE), Decision::NewRoot)
+    );
+    let again = place_kind(&mut forest, 2, &[A ^ 1], !WHOLE, 3);
+    assert_eq!(
+        (again.root, again.decision),
+        (root(!WHOLE), Decision::Refreshed)
+    );
+    assert_eq!(again.node_added, Millis(2));
+    assert_eq!(
+        forest.withdraw(again.ticket) + forest.withdraw(other.ticket),
+        1
+    );
+    assert_eq!(forest.root_of(Fingerprint(!WHOLE)), None);
+}
+
+#[test]
+fn a_hash_that_is_too_near_to_a_root_is_hashed_again() {
+    let mut forest = forest_of(3, NEVER);
+    place_kind(&mut forest, 1, &[A], A, 1);
+    for whole in [A, A ^ 1] {
+        let other = place_kind(&mut forest, 2, &[A ^ 2], whole, 2);
+        assert_eq!(other.decision, Decision::NewRoot);
+        assert!(other.root.0.distance(Fingerprint(A)) > Distance(3));
+        let again = place_kind(&mut forest, 2, &[A ^ 2], whole, 3);
+        assert_eq!(
+            (again.root, again.decision),
+            (other.root, Decision::Refreshed)
+        );
+        assert_eq!(again.node_added, other.node_added);
+        forest.withdraw(again.ticket);
+        forest.withdraw(other.ticket);
+        assert_eq!(forest.stats().nodes, 1);
+    }
+}
+
+#[test]
+fn a_document_stays_outside_where_every_place_for_its_root_is_taken() {
+    let mut forest = forest_of(3, NEVER);
+    let mut hash = Fingerprint(WHOLE);
+    for _ in 0..verify::ROOT_TRIES {
+        place_kind(&mut forest, 1, &[hash.0], hash.0, 1);
+        hash = verify::rehashed(hash);
+    }
+    let outside = place_kind(&mut forest, 2, &[WHOLE ^ 1], WHOLE, 2);
+    assert_eq!(
+        (outside.root, outside.decision),
+        (root(WHOLE), Decision::Outside)
+    );
+    assert_eq!(forest.stats().nodes, verify::ROOT_TRIES);
+    assert_eq!(forest.withdraw(outside.ticket), 0);
+}
+
+#[test]
+fn no_fingerprint_at_all_is_the_hash_of_the_text() {
+    let mut forest = forest_of(3, NEVER);
+    assert_eq!(place_kind(&mut forest, 1, &[], WHOLE, 1).root, root(WHOLE));
+    let again = place_kind(&mut forest, 1, &[], WHOLE, 2);
+    assert_eq!(again.decision, Decision::Refreshed);
+}
+
+#[test]
+fn a_document_comes_back_to_its_tree_whatever_grew_meanwhile() {
+    let mut forest = forest_of(3, NEVER);
+    // Both trees agree with the document; the first has more children and wins.
+    place_kind(&mut forest, 1, &[A], 1 << 10, 1);
+    place_kind(&mut forest, 1, &[A ^ 1], 1 << 11, 1);
+    place_kind(&mut forest, 1, &[B], 1 << 12, 1);
+    let first = place_kind(&mut forest, 1, &[B, A ^ 2, C], WHOLE, 2);
+    assert_eq!(
+        (first.root, first.decision),
+        (root(A), Decision::Joined { candidates: 2 })
+    );
+    assert_eq!(
+        forest.root_of(Fingerprint(B)),
+        Some(root(B)),
+        "who has a node keeps it"
+    );
+    for bit in 0..10 {
+        place_kind(&mut forest, 1, &[B ^ 1 << bit], 1 << (40 + bit), 3);
+    }
+    assert!(forest.tree(root(B)).unwrap().children > forest.tree(root(A)).unwrap().children);
+    let again = place_kind(&mut forest, 1, &[B, A ^ 2, C], WHOLE, 4);
+    assert_eq!((again.root, again.decision), (root(A), Decision::Refreshed));
+}
+
+#[test]
+fn check_says_what_place_would_do_and_changes_nothing() {
+    let mut forest = forest_of(3, Some(Millis(100)));
+    place_kind(&mut forest, 1, &[A], WHOLE, 1);
+    place_kind(&mut forest, 2, &[B, A ^ 1], !WHOLE, 2);
+    let before = (rows(&forest), forest.stats(), forest.clock());
+    let fingerprints = [Fingerprint(A ^ 3), Fingerprint(B)];
+    let sketch = Sketch {
+        fingerprints: &fingerprints,
+        whole: Fingerprint(7),
+        proof: &Kind(2),
+    };
+    let check = forest.check(&sketch, Millis(3));
+    assert_eq!(
+        (check.root, check.decision),
+        (root(B), Decision::Joined { candidates: 1 })
+    );
+    let agreed = [(root(A), Err(Refusal::Numbers)), (root(B), Ok(()))];
+    assert_eq!(check.verdicts, agreed);
+    let near = |fingerprint, distance, of| Near {
+        fingerprint: Fingerprint(fingerprint),
+        distance: Distance(distance),
+        root: root(of),
+    };
+    assert_eq!(check.near, [vec![near(A, 2, A)], vec![near(B, 0, B)]]);
+    assert_eq!(check.near[0], forest.near(Fingerprint(A ^ 3)));
+    // Later than the clock: all would have expired.
+    assert_eq!(
+        forest.check(&sketch, Millis(1_000)).decision,
+        Decision::NewRoot
+    );
+    assert_eq!((rows(&forest), forest.stats(), forest.clock()), before);
+}

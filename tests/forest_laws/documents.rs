@@ -1,0 +1,78 @@
+//! Documents out of a finite world, so that repeats, joins, contests and refusals are frequent.
+
+use spinney::fingerprint::Fingerprint;
+use spinney::forest::{Proof, Refusal, Sketch};
+
+pub struct Document<P> {
+    pub fingerprints: Vec<Fingerprint>,
+    pub whole: Fingerprint,
+    pub proof: P,
+}
+
+impl<P> Document<P> {
+    pub fn sketch(&self) -> Sketch<'_, P> {
+        Sketch {
+            fingerprints: &self.fingerprints,
+            whole: self.whole,
+            proof: &self.proof,
+        }
+    }
+}
+
+/// A proof that agrees with those beside it: not transitive, like every similarity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Topic(pub i32);
+
+impl Proof for Topic {
+    fn agrees(&self, root: &Self) -> Result<(), Refusal> {
+        match (self.0 - root.0).abs() {
+            0 | 1 => Ok(()),
+            2 => Err(Refusal::Numbers),
+            _ => Err(Refusal::Proof),
+        }
+    }
+}
+
+pub fn splitmix(seed: u64) -> u64 {
+    let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// A fingerprint around one of a few centres, near enough to others of its kind that trees meet; one in eight alone.
+pub fn fingerprint(number: u64) -> Fingerprint {
+    let seed = splitmix(number);
+    if seed.is_multiple_of(8) {
+        return Fingerprint(splitmix(seed));
+    }
+    let mut code = splitmix(seed % 40);
+    let mut bits = splitmix(seed);
+    for _ in 0..bits % 6 {
+        bits = splitmix(bits);
+        // Only some of the bits, so that two steps away is often one step back.
+        code ^= 1 << ((bits % 12) * 5);
+    }
+    Fingerprint(code)
+}
+
+/// The document of the strict law with this number.
+pub fn strict(number: u64) -> Document<()> {
+    let fingerprint = fingerprint(number);
+    Document {
+        fingerprints: vec![fingerprint],
+        whole: fingerprint,
+        proof: (),
+    }
+}
+
+/// One to four fingerprints, now and then the same one twice, with a topic.
+pub fn verified(number: u64) -> Document<Topic> {
+    let seed = splitmix(number ^ 0x5eed);
+    let fingerprints = (0..=seed % 4).map(|i| fingerprint(splitmix(seed ^ i) % 3000));
+    Document {
+        fingerprints: fingerprints.collect(),
+        whole: Fingerprint(splitmix(!seed)),
+        proof: Topic((seed >> 32) as i32 & 3),
+    }
+}

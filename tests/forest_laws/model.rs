@@ -1,0 +1,303 @@
+//! The law of the forest in the plainest way: a list of nodes that is read from end to end for everything, where what
+//! expires is gone at once.
+
+use spinney::fingerprint::Fingerprint;
+use spinney::forest::{Decision, Millis, NodeView, Proof, Root, Sketch};
+use std::cmp::Reverse;
+
+pub struct Node<P> {
+    pub fingerprint: Fingerprint,
+    pub root: Fingerprint,
+    pub added: i64,
+    pub arrival: i64,
+    /// The placements that rest on this node.
+    users: Vec<usize>,
+    proof: Option<P>,
+}
+
+pub struct Model<P> {
+    k: u32,
+    window: Option<i64>,
+    pub clock: i64,
+    pub nodes: Vec<Node<P>>,
+    pub created: u64,
+}
+
+/// A node as both sides show it: fingerprint, root, added, arrival.
+pub type Row = (Fingerprint, Fingerprint, i64, i64);
+
+pub fn row<P>(node: &NodeView<'_, P>) -> Row {
+    (node.fingerprint, node.root.0, node.added.0, node.arrival.0)
+}
+
+impl<P: Proof> Model<P> {
+    pub fn new(k: u32, window: Option<Millis>) -> Self {
+        Model {
+            k,
+            window: window.map(|window| window.0),
+            clock: i64::MIN,
+            nodes: Vec::new(),
+            created: 0,
+        }
+    }
+
+    pub fn rows(&self) -> Vec<Row> {
+        let row = |node: &Node<P>| (node.fingerprint, node.root, node.added, node.arrival);
+        let mut rows: Vec<Row> = self.nodes.iter().map(row).collect();
+        rows.sort_unstable();
+        rows
+    }
+
+    pub fn advance(&mut self, now: i64) {
+        self.clock = self.clock.max(now);
+        if let Some(window) = self.window {
+            self.nodes
+                .retain(|node| self.clock - node.arrival <= window);
+        }
+    }
+
+    fn get(&self, fingerprint: Fingerprint) -> Option<&Node<P>> {
+        self.nodes
+            .iter()
+            .find(|node| node.fingerprint == fingerprint)
+    }
+
+    pub fn root_of(&self, fingerprint: Fingerprint) -> Option<Fingerprint> {
+        self.get(fingerprint).map(|node| node.root)
+    }
+
+    fn roots_near(&self, fingerprint: Fingerprint) -> Vec<Fingerprint> {
+        let near = |node: &&Node<P>| node.fingerprint.distance(fingerprint).0 <= self.k;
+        let mut roots: Vec<_> = self
+            .nodes
+            .iter()
+            .filter(near)
+            .map(|node| node.root)
+            .collect();
+        roots.sort_unstable();
+        roots.dedup();
+        roots
+    }
+
+    pub fn children(&self, root: Fingerprint) -> usize {
+        let tree = self.nodes.iter().filter(|node| node.root == root);
+        tree.count().saturating_sub(1)
+    }
+
+    fn winner(&self, candidates: &[Fingerprint]) -> Option<Fingerprint> {
+        candidates.iter().copied().min_by_key(|&root| {
+            let added = self.get(root).map(|node| node.added);
+            (Reverse(self.children(root)), added, root)
+        })
+    }
+
+    /// Refreshes a node, or makes it, for a placement. Answers when it was added.
+    fn hold(
+        &mut self,
+        fingerprint: Fingerprint,
+        root: Fingerprint,
+        proof: Option<&P>,
+        who: usize,
+    ) -> i64 {
+        let clock = self.clock;
+        let found = self
+            .nodes
+            .iter_mut()
+            .find(|node| node.fingerprint == fingerprint);
+        if let Some(node) = found {
+            assert_eq!(node.root, root);
+            node.arrival = clock;
+            node.users.push(who);
+            return node.added;
+        }
+        self.created += 1;
+        self.nodes.push(Node {
+            fingerprint,
+            root,
+            added: clock,
+            arrival: clock,
+            users: vec![who],
+            proof: proof.cloned(),
+        });
+        clock
+    }
+
+    fn refresh_root(&mut self, root: Fingerprint) {
+        let clock = self.clock;
+        for node in self
+            .nodes
+            .iter_mut()
+            .filter(|node| node.fingerprint == root)
+        {
+            node.arrival = clock;
+        }
+    }
+
+    /// The strict law, line by line.
+    pub fn place_strict(
+        &mut self,
+        f: Fingerprint,
+        proof: &P,
+        now: i64,
+        who: usize,
+    ) -> (Root, Decision, i64) {
+        self.advance(now);
+        let (root, decision) = if let Some(root) = self.root_of(f) {
+            (root, Decision::Refreshed)
+        } else {
+            let roots = self.roots_near(f);
+            let candidates = roots.len();
+            match self.winner(&roots) {
+                None => (f, Decision::NewRoot),
+                Some(winner) => (winner, Decision::Joined { candidates }),
+            }
+        };
+        let proof = (root == f).then_some(proof);
+        let added = self.hold(f, root, proof, who);
+        self.refresh_root(root);
+        (Root(root), decision, added)
+    }
+
+    /// The verified law, line by line.
+    pub fn place_verified(
+        &mut self,
+        sketch: &Sketch<'_, P>,
+        now: i64,
+        who: usize,
+    ) -> (Root, Decision, i64) {
+        self.advance(now);
+        let own: Vec<_> = sketch
+            .fingerprints
+            .iter()
+            .map(|&f| self.root_of(f))
+            .collect();
+        let agrees = |model: &Self, root: Fingerprint| {
+            let proof = model.get(root).and_then(|node| node.proof.as_ref());
+            sketch.proof.agrees(proof.unwrap()).is_ok()
+        };
+
+        // The document was placed before.
+        let by_whole = self
+            .root_of(sketch.whole)
+            .filter(|&root| agrees(self, root));
+        let by_all = own[0]
+            .filter(|&root| own.iter().all(|&other| other == Some(root)) && agrees(self, root));
+        if let Some(root) = by_whole.or(by_all) {
+            return (
+                Root(root),
+                Decision::Refreshed,
+                self.refresh(sketch, root, who),
+            );
+        }
+
+        let mut roots: Vec<_> = sketch
+            .fingerprints
+            .iter()
+            .flat_map(|&f| self.roots_near(f))
+            .collect();
+        roots.sort_unstable();
+        roots.dedup();
+        let candidates: Vec<_> = roots
+            .into_iter()
+            .filter(|&root| agrees(self, root))
+            .collect();
+        if let Some(winner) = self.winner(&candidates) {
+            let candidates = candidates.len();
+            let added = self.extend(sketch, winner, sketch.fingerprints, who);
+            return (Root(winner), Decision::Joined { candidates }, added);
+        }
+
+        let alone = |&f: &Fingerprint| self.roots_near(f).is_empty();
+        let lonely: Vec<_> = sketch.fingerprints.iter().copied().filter(alone).collect();
+        let root = match lonely.first() {
+            Some(&first) => first,
+            None => {
+                let near_root = |node: &Node<P>| {
+                    node.fingerprint == node.root && node.root.distance(sketch.whole).0 <= self.k
+                };
+                if self.get(sketch.whole).is_some() || self.nodes.iter().any(near_root) {
+                    // Where a hash of the text has no place: the harness sees to it that this is not reached.
+                    panic!("the model does not hash again");
+                }
+                sketch.whole
+            }
+        };
+        let added = self.hold(root, root, Some(sketch.proof), who);
+        (
+            Root(root),
+            Decision::NewRoot,
+            added.min(self.extend(sketch, root, &lonely, who)),
+        )
+    }
+
+    fn refresh(&mut self, sketch: &Sketch<'_, P>, root: Fingerprint, who: usize) -> i64 {
+        let mut added = self.clock;
+        for &f in sketch.fingerprints.iter().chain([&sketch.whole]) {
+            if self.root_of(f) == Some(root) {
+                added = added.min(self.hold(f, root, None, who));
+            }
+        }
+        self.refresh_root(root);
+        added
+    }
+
+    /// Gives the tree those of these fingerprints that have no node, and the hash of the text if the document's
+    /// fingerprints do not all stand in it.
+    fn extend(
+        &mut self,
+        sketch: &Sketch<'_, P>,
+        root: Fingerprint,
+        these: &[Fingerprint],
+        who: usize,
+    ) -> i64 {
+        for &f in these {
+            if self.root_of(f).is_none() {
+                self.hold(f, root, None, who);
+            }
+        }
+        let all_here = |model: &Self| {
+            sketch
+                .fingerprints
+                .iter()
+                .all(|&f| model.root_of(f) == Some(root))
+        };
+        if !all_here(self) && self.root_of(sketch.whole).is_none() {
+            self.hold(sketch.whole, root, None, who);
+        }
+        self.refresh(sketch, root, who)
+    }
+
+    /// Takes a placement back: what rests on nobody goes, a root if it has no leaves.
+    pub fn withdraw(&mut self, who: usize) -> usize {
+        let mut touched = Vec::new();
+        for node in &mut self.nodes {
+            if node.users.contains(&who) {
+                node.users.retain(|&user| user != who);
+                touched.push(node.fingerprint);
+            }
+        }
+        let roots: Vec<_> = touched.iter().filter_map(|&f| self.root_of(f)).collect();
+        let mut gone = 0;
+        for f in touched.iter().filter(|f| !roots.contains(f)).copied() {
+            gone += self.remove_unused(f);
+        }
+        // A root that this placement did not touch goes too if its last leaf just went.
+        for root in roots {
+            if touched.contains(&root) || gone > 0 {
+                gone += self.remove_unused(root);
+            }
+        }
+        gone
+    }
+
+    fn remove_unused(&mut self, f: Fingerprint) -> usize {
+        let Some(node) = self.get(f) else {
+            return 0;
+        };
+        if !node.users.is_empty() || (node.root == f && self.children(f) > 0) {
+            return 0;
+        }
+        self.nodes.retain(|node| node.fingerprint != f);
+        1
+    }
+}

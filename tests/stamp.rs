@@ -1,0 +1,200 @@
+//! `spinney stamp` as its users run it: the sample's recorded groups, determinism, bulk bodies cut anywhere, wrong input.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
+
+fn stamp(args: &[&str], input: &[u8]) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_spinney"))
+        .arg("stamp")
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let input = input.to_vec();
+    let writer = std::thread::spawn(move || {
+        // A process that has ended early closes the pipe; its exit code says why.
+        let _ = stdin.write_all(&input);
+    });
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    output
+}
+
+fn stamped(args: &[&str], input: &[u8]) -> Vec<u8> {
+    let output = stamp(args, input);
+    assert!(
+        output.status.success(),
+        "{args:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    output.stdout
+}
+
+fn sample(file: &str) -> String {
+    std::fs::read_to_string(format!(
+        "{}/scripts/sample/{file}",
+        env!("CARGO_MANIFEST_DIR")
+    ))
+    .unwrap()
+}
+
+fn values(output: &[u8]) -> Vec<Value> {
+    output
+        .split(|&byte| byte == b'\n')
+        .filter(|line| !line.is_empty())
+        .map(|line| serde_json::from_slice(line).unwrap())
+        .collect()
+}
+
+#[test]
+fn each_method_finds_the_groups_recorded_for_it() {
+    let news = sample("news.ndjson");
+    for (method, file) in [
+        ("longest", "longest"),
+        ("full", "full"),
+        ("sentences:3", "sentences-3"),
+    ] {
+        let output = stamped(
+            &[
+                "--method",
+                method,
+                "--id-field",
+                "id",
+                "--title-field",
+                "title",
+            ],
+            news.as_bytes(),
+        );
+        let mut groups: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for document in values(&output) {
+            let root = document["cluster_root"].as_str().unwrap().to_owned();
+            groups
+                .entry(root)
+                .or_default()
+                .insert(document["id"].as_str().unwrap().to_owned());
+        }
+        let found: BTreeSet<BTreeSet<String>> =
+            groups.into_values().filter(|set| set.len() > 1).collect();
+        let recorded: BTreeSet<BTreeSet<String>> = sample(&format!("recorded/{file}.txt"))
+            .lines()
+            .map(|line| line.split(' ').map(str::to_owned).collect())
+            .collect();
+        assert_eq!(found, recorded, "{method}");
+    }
+}
+
+#[test]
+fn the_same_input_gives_the_same_bytes_with_any_number_of_threads() {
+    let news = sample("news.ndjson");
+    let once = stamped(&["--threads", "1"], news.as_bytes());
+    assert_eq!(once, stamped(&["--threads", "1"], news.as_bytes()));
+    assert_eq!(once, stamped(&["--threads", "3"], news.as_bytes()));
+}
+
+#[test]
+fn everything_but_the_stamp_stays_as_it_was() {
+    let news = sample("news.ndjson");
+    let output = String::from_utf8(stamped(&[], news.as_bytes())).unwrap();
+    for (before, after) in news.lines().zip(output.lines()) {
+        let end = before.strip_prefix('{').unwrap();
+        let stamp = after
+            .strip_suffix(end)
+            .expect("the original bytes follow the stamp");
+        assert!(stamp.starts_with("{\"cluster_root\":\"") && stamp.ends_with(','));
+    }
+    assert_eq!(news.lines().count(), output.lines().count());
+}
+
+/// The input is worked off in pieces of 8 MiB: none of their borders may show.
+#[test]
+fn bulk_bodies_longer_than_a_piece() {
+    let mut body = String::new();
+    let mut documents = 0;
+    while body.len() < 20 << 20 {
+        let words: Vec<String> = (0..2000)
+            .map(|k| format!("w{}", (documents * 31 + k * 7) % 9973))
+            .collect();
+        body.push_str(&format!(
+            "{}\n{}\n",
+            json!({"index": {"_id": documents.to_string()}}),
+            json!({"content": words.join(" "), "n": documents})
+        ));
+        body.push_str(&format!(
+            "{}\n",
+            json!({"delete": {"_id": format!("old-{documents}")}})
+        ));
+        documents += 1;
+    }
+    let lines = values(&stamped(&["--bulk"], body.as_bytes()));
+    assert_eq!(lines.len(), documents * 3);
+    for (at, item) in lines.chunks(3).enumerate() {
+        assert_eq!(item[1]["n"], at);
+        assert!(item[1]["cluster_root"].is_string());
+        assert_eq!(item[2]["delete"]["_id"], format!("old-{at}"));
+    }
+}
+
+#[test]
+fn an_old_stamp_is_replaced_and_the_prefix_can_be_chosen() {
+    let line =
+        json!({"cluster_root": "x", "content": "a few words that say something"}).to_string();
+    let again = values(&stamped(&[], line.as_bytes())).remove(0);
+    assert_ne!(again["cluster_root"], "x");
+    let mine = values(&stamped(&["--prefix", "twin_"], line.as_bytes())).remove(0);
+    assert_eq!(mine["cluster_root"], "x");
+    assert_eq!(mine["twin_root"], again["cluster_root"]);
+}
+
+#[test]
+fn the_documents_own_dates_replay_an_archive() {
+    let text = "the ferry company has cancelled all crossings because of the storm over the strait";
+    let line = |day: u32| {
+        format!(
+            "{}\n",
+            json!({"content": format!("{text} {}", "x".repeat(day as usize % 2)), "at": format!("2020-01-{day:02}")})
+        )
+    };
+    let body: String = [1, 2, 9].into_iter().map(line).collect();
+    let args = ["--clock", "field:at", "--window", "3d", "--stats"];
+    let output = stamp(&args, body.as_bytes());
+    let stats: Value = serde_json::from_slice(&output.stderr).unwrap();
+    // After nine days nothing of the first two is left.
+    assert_eq!(stats["documents"], 3);
+    assert_eq!(
+        values(&output.stdout)[2]["cluster_arrival"],
+        "2020-01-09T00:00:00.000Z"
+    );
+    assert_eq!(stats["nodes"], 1);
+}
+
+#[test]
+fn empty_and_wrong_input() {
+    assert_eq!(stamped(&[], b""), b"");
+    assert_eq!(stamped(&["--bulk"], b""), b"");
+    assert_eq!(stamped(&[], b"not json\n\n[1]\n"), b"not json\n\n[1]\n");
+    let wrong = stamp(&["--bulk"], b"{\"index\":[]}\n{}\n");
+    assert_eq!(wrong.status.code(), Some(1));
+    let error = String::from_utf8_lossy(&wrong.stderr).into_owned();
+    assert!(
+        error.starts_with("spinney: ") && error.contains("line"),
+        "{error}"
+    );
+    for args in [
+        &["--method", "magic"][..],
+        &["--k", "99"],
+        &["--window", "soon"],
+        &["--clock", "sundial"],
+    ] {
+        let wrong = stamp(args, b"{}\n");
+        assert_eq!(wrong.status.code(), Some(1), "{args:?}");
+        let error = String::from_utf8_lossy(&wrong.stderr).into_owned();
+        assert!(error.contains(args[0].trim_start_matches('-')), "{error}");
+    }
+    assert_eq!(stamp(&["--frobnicate"], b"").status.code(), Some(2));
+}
