@@ -10,7 +10,7 @@ use hyper::{HeaderMap, Uri};
 const LONG_HEAD: usize = 4 << 10;
 
 /// Removes the headers that belong to one connection only (RFC 9110, section 7.6.1), those that `Connection` names
-/// included, and `Expect`, which is answered on our side.
+/// included, and `Expect: 100-continue`, which is answered on our side; any other expectation is the server's to refuse.
 pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(CONNECTION)
@@ -22,9 +22,12 @@ pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
     for name in named {
         headers.remove(name);
     }
+    let waits = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"100-continue");
+    if headers.get(EXPECT).is_some_and(waits) {
+        headers.remove(EXPECT);
+    }
     for name in [
         CONNECTION,
-        EXPECT,
         TE,
         TRAILER,
         TRANSFER_ENCODING,
@@ -36,6 +39,7 @@ pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
     }
     headers.remove("keep-alive");
     headers.remove("proxy-connection");
+    headers.remove("http2-settings");
 }
 
 /// Asks the server to close the connection after a head that it may find too long (Elasticsearch takes 8 KiB,
@@ -90,7 +94,7 @@ pub fn is_json(headers: &HeaderMap) -> bool {
         .to_ascii_lowercase();
     matches!(
         essence.as_str(),
-        "application/json" | "application/x-ndjson" | "application/ndjson"
+        "application/json" | "application/x-ndjson" | "application/ndjson" | "application/*"
     ) || (essence.starts_with("application/vnd.elasticsearch+")
         || essence.starts_with("application/vnd.opensearch+"))
         && (essence.ends_with("+json") || essence.ends_with("+x-ndjson"))
@@ -122,7 +126,9 @@ mod tests {
             ("connection", "keep-alive, X-Mine"),
             ("x-mine", "1"),
             ("keep-alive", "timeout=5"),
-            ("expect", "100-continue"),
+            ("expect", "100-Continue"),
+            ("upgrade", "h2c"),
+            ("http2-settings", "AAMAAABkAAQAAP__"),
             ("authorization", "Basic abc"),
             ("x-opaque-id", "7"),
         ]);
@@ -131,6 +137,9 @@ mod tests {
             headers,
             map(&[("authorization", "Basic abc"), ("x-opaque-id", "7")])
         );
+        let mut other = map(&[("expect", "something-else")]);
+        strip_hop_by_hop(&mut other);
+        assert_eq!(other, map(&[("expect", "something-else")]));
     }
 
     #[test]
@@ -141,6 +150,7 @@ mod tests {
             "Application/JSON",
             "application/vnd.elasticsearch+x-ndjson;compatible-with=8",
             "application/vnd.elasticsearch+json; compatible-with=7",
+            "application/*",
         ] {
             assert!(is_json(&map(&[("content-type", yes)])), "{yes}");
         }

@@ -3,6 +3,7 @@
 pub mod answer;
 mod budget;
 mod headers;
+mod patient;
 mod relay;
 mod router;
 mod settle;
@@ -44,6 +45,9 @@ use upstream::Upstream;
 /// How often expired nodes are removed while nobody writes, and how many at once.
 const EXPIRY_TICK: Duration = Duration::from_millis(100);
 const EXPIRY_BUDGET: usize = 2_000;
+
+/// How many headers a request may have: the servers bound the bytes of a head only, and 16 KiB hold no more.
+const MAX_HEADERS: usize = 4096;
 
 /// What every connection shares.
 pub struct Proxy {
@@ -156,6 +160,7 @@ async fn connection(
     http.timer(TokioTimer::new())
         .header_read_timeout(Duration::from_secs(600))
         .preserve_header_case(true)
+        .max_headers(MAX_HEADERS)
         .auto_date_header(false);
     let service = service_fn(move |request| {
         let proxy = proxy.clone();
@@ -188,7 +193,7 @@ impl Proxy {
                 // Liveness and readiness answer during a stop too.
                 Target::Own(path) => api::answer(&self, path, &request).await,
                 target => {
-                    let write = write::Write::of(target, &request, &self.engine);
+                    let write = write::Write::of(target, &request, &self);
                     self.pass_on(write, request).await
                 }
             };

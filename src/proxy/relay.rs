@@ -17,6 +17,6 @@ pub async fn pass_on(
     request: Request<Incoming>,
     passenger: Passenger,
 ) -> Result<Response<Body>, Refusal> {
-    let response = upstream.send(request.map(streaming)).await?;
+    let response = upstream.send(streaming(request)).await?;
     Ok(response.map(|body| Landing::relay(body, passenger).boxed()))
 }

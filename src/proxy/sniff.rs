@@ -35,7 +35,7 @@ pub async fn answer(
     address: &str,
 ) -> Result<Response<Body>, Refusal> {
     request.headers_mut().remove(ACCEPT_ENCODING);
-    let (mut parts, body) = upstream.send(request.map(streaming)).await?.into_parts();
+    let (mut parts, body) = upstream.send(streaming(request)).await?.into_parts();
     let body = Limited::new(body, LIMIT)
         .collect()
         .await

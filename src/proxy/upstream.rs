@@ -1,13 +1,15 @@
 //! The way to the cluster: pooled connections, raw paths, no replays.
 
 use std::error::Error as _;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
-use hyper::body::Incoming;
-use hyper::header::{CONTENT_LENGTH, HOST, HeaderValue};
+use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
+use hyper::header::{CONTENT_LENGTH, EXPECT, HOST, HeaderValue};
 use hyper::{HeaderMap, Method, Request, Response, Uri};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
@@ -16,11 +18,15 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 use super::answer::{Body, BoxError, Refusal, full};
 use super::headers;
+use super::patient::PatientConnector;
 use super::tls;
 use crate::config::Config;
 
 /// How long a node that could not be reached is passed over while another one answers.
 const REST: Duration = Duration::from_secs(5);
+
+/// How long the rest of a body that nobody wants is read.
+const DRAIN: Duration = Duration::from_secs(60);
 
 /// One node of the cluster.
 struct Node {
@@ -32,7 +38,7 @@ struct Node {
 
 /// The cluster.
 pub struct Upstream {
-    client: Client<HttpsConnector<HttpConnector>, Body>,
+    client: Client<HttpsConnector<PatientConnector>, Body>,
     nodes: Vec<Node>,
     next: AtomicUsize,
     start: Instant,
@@ -56,7 +62,7 @@ impl Upstream {
             )?)
             .https_or_http()
             .enable_http1()
-            .wrap_connector(http);
+            .wrap_connector(PatientConnector(http));
         // A pooled connection that was closed before the request went out is replaced; a request that went out is
         // never sent again: a document without an id would be doubled.
         let client = Client::builder(TokioExecutor::new())
@@ -209,7 +215,67 @@ pub fn set_length(headers: &mut HeaderMap, length: u64) {
     headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
 }
 
-/// Wraps a streaming body for either direction.
-pub fn streaming(body: Incoming) -> Body {
-    body.map_err(|e| -> BoxError { Box::new(e) }).boxed_unsync()
+/// A request that is passed on as it comes.
+pub fn streaming(request: Request<Incoming>) -> Request<Body> {
+    let waits_for_leave = request.headers().contains_key(EXPECT);
+    request.map(|body| {
+        Streaming {
+            rest: Some(body),
+            comes: !waits_for_leave,
+        }
+        .map_err(|e| -> BoxError { Box::new(e) })
+        .boxed_unsync()
+    })
+}
+
+/// Dropped before its end (the cluster has answered already, or cannot be reached), it reads the rest and forgets it: most clients write the
+/// whole body before they read the answer, and without a reader they would see a broken pipe.
+struct Streaming {
+    rest: Option<Incoming>,
+    /// A client that waits for leave to send has none, and sends nothing, before the first frame is asked for.
+    comes: bool,
+}
+
+impl HttpBody for Streaming {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        self.comes = true;
+        match &mut self.rest {
+            Some(body) => Pin::new(body).poll_frame(cx),
+            None => Poll::Ready(None),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.as_ref().is_none_or(HttpBody::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.rest
+            .as_ref()
+            .map_or_else(|| SizeHint::with_exact(0), HttpBody::size_hint)
+    }
+}
+
+impl Drop for Streaming {
+    fn drop(&mut self) {
+        if self.comes
+            && !self.is_end_stream()
+            && let Some(rest) = self.rest.take()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(drain(rest));
+        }
+    }
+}
+
+/// Reads a body to its end and forgets it.
+pub async fn drain(mut body: Incoming) {
+    let all = async { while let Some(Ok(_)) = body.frame().await {} };
+    let _ = tokio::time::timeout(DRAIN, all).await;
 }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
 use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
-use hyper::header::{CONTENT_ENCODING, EXPECT};
+use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT};
 use hyper::{Request, Response};
 use tracing::{debug, error, warn};
 
@@ -19,10 +19,10 @@ use super::budget::Reservation;
 use super::headers::{self, Encoding};
 use super::router::Target;
 use super::settle::{Landing, Unsettled, verdict};
-use super::upstream::set_length;
+use super::upstream::{drain, set_length};
 use super::{Proxy, now};
 use crate::bulk::Op;
-use crate::engine::{Call, Engine, NotUnderstood, Stamped, Verdict};
+use crate::engine::{Call, NotUnderstood, Stamped, Verdict};
 use crate::forest::Millis;
 use crate::shutdown::Passenger;
 
@@ -68,13 +68,13 @@ struct Worked {
 
 impl Write {
     /// Whether the request carries documents that a route may want. What is not JSON or packed otherwise than by gzip
-    /// is relayed.
-    pub fn of(target: Target<'_>, request: &Request<Incoming>, engine: &Engine) -> Option<Write> {
+    /// is relayed, and counted.
+    pub fn of(target: Target<'_>, request: &Request<Incoming>, proxy: &Proxy) -> Option<Write> {
         let write = match target {
-            Target::Bulk { index } if engine.has_routes() => Write::Bulk {
+            Target::Bulk { index } if proxy.engine.has_routes() => Write::Bulk {
                 index: index.map(Into::into),
             },
-            Target::Document { op, index, id } if engine.routes(&index) => Write::Document {
+            Target::Document { op, index, id } if proxy.engine.routes(&index) => Write::Document {
                 op,
                 index: index.into(),
                 id: id.map(Into::into),
@@ -83,7 +83,22 @@ impl Write {
         };
         let readable = headers::is_json(request.headers())
             && headers::encoding(request.headers()) != Encoding::Other;
-        readable.then_some(write)
+        if readable {
+            return Some(write);
+        }
+        let wanted = match &write {
+            Write::Bulk { index: Some(index) } => proxy.engine.routes(index),
+            _ => true,
+        };
+        if wanted {
+            proxy.counters.bodies_not_understood.add(1);
+            warn!(
+                content_type = ?request.headers().get(CONTENT_TYPE),
+                content_encoding = ?request.headers().get(CONTENT_ENCODING),
+                "passed on unstamped: neither JSON nor NDJSON, or packed otherwise than with gzip"
+            );
+        }
+        None
     }
 
     /// Stamps the documents, passes them on, and settles them by the answer.
@@ -108,7 +123,7 @@ impl Write {
                 // Most clients write the whole body before they read the answer: without a reader they would see a
                 // broken pipe. Those that asked first have sent nothing.
                 if !waits_for_leave {
-                    tokio::spawn(tokio::time::timeout(PAUSE, drain(rest)));
+                    tokio::spawn(drain(rest));
                 }
                 return Err(refusal);
             }
@@ -335,11 +350,6 @@ async fn hold(
         };
         return Err((refusal, body));
     }
-}
-
-/// Reads a body to its end and forgets it.
-async fn drain(mut body: Incoming) {
-    while let Some(Ok(_)) = body.frame().await {}
 }
 
 enum Unpacked {

@@ -16,7 +16,10 @@
 // Every test binary compiles this file for itself and uses only a part of it.
 #![allow(dead_code)]
 
+pub mod fake;
 pub mod flaky;
+pub mod twin;
+pub mod wire;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead, BufReader, Read};

@@ -1,0 +1,122 @@
+//! Connections to the cluster on which an answer counts more than a broken pipe.
+//!
+//! A server may answer in the middle of an upload (413, most often) and close. The next write then fails, and hyper ends
+//! the connection with that error although the answer waits to be read. So a write that finds the other side gone is taken
+//! for done: what can still be read decides, be it the answer or the end.
+
+use std::future::Future;
+use std::io::{self, ErrorKind, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use hyper::Uri;
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
+use tower_service::Service;
+
+/// Makes [`Patient`] connections.
+#[derive(Clone)]
+pub struct PatientConnector(pub HttpConnector);
+
+/// A connection that swallows what it cannot send any more.
+pub struct Patient<T> {
+    inner: T,
+    gone: bool,
+}
+
+impl Service<Uri> for PatientConnector {
+    type Response = Patient<<HttpConnector as Service<Uri>>::Response>;
+    type Error = <HttpConnector as Service<Uri>>::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.0.poll_ready(cx)
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let connecting = self.0.call(uri);
+        Box::pin(async move {
+            let inner = connecting.await?;
+            Ok(Patient { inner, gone: false })
+        })
+    }
+}
+
+impl<T> Patient<T> {
+    /// Takes `done` for the result of a write to a side that is gone.
+    fn forgive<R>(&mut self, result: io::Result<R>, done: R) -> io::Result<R> {
+        match result {
+            Err(error) if is_gone(error.kind()) => {
+                self.gone = true;
+                Ok(done)
+            }
+            other => other,
+        }
+    }
+}
+
+fn is_gone(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted
+    )
+}
+
+impl<T: Connection> Connection for Patient<T> {
+    fn connected(&self) -> Connected {
+        self.inner.connected()
+    }
+}
+
+impl<T: Read + Unpin> Read for Patient<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_read(cx, buf)
+    }
+}
+
+impl<T: Write + Unpin> Write for Patient<T> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if self.gone {
+            return Poll::Ready(Ok(buf.len()));
+        }
+        let written = Pin::new(&mut self.inner).poll_write(cx, buf);
+        written.map(|result| self.forgive(result, buf.len()))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.gone {
+            return Poll::Ready(Ok(()));
+        }
+        let flushed = Pin::new(&mut self.inner).poll_flush(cx);
+        flushed.map(|result| self.forgive(result, ()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let all = bufs.iter().map(|buf| buf.len()).sum();
+        if self.gone {
+            return Poll::Ready(Ok(all));
+        }
+        let written = Pin::new(&mut self.inner).poll_write_vectored(cx, bufs);
+        written.map(|result| self.forgive(result, all))
+    }
+}

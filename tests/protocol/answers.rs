@@ -1,0 +1,277 @@
+//! Points 10 to 12: answers as they come, what they settle, and the two headers and one body that spinney writes into them.
+
+use crate::common;
+use crate::common::fake::{self, Fake, Reply};
+use crate::common::twin::{Twins, article, nodes, start, stats, text};
+use crate::common::wire::Request;
+
+/// A good document, one that exists, and one with a date that is none.
+fn mixed(n: usize) -> String {
+    let exists = article("there", n + 1).replace("\"index\"", "\"create\"");
+    let bad_day = article("bad", n + 2).replace(&format!("\"n\":{}", n + 2), "\"day\":\"no day\"");
+    article(&format!("good-{n}"), n) + &exists + &bad_day
+}
+
+#[tokio::test]
+async fn point_10_answers_settle_what_they_tell_of() {
+    for (upstream, label) in [
+        (common::opensearch(), "p10-os"),
+        (common::elasticsearch(), "p10-es"),
+    ] {
+        let twins = Twins::new(&upstream, label).await;
+        twins.prepare(&Request::bulk("/@index/_bulk", article("there", 999)));
+        for (n, (query, settled)) in [
+            ("", true),
+            ("?pretty", true),
+            ("?format=yaml", false),
+            ("?error_trace=true", true),
+            ("?filter_path=took,errors", false),
+            ("?filter_path=errors", false),
+            ("?filter_path=nothing.like.it", false),
+            ("?filter_path=items.*.error", false),
+            ("?filter_path=items.index", false),
+            ("?filter_path=items.*.status", true),
+            ("?filter_path=items.*.status,items.*._id", true),
+            ("?filter_path=-took", true),
+            ("?filter_path=-items.*._index,-items.*.error", true),
+            ("?%66ilter_path=errors", false),
+            ("?filter_path=took&filter_path=errors", false),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let (nodes, withdrawn) = (twins.nodes(), twins.counter("nodes_withdrawn"));
+            let path = format!("/@index/_bulk{query}");
+            let answer = twins.same(&Request::bulk(&path, mixed(n * 10)));
+            assert_eq!(answer.status, 200, "{query}: {}", answer.text());
+            // One document was stored, two were refused.
+            let (left, gone) = if settled { (1, 2) } else { (3, 0) };
+            assert_eq!(twins.nodes() - nodes, left, "{label} {query}: nodes");
+            let withdrawn = twins.counter("nodes_withdrawn") - withdrawn;
+            assert_eq!(withdrawn, gone, "{label} {query}: withdrawn");
+        }
+        let unmatched = twins.counter("responses_unmatched");
+        assert_eq!(unmatched, 8, "answers that do not tell of every item");
+        twins.same_documents().await;
+        twins.end().await;
+    }
+}
+
+/// The node of a refused document stays if somebody else uses it.
+#[tokio::test]
+async fn point_10_only_unused_nodes_are_withdrawn() {
+    let twins = Twins::new(&common::opensearch(), "p10").await;
+    let bad = article("bad", 1).replace("\"n\":1", "\"day\":\"no day\"");
+    twins.same(&Request::bulk("/@index/_bulk", article("a", 1) + &bad));
+    assert_eq!(twins.nodes(), 1);
+    // Refused first, stored second, in one bulk: the second is a copy of the first.
+    let bad = article("bad", 2).replace("\"n\":2", "\"day\":\"no day\"");
+    twins.same(&Request::bulk("/@index/_bulk", bad + &article("b", 2)));
+    assert_eq!(twins.nodes(), 2);
+    let documents = twins.same_documents().await;
+    let retry = twins.same(&Request::bulk("/@index/_bulk", article("b", 2)));
+    assert_eq!(retry.status, 200);
+    let again = twins.same_documents().await;
+    assert_eq!(
+        common::root_of(&documents["b"]),
+        common::root_of(&again["b"])
+    );
+    twins.end().await;
+}
+
+/// Refusals of whole requests leave no nodes, answers that may mean anything leave them.
+#[tokio::test]
+async fn point_10_whole_answers() {
+    for (status, left) in [
+        (400, 0),
+        (401, 0),
+        (403, 0),
+        (404, 0),
+        (406, 0),
+        (413, 0),
+        (429, 0),
+        (408, 2),
+        (500, 2),
+        (502, 2),
+        (503, 2),
+        (504, 2),
+    ] {
+        let fake = Fake::start(move |request| {
+            // Spinney asks for leave to show its state.
+            let own = request.target() == "/_cluster/health";
+            let body = "{\"made\":\"up\"}";
+            Reply::Bytes(fake::json(if own { 200 } else { status }, "", body))
+        });
+        let spinney = start(&fake.url, &[]);
+        let document = format!("{{\"content\":\"{}\"}}", text(2));
+        for request in [
+            Request::bulk("/news-x/_bulk", article("a", 1)),
+            Request::json("PUT", "/news-x/_doc/b", document),
+        ] {
+            let answer = request.to(&spinney.url);
+            assert_eq!(answer.status, status);
+            assert_eq!(answer.text(), "{\"made\":\"up\"}");
+        }
+        assert_eq!(nodes(&stats(&spinney.url)), left, "after {status}");
+    }
+}
+
+#[tokio::test]
+async fn point_10_everything_else_comes_through() {
+    for (upstream, label) in [
+        (common::opensearch(), "p10-os"),
+        (common::elasticsearch(), "p10-es"),
+    ] {
+        let twins = Twins::new(&upstream, label).await;
+        twins.prepare(&Request::bulk(
+            "/@index/_bulk?refresh=true",
+            article("a", 1) + &article("b", 2),
+        ));
+        for (method, path, body) in [
+            ("GET", "/@index/_doc/a", ""),
+            ("HEAD", "/@index/_doc/a", ""),
+            ("HEAD", "/@index/_doc/none", ""),
+            ("HEAD", "/", ""),
+            ("GET", "/", ""),
+            ("GET", "/@index/_search?q=content:nothing", ""),
+            (
+                "POST",
+                "/@index/_search?pretty",
+                "{\"query\":{\"match_all\":{}},\"sort\":[\"n\"]}",
+            ),
+            (
+                "POST",
+                "/@index/_search",
+                "{\"query\":{\"no_such_query\":{}}}",
+            ),
+            ("GET", "/@index/_search?format=yaml&q=n:1", ""),
+            ("GET", "/@index/_mapping", ""),
+            ("GET", "/@index/_count", ""),
+            ("GET", "/_cat/indices/@index?h=index,docs.count", ""),
+            ("GET", "/_cat/master?h=node", ""),
+            ("GET", "/no-such-index/_search", ""),
+            ("GET", "/_no_such_endpoint", ""),
+            ("POST", "/@index/_mget", "{\"ids\":[\"a\",\"none\"]}"),
+            (
+                "POST",
+                "/_msearch",
+                "{\"index\":\"@index\"}\n{\"size\":0}\n",
+            ),
+            (
+                "POST",
+                "/@index/_delete_by_query?refresh=true",
+                "{\"query\":{\"term\":{\"n\":2}}}",
+            ),
+            ("DELETE", "/@index/_doc/a", ""),
+        ] {
+            let request = if body.is_empty() {
+                Request::new(method, path)
+            } else {
+                Request::json(method, path, body)
+            };
+            let request = request.header("X-Opaque-Id", "opaque \u{7e}!");
+            twins.same(&request);
+            twins.same(&request.header("Accept-Encoding", "gzip"));
+        }
+        twins.end().await;
+    }
+}
+
+/// Headers of the answers to writes, in their order and spelling, come as the server sent them.
+#[tokio::test]
+async fn point_10_headers_of_answers() {
+    let twins = Twins::new(&common::opensearch(), "p10").await;
+    let bulk = Request::bulk("/@index/_bulk", article("a", 1)).header("X-Opaque-Id", "me");
+    let answer = twins.same(&bulk);
+    assert_eq!(answer.header("x-opaque-id"), Some("me"));
+    assert!(answer.header("x-opensearch-version").is_some());
+    let created = twins.same(&Request::json(
+        "PUT",
+        "/@index/_doc/a%2Fb",
+        "{\"content\":\"a\"}",
+    ));
+    assert_eq!(created.header("location"), Some("/@index/_doc/a%2Fb"));
+    let refused = twins.same(&Request::get("/@index/_bulk"));
+    assert!(refused.status == 405 && refused.header("allow").is_some());
+    twins.end().await;
+
+    let odd = "X-ODD-Name: 1\r\nx-twice: a\r\nX-Twice: b\r\nWarning: 299 OpenSearch \"old\"\r\nWarning: 299 OpenSearch \"older\"\r\nX-Latin: \u{e4}\r\n";
+    let fake = Fake::start(move |_| Reply::Bytes(fake::json(200, odd, "{\"items\":[]}")));
+    let spinney = start(&fake.url, &[]);
+    let bulk = Request::bulk("/news-x/_bulk", article("a", 1));
+    let direct = bulk.to(&fake.url);
+    let proxied = bulk.to(&spinney.url);
+    assert_eq!(proxied.headers, direct.headers);
+    assert_eq!(proxied.headers.len(), 8);
+}
+
+/// Elasticsearch's clients look for this header on every answer, also on those that spinney gives itself.
+#[tokio::test]
+async fn point_11_the_product_header() {
+    for (upstream, label, product) in [
+        (common::opensearch(), "p11-os", None),
+        (common::elasticsearch(), "p11-es", Some("Elasticsearch")),
+    ] {
+        let twins = Twins::with(&upstream, label, &["--budget", "1000"]).await;
+        let answer = twins.same(&Request::bulk("/@index/_bulk", article("a", 1)));
+        assert_eq!(answer.header("x-elastic-product"), product);
+        for path in ["_stats", "_health", "_ready", "_metrics", "_none"] {
+            let own = Request::get(&format!("/_spinney/{path}")).to(&twins.spinney.url);
+            assert_eq!(own.header("x-elastic-product"), product, "{path}");
+        }
+        let large =
+            Request::bulk("/news-x/_bulk", article("a", 1).repeat(20)).to(&twins.spinney.url);
+        assert_eq!(large.status, 413, "{}", large.text());
+        assert_eq!(large.header("x-elastic-product"), product);
+        twins.end().await;
+    }
+}
+
+#[tokio::test]
+async fn point_12_sniffing() {
+    for (upstream, label) in [
+        (common::opensearch(), "p12-os"),
+        (common::elasticsearch(), "p12-es"),
+    ] {
+        // Without the option nothing is rewritten.
+        let twins = Twins::new(&upstream, label).await;
+        let request = Request::get("/_nodes/_all/http");
+        twins.same(&request);
+        twins.end().await;
+
+        let twins = Twins::with(
+            &upstream,
+            label,
+            &["--publish-address", "spinney.example:9201"],
+        )
+        .await;
+        for (path, rewritten) in [
+            ("/_nodes/_all/http", true),
+            ("/_nodes/http?pretty", true),
+            ("/_nodes/_local/http,os", true),
+            (
+                "/_nodes/http?filter_path=nodes.*.http.publish_address",
+                true,
+            ),
+            ("/_nodes/_all/os", false),
+            ("/_nodes/http?filter_path=_nodes", false),
+        ] {
+            let request = Request::get(path).header("Accept-Encoding", "gzip");
+            let direct = request.to(&twins.direct.url);
+            let proxied = request.to(&twins.proxied.url);
+            assert_eq!(direct.status, proxied.status);
+            let own = upstream.strip_prefix("http://").unwrap();
+            let expected = direct.text().replace(
+                &format!("\"publish_address\":\"{own}\""),
+                "\"publish_address\":\"spinney.example:9201\"",
+            );
+            let expected = expected.replace(
+                &format!("\"publish_address\" : \"{own}\""),
+                "\"publish_address\" : \"spinney.example:9201\"",
+            );
+            assert_eq!(proxied.text(), expected, "{path}");
+            assert_eq!(expected.contains("spinney.example"), rewritten, "{path}");
+        }
+        twins.end().await;
+    }
+}

@@ -1,0 +1,252 @@
+//! Points 3 and 4: how a body is packed and how its length is told.
+
+use std::io::Write;
+
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
+
+use crate::common::fake::{Fake, Reply, json};
+use crate::common::twin::{Twins, article, start};
+use crate::common::wire::{Request, Wire, gzip};
+use crate::common::{self, root_of};
+
+/// A zstd frame with one stored block, for fewer than 256 bytes.
+fn zstd(plain: &[u8]) -> Vec<u8> {
+    let size = u8::try_from(plain.len()).unwrap();
+    let block = (u32::from(size) << 3 | 1).to_le_bytes();
+    [b"\x28\xb5\x2f\xfd\x20", &[size][..], &block[..3], plain].concat()
+}
+
+fn zlib(plain: &[u8]) -> Vec<u8> {
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(plain).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[tokio::test]
+async fn point_03_packed_bodies() {
+    for (upstream, label) in [
+        (common::opensearch(), "p03-os"),
+        (common::elasticsearch(), "p03-es"),
+    ] {
+        let twins = Twins::new(&upstream, label).await;
+        let bulk = |n: usize| Request::bulk("/@index/_bulk", article(&format!("id-{n}"), n));
+        let named = |n: usize, coding: &str, body: &[u8]| {
+            bulk(n).header("Content-Encoding", coding).body(body)
+        };
+        let plain = |n: usize| article(&format!("id-{n}"), n).into_bytes();
+        for request in [
+            bulk(0).gzipped(),
+            bulk(1).gzipped_in_two(),
+            named(2, "GZIP", &gzip(&plain(2))),
+            named(3, "x-gzip", &gzip(&plain(3))),
+            named(4, "identity", &plain(4)),
+            bulk(5).gzipped().header("Accept-Encoding", "gzip"),
+            bulk(6).header("Accept-Encoding", "gzip, deflate"),
+        ] {
+            let answer = twins.same(&request);
+            assert_eq!(answer.status, 200, "{}", answer.text());
+        }
+        assert_eq!(twins.counter("documents_stamped"), 7);
+        let document = Request::json("PUT", "/@index/_doc/id-7", "{\"content\":\"a b c\"}");
+        assert_eq!(twins.same(&document.gzipped()).status, 201);
+        // Packed in ways that are not read: unstamped.
+        for request in [
+            named(8, "deflate", &zlib(&plain(8))),
+            named(9, "br", &plain(9)),
+        ] {
+            let answer = twins.same(&request);
+            assert_eq!(answer.status, 200, "{}", answer.text());
+        }
+        twins.same(&named(10, "gzip, gzip", &gzip(&gzip(&plain(10)))));
+        if label == "p03-os" {
+            assert_eq!(
+                twins.same(&named(11, "zstd", &zstd(&plain(11)))).status,
+                200
+            );
+        }
+        assert_eq!(twins.counter("documents_stamped"), 8);
+        let documents = twins.same_documents().await;
+        for n in 0..8 {
+            assert!(root_of(&documents[&format!("id-{n}")]).is_some(), "{n}");
+        }
+        twins.end().await;
+    }
+}
+
+/// What a server makes of gzip that is cut or followed by something else is its own affair.
+#[tokio::test]
+async fn point_03_gzip_that_the_servers_forgive() {
+    for (upstream, label) in [
+        (common::opensearch(), "p03-os"),
+        (common::elasticsearch(), "p03-es"),
+    ] {
+        let twins = Twins::new(&upstream, label).await;
+        let packed = |n: usize| gzip(article(&format!("id-{n}"), n).as_bytes());
+        let send = |body: &[u8]| {
+            let request = Request::bulk("/@index/_bulk", body);
+            twins.same(&request.header("Content-Encoding", "gzip"))
+        };
+        let cut = packed(0);
+        assert_eq!(send(&cut[..cut.len() - 8]).status, 200);
+        let cut = packed(1);
+        assert_eq!(send(&cut[..cut.len() / 2]).status, 400);
+        assert_eq!(send(&[&packed(2)[..], b"and more"].concat()).status, 200);
+        assert_eq!(send(b"").status, 400);
+        // Packed, but not said to be.
+        let silent = Request::bulk("/@index/_bulk", packed(4));
+        assert_eq!(twins.same(&silent).status, 400);
+        let documents = twins.same_documents().await;
+        assert_eq!(documents.len(), 2);
+        twins.end().await;
+    }
+}
+
+/// The servers hang up on gzip that is wrong; through spinney the client is told why there is no answer.
+#[tokio::test]
+async fn point_03_broken_gzip() {
+    let twins = Twins::new(&common::opensearch(), "p03").await;
+    let mut wrong_sum = gzip(article("a", 1).as_bytes());
+    let at = wrong_sum.len() - 6;
+    wrong_sum[at] ^= 1;
+    for body in [wrong_sum, article("a", 1).into_bytes()] {
+        let request = Request::bulk("/@index/_bulk", body).header("Content-Encoding", "gzip");
+        let mut direct = Wire::connect(&twins.direct.url);
+        direct.send(&twins.direct.request(&request).bytes());
+        assert_eq!(direct.answer(false), None, "the server closes");
+        let mut wire = Wire::connect(&twins.proxied.url);
+        let answer = twins.proxied.request(&request).on(&mut wire);
+        assert_eq!(answer.status, 502, "{}", answer.text());
+        let error = &answer.json()["error"];
+        assert_eq!(error["type"], "spinney_upstream_broken_exception");
+        // The client's connection is still good.
+        let health = Request::get("/_spinney/_health").on(&mut wire);
+        assert_eq!(health.status, 200);
+    }
+    assert!(twins.same_documents().await.is_empty());
+    assert_eq!(twins.counter("bodies_not_understood"), 2);
+    twins.end().await;
+}
+
+/// The items of a packed answer settle the documents as those of a plain one.
+#[tokio::test]
+async fn point_03_packed_answers_settle() {
+    let twins = Twins::new(&common::opensearch(), "p03").await;
+    let bad_day = article("b", 2).replace("\"n\":2", "\"day\":\"no day\"");
+    let body = article("a", 1) + &bad_day;
+    let request = Request::bulk("/@index/_bulk", body).header("Accept-Encoding", "gzip");
+    let answer = twins.same(&request);
+    assert_eq!(answer.header("content-encoding"), Some("gzip"));
+    assert_eq!(answer.status, 200);
+    assert_eq!(twins.nodes(), 1, "the refused item left its node");
+    assert_eq!(twins.counter("nodes_withdrawn"), 1);
+    twins.same_documents().await;
+    twins.end().await;
+}
+
+/// A client that waits for leave gets it, from spinney, before it has sent a byte of the body.
+#[tokio::test]
+async fn point_04_leave_to_send() {
+    for (upstream, label) in [
+        (common::opensearch(), "p04-os"),
+        (common::elasticsearch(), "p04-es"),
+    ] {
+        let twins = Twins::new(&upstream, label).await;
+        for (path, kind) in [
+            ("/@index/_bulk", "application/x-ndjson"),
+            ("/@index/_bulk", "text/plain"),
+            ("/@index/_search", "application/json"),
+        ] {
+            let body = if path.ends_with("_search") {
+                "{\"size\":0}".to_owned()
+            } else {
+                article("a", 1)
+            };
+            let request = Request::bulk(path, &body)
+                .without("content-type")
+                .header("Content-Type", kind)
+                .header("Expect", "100-continue");
+            let mut answers = Vec::new();
+            for side in [&twins.direct, &twins.proxied] {
+                let bytes = side.request(&request).bytes();
+                let (head, body) = bytes.split_at(bytes.len() - body.len());
+                let mut wire = Wire::connect(&side.url);
+                wire.send(head);
+                assert_eq!(wire.answer(false).unwrap().status, 100);
+                wire.send(body);
+                answers.push(side.normal(wire.last_answer(false)));
+            }
+            common::twin::assert_same(path, &answers[0], &answers[1]);
+        }
+        // Another expectation than that one cannot be met.
+        let request = Request::bulk("/@index/_bulk", "").header("Expect", "the-unexpected");
+        assert_eq!(twins.same(&request).status, 417);
+        assert_eq!(twins.same_documents().await.len(), 1);
+        twins.end().await;
+    }
+}
+
+#[tokio::test]
+async fn point_04_chunked_bodies() {
+    for (upstream, label) in [
+        (common::opensearch(), "p04-os"),
+        (common::elasticsearch(), "p04-es"),
+    ] {
+        let twins = Twins::new(&upstream, label).await;
+        for (n, size) in [1, 7, 4096].into_iter().enumerate() {
+            let request = Request::bulk("/@index/_bulk", article(&format!("id-{n}"), n));
+            assert_eq!(twins.same(&request.chunked(size)).status, 200);
+        }
+        let gzipped = Request::bulk("/@index/_bulk", article("id-3", 3)).gzipped();
+        assert_eq!(twins.same(&gzipped.chunked(5)).status, 200);
+        let single = Request::json("PUT", "/@index/_doc/id-4", "{\"content\":\"a b c\"}");
+        assert_eq!(twins.same(&single.chunked(3)).status, 201);
+        let search = Request::json(
+            "POST",
+            "/@index/_search?filter_path=hits.total",
+            "{\"size\":1}",
+        );
+        assert_eq!(twins.same(&search.chunked(3)).status, 200);
+        let none = Request::bulk("/@index/_bulk", "").chunked(1);
+        assert_eq!(twins.same(&none).status, 400);
+        let documents = twins.same_documents().await;
+        assert_eq!(documents.len(), 5);
+        assert!(documents.values().all(|source| root_of(source).is_some()));
+        twins.end().await;
+    }
+}
+
+/// Whatever way a body came, it goes on with its length, in one piece, packed as its headers say.
+#[tokio::test]
+async fn point_04_the_cluster_gets_a_length() {
+    let fake =
+        Fake::start(|_| Reply::Bytes(json(200, "", "{\"took\":1,\"errors\":false,\"items\":[]}")));
+    let spinney = start(&fake.url, &[]);
+    let bulk = Request::bulk("/news-x/_bulk", article("a", 1));
+    for (request, what) in [
+        (bulk.clone(), "plain"),
+        (bulk.clone().chunked(10), "chunked"),
+        (bulk.clone().gzipped(), "gzip"),
+        (bulk.clone().gzipped().chunked(10), "gzip, chunked"),
+        (bulk.clone().header("Expect", "100-continue"), "expect"),
+    ] {
+        assert_eq!(request.to(&spinney.url).status, 200, "{what}");
+        let got = fake.last();
+        assert_eq!(
+            got.headers("content-length"),
+            [got.body.len().to_string()],
+            "{what}"
+        );
+        assert!(got.headers("transfer-encoding").is_empty(), "{what}");
+        assert!(got.headers("expect").is_empty(), "{what}");
+        assert!(got.headers("content-encoding").is_empty(), "{what}");
+        let text = String::from_utf8(got.body).unwrap();
+        assert!(text.contains("\"cluster_root\""), "{what}: {text}");
+    }
+    // Nothing to stamp: as it came, packing included.
+    let other = Request::bulk("/other/_bulk", article("a", 1)).gzipped();
+    assert_eq!(other.to(&spinney.url).status, 200);
+    let got = fake.last();
+    assert_eq!(got.headers("content-encoding"), ["gzip"]);
+    assert_eq!(got.body, gzip(article("a", 1).as_bytes()));
+}
