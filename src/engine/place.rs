@@ -76,6 +76,7 @@ impl Stamped {
                     fingerprints: &prints.fingerprints,
                     whole: prints.whole,
                     proof: &(),
+                    take: 1,
                 };
                 let placement = forest.place(&sketch, now.unwrap_or(Millis(0)));
                 self.placed.held.push(Held {
