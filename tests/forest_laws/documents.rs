@@ -26,7 +26,7 @@ impl<P> Document<P> {
 pub struct Topic(pub i32);
 
 impl Proof for Topic {
-    fn agrees(&self, root: &Self) -> Result<(), Refusal> {
+    fn agrees(&self, root: &Self, _: usize) -> Result<(), Refusal> {
         match (self.0 - root.0).abs() {
             0 | 1 => Ok(()),
             2 => Err(Refusal::Numbers),
