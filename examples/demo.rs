@@ -31,7 +31,7 @@ struct Args {
     #[arg(long, default_value = "scripts/sample")]
     sample: PathBuf,
     /// Method whose recorded groups are compared
-    #[arg(long, default_value = "longest")]
+    #[arg(long, default_value = "verified")]
     method: String,
     /// Fail unless the groups are exactly the recorded ones
     #[arg(long)]

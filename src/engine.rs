@@ -9,6 +9,7 @@ mod place;
 mod settle;
 #[cfg(test)]
 mod tests;
+mod trees;
 
 pub use settle::{Placed, Settled, Verdict};
 
@@ -20,9 +21,10 @@ use crate::bulk::{
     Splice, StampNames,
 };
 use crate::config::{Clock, Route};
-use crate::fingerprint::Prints;
-use crate::forest::{Forest, ForestError, Millis, Settings, SharedForest, Stats};
-use crate::text::{self, Scratch};
+use crate::fingerprint::{Features, Workspace};
+use crate::forest::{ForestError, Millis, Settings, Stats};
+use crate::text;
+use trees::Trees;
 
 /// Items read at once: enough to keep all threads busy, few enough to bound what stands between reading and placing.
 const SEGMENT: usize = 4096;
@@ -63,7 +65,7 @@ pub struct Call {
 /// Everything that is needed to stamp: routes, forests, threads.
 pub struct Engine {
     routes: Vec<Bound>,
-    forests: Vec<(String, SharedForest)>,
+    forests: Vec<(String, Trees)>,
     names: StampNames,
     pool: rayon::ThreadPool,
 }
@@ -98,7 +100,7 @@ struct Prepared {
     route: usize,
     base: usize,
     cut: Cut,
-    prints: Option<Prints>,
+    features: Option<Features>,
     date: Option<Millis>,
     /// A partial update: its stamp must not change while its text does not, or `detect_noop` would never see a noop.
     partial: bool,
@@ -138,7 +140,7 @@ impl Engine {
     /// # Errors
     /// When a route's fields or settings cannot be used.
     pub fn new(routes: &[Route], prefix: &str, threads: usize) -> Result<Engine, EngineError> {
-        let mut forests: Vec<(String, SharedForest)> = Vec::new();
+        let mut forests: Vec<(String, Trees)> = Vec::new();
         let mut bound = Vec::with_capacity(routes.len());
         for route in routes {
             let forest = match forests.iter().position(|(name, _)| *name == route.forest) {
@@ -148,10 +150,7 @@ impl Engine {
                         k: route.k,
                         window: route.window,
                     };
-                    forests.push((
-                        route.forest.clone(),
-                        SharedForest::new(Forest::new(settings)?),
-                    ));
+                    forests.push((route.forest.clone(), Trees::new(route.method, settings)?));
                     forests.len() - 1
                 }
             };
@@ -215,7 +214,7 @@ impl Engine {
     pub fn forests(&self) -> impl Iterator<Item = (&str, Stats)> {
         self.forests
             .iter()
-            .map(|(name, forest)| (name.as_str(), forest.read(Forest::stats)))
+            .map(|(name, forest)| (name.as_str(), forest.lock().stats()))
     }
 
     /// Removes expired nodes, at most `budget` of each forest whose clock is the arrival.
@@ -226,7 +225,7 @@ impl Engine {
                 .iter()
                 .all(|b| b.forest != at || b.route.clock == Clock::Arrival);
             if ticks {
-                forest.expire(now, budget);
+                forest.lock().expire(now, budget);
             }
         }
     }
@@ -319,8 +318,8 @@ impl Engine {
                     .par_iter()
                     .enumerate()
                     .with_min_len(16)
-                    .map_init(Scratch::default, |scratch, (at, item)| {
-                        self.read(body, first + at, item, index, call, scratch)
+                    .map_init(Workspace::default, |workspace, (at, item)| {
+                        self.read(body, first + at, item, index, call, workspace)
                             .unwrap_or_else(|_| Read {
                                 unstamped: true,
                                 ..Read::default()
@@ -341,7 +340,7 @@ impl Engine {
         item: &Item<'_>,
         index: Option<&str>,
         call: Call,
-        scratch: &mut Scratch,
+        workspace: &mut Workspace,
     ) -> Result<Read, JsonError> {
         let mut read = Read::default();
         let index = item.index.as_deref().or(index);
@@ -355,7 +354,7 @@ impl Engine {
         let own_root = own_root(index, item.id.as_deref(), call.unique, at);
         if item.op != Op::Update {
             read.objects[0] = Some(
-                self.prepare(bytes, source.start, at, route, own_root, scratch)?
+                self.prepare(bytes, source.start, at, route, own_root, workspace)?
                     .0,
             );
             return Ok(read);
@@ -369,7 +368,7 @@ impl Engine {
                 at,
                 route,
                 own_root,
-                scratch,
+                workspace,
             )?;
             prepared.partial = part == Part::Doc;
             // A partial update without the text leaves the stamp of the stored document alone.
@@ -389,7 +388,7 @@ impl Engine {
         item: usize,
         route: usize,
         own_root: u64,
-        scratch: &mut Scratch,
+        workspace: &mut Workspace,
     ) -> Result<(Prepared, bool), JsonError> {
         let Bound {
             route: options,
@@ -407,7 +406,7 @@ impl Engine {
             title: document.first(Selected::Title),
             body: &texts,
         };
-        let prints = options.method.fingerprint(&fields, scratch);
+        let features = options.method.read(&fields, workspace);
         let date = document.first(Selected::Clock).and_then(dates::parse);
         let has_text = document.has_text();
         Ok((
@@ -416,7 +415,7 @@ impl Engine {
                 route,
                 base,
                 cut: document.cut,
-                prints,
+                features,
                 date,
                 partial: false,
                 own_root,

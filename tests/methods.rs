@@ -250,7 +250,7 @@ fn names_are_read_and_written() {
     }
     assert_eq!(
         "best".parse::<Method>().expect_err("no method").to_string(),
-        "unknown method `best`: use longest, full or sentences:N"
+        "unknown method `best`: use verified, longest, full or sentences:N"
     );
 }
 

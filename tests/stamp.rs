@@ -56,6 +56,7 @@ fn values(output: &[u8]) -> Vec<Value> {
 fn each_method_finds_the_groups_recorded_for_it() {
     let news = sample("news.ndjson");
     for (method, file) in [
+        ("verified", "verified"),
         ("longest", "longest"),
         ("full", "full"),
         ("sentences:3", "sentences-3"),

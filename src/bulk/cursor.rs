@@ -330,7 +330,9 @@ impl<'a> Cursor<'a> {
     /// The text of a string with its escapes decoded. What is not valid Unicode (bytes or lone surrogates) reads as U+FFFD.
     pub fn text(&self, string: &RawString) -> Result<Cow<'a, str>, JsonError> {
         Ok(match self.key_bytes(string)? {
-            Cow::Borrowed(bytes) => String::from_utf8_lossy(bytes),
+            // The strict check is several times faster than the lossy one, and almost always enough.
+            Cow::Borrowed(bytes) => std::str::from_utf8(bytes)
+                .map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed),
             Cow::Owned(bytes) => Cow::Owned(into_text(bytes)),
         })
     }
@@ -382,9 +384,17 @@ impl Nesting {
 fn unescape(raw: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(raw.len());
     let mut rest = raw;
-    while let Some(run) = memchr::memchr(b'\\', rest) {
-        out.extend_from_slice(rest.get(..run)?);
-        let (&kind, after) = rest.get(run + 1..)?.split_first()?;
+    loop {
+        // Escapes often follow each other: a search from one to the next would be slow.
+        if rest.first() != Some(&b'\\') {
+            let Some(run) = memchr::memchr(b'\\', rest) else {
+                break;
+            };
+            let (plain, after) = rest.split_at_checked(run)?;
+            out.extend_from_slice(plain);
+            rest = after;
+        }
+        let (&[_, kind], after) = rest.split_first_chunk()?;
         rest = after;
         match kind {
             b'"' | b'\\' | b'/' => out.push(kind),
@@ -394,15 +404,17 @@ fn unescape(raw: &[u8]) -> Option<Vec<u8>> {
             b'r' => out.push(b'\r'),
             b't' => out.push(b'\t'),
             b'u' => {
-                let mut unit = hex4(rest)?;
-                rest = rest.get(4..)?;
+                let (digits, after) = rest.split_first_chunk()?;
+                let mut unit = hex4(digits)?;
+                rest = after;
                 if (0xd800..0xdc00).contains(&unit)
                     && let Some(next) = rest.strip_prefix(b"\\u")
                 {
-                    let low = hex4(next)?;
+                    let (digits, after) = next.split_first_chunk()?;
+                    let low = hex4(digits)?;
                     if (0xdc00..0xe000).contains(&low) {
                         unit = 0x10000 + ((unit - 0xd800) << 10) + (low - 0xdc00);
-                        rest = next.get(4..)?;
+                        rest = after;
                     }
                 }
                 let decoded = char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER);
@@ -415,8 +427,25 @@ fn unescape(raw: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-fn hex4(bytes: &[u8]) -> Option<u32> {
-    bytes.get(..4)?.iter().try_fold(0, |value, &byte| {
-        Some(value << 4 | char::from(byte).to_digit(16)?)
-    })
+fn hex4(digits: &[u8; 4]) -> Option<u32> {
+    let [a, b, c, d] = digits.map(|digit| HEX[usize::from(digit)]);
+    let value = a << 12 | b << 8 | c << 4 | d;
+    (value <= 0xffff).then_some(value)
 }
+
+/// The value of each hex digit; for other bytes a value that stays too large when digits are joined.
+const HEX: [u32; 256] = {
+    let mut table = [1 << 16; 256];
+    let mut digit = 0;
+    while digit < 10 {
+        table[b'0' as usize + digit] = digit as u32;
+        digit += 1;
+    }
+    let mut letter = 0;
+    while letter < 6 {
+        table[b'a' as usize + letter] = 10 + letter as u32;
+        table[b'A' as usize + letter] = 10 + letter as u32;
+        letter += 1;
+    }
+    table
+};

@@ -30,7 +30,7 @@ pub struct RouteOptions {
     /// Field that holds the title; it stands in for a text without words
     #[arg(long, env = "SPINNEY_TITLE_FIELD", value_name = "FIELD")]
     title_field: Option<String>,
-    /// How a document becomes fingerprints: longest, full or sentences:N [default: longest]
+    /// How a document becomes fingerprints: verified, longest, full or sentences:N [default: verified]
     #[arg(long, env = "SPINNEY_METHOD", value_name = "METHOD")]
     method: Option<String>,
     /// Fingerprints at most this many bits apart are near [default: 3]
@@ -151,7 +151,7 @@ impl RouteOptions {
                 "give at least one index pattern, such as news-*".into(),
             ));
         }
-        let method = self.method.as_deref().unwrap_or("longest");
+        let method = self.method.as_deref().unwrap_or("verified");
         let method = method
             .parse::<Method>()
             .map_err(|e| wrong("method", e.to_string()))?;

@@ -1,11 +1,12 @@
 //! The first phase: what was read is placed in order, and its stamps are written.
 
 use super::settle::Held;
+use super::trees::Locked;
 use super::{Bound, Call, Engine, Prepared, Read, Stamped, dates};
 use crate::bulk::{Stamp, StampNames};
 use crate::config::Clock;
-use crate::fingerprint::Fingerprint;
-use crate::forest::{Decision, Forest, Millis, Root, Sketch};
+use crate::fingerprint::{Features, Fingerprint};
+use crate::forest::{Decision, Millis, Root};
 
 impl Engine {
     /// Places what was read, in order, under the locks of the forests concerned.
@@ -57,53 +58,51 @@ impl Stamped {
         names: &StampNames,
         prepared: Prepared,
         forest_at: usize,
-        forest: &mut Forest,
+        trees: &mut Locked<'_>,
         now: Option<Millis>,
         arrivals: &mut Arrivals,
     ) {
-        let (root, prints, since) = match &prepared.prints {
+        let Prepared {
+            item,
+            base,
+            cut,
+            features,
+            partial,
+            own_root,
+            ..
+        } = prepared;
+        let hashes = features.as_ref().map(Features::hashes).unwrap_or_default();
+        let proof = features.as_ref().and_then(Features::proof);
+        let placement =
+            features.and_then(|mut features| trees.place(&mut features, now.unwrap_or(Millis(0))));
+        let (root, since) = match placement {
             None => {
                 self.tally.without_text += 1;
                 // The stored document keeps its date, or an update without a change would look like one.
-                (
-                    Root(Fingerprint(prepared.own_root)),
-                    &[][..],
-                    now.filter(|_| !prepared.partial),
-                )
+                (Root(Fingerprint(own_root)), now.filter(|_| !partial))
             }
-            Some(prints) => {
-                let sketch = Sketch {
-                    fingerprints: &prints.fingerprints,
-                    whole: prints.whole,
-                    proof: &(),
-                };
-                let placement = forest.place(&sketch, now.unwrap_or(Millis(0)));
+            Some(placement) => {
                 self.placed.held.push(Held {
-                    item: prepared.item,
+                    item,
                     forest: forest_at,
                     ticket: placement.ticket,
                 });
                 self.tally.joined += u64::from(placement.decision != Decision::NewRoot);
-                let since = if prepared.partial {
+                let since = if partial {
                     placement.node_added
                 } else {
-                    forest.clock()
+                    trees.clock()
                 };
-                (placement.root, &prints.fingerprints[..], now.map(|_| since))
+                (placement.root, now.map(|_| since))
             }
         };
-        let arrival = since.map(|since| arrivals.text(since));
-        let hashes: Vec<u64> = prints.iter().map(|print| print.0).collect();
         let stamp = Stamp {
             root: root.0.0,
             hashes: &hashes,
-            arrival,
-            proof: None,
+            arrival: since.map(|since| arrivals.text(since)),
+            proof: proof.as_deref(),
         };
-        match self
-            .splice
-            .stamp(prepared.base, &prepared.cut, names, &stamp)
-        {
+        match self.splice.stamp(base, &cut, names, &stamp) {
             Ok(()) => self.tally.stamped += 1,
             Err(_) => self.tally.unstamped += 1,
         }

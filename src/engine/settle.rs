@@ -80,7 +80,7 @@ impl Engine {
             if failed(item)
                 && let Some((_, forest)) = self.forests.get(forest)
             {
-                settled.withdrawn += forest.withdraw_all([ticket]) as u64;
+                settled.withdrawn += forest.lock().withdraw(ticket) as u64;
             }
         }
         settled

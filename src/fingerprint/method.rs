@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
-use super::{Fingerprint, Simhash};
+use super::{Fingerprint, Reading, Simhash};
 use crate::text::{Fields, Scratch, Sentence, Text, words};
 
 /// Most sentences that `sentences:N` may ask for.
@@ -21,6 +21,8 @@ pub enum Method {
     Longest,
     /// Simhash of all words (seeds/000, 001).
     Full,
+    /// Smallest hashes of shingles, verified by a proof at the root; boilerplate is left out.
+    Verified,
     /// Exact hash of the N longest sentences (seeds/003): any change in one of them is another text.
     Sentences(usize),
 }
@@ -28,7 +30,7 @@ pub enum Method {
 /// A name that is no method.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MethodError {
-    #[error("unknown method `{0}`: use longest, full or sentences:N")]
+    #[error("unknown method `{0}`: use verified, longest, full or sentences:N")]
     Unknown(String),
     #[error("method `{0}`: the number of sentences must be from 1 to {MOST_SENTENCES}")]
     Sentences(String),
@@ -43,12 +45,63 @@ pub struct Prints {
     pub whole: Fingerprint,
 }
 
+/// What a method reads out of a document by itself; placing it is the forest's part.
+#[derive(Debug, Clone)]
+pub enum Features {
+    /// For the strict law.
+    Strict(Prints),
+    /// For the verified law.
+    Verified(Box<Reading>),
+}
+
+impl Features {
+    /// The document's own fingerprints, as they are stamped: the same for the same text.
+    pub fn hashes(&self) -> Vec<u64> {
+        match self {
+            Features::Strict(prints) => prints.fingerprints.iter().map(|print| print.0).collect(),
+            Features::Verified(reading) => reading.hashes().collect(),
+        }
+    }
+
+    /// The document's own proof in hex digits, where the method has one.
+    pub fn proof(&self) -> Option<String> {
+        match self {
+            Features::Strict(_) => None,
+            Features::Verified(reading) => {
+                let bytes = reading.proof().to_bytes();
+                Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+            }
+        }
+    }
+}
+
+/// Buffers that are used for one document after the other. One per thread.
+#[derive(Debug, Default)]
+pub struct Workspace {
+    scratch: Scratch,
+    reading: Reading,
+}
+
 impl Method {
-    /// The fingerprints of a document. `None` if it has no usable text: no letter or digit in its body or title.
+    /// Reads a document. `None` if it has no usable text: no letter or digit in its body or title.
+    pub fn read(&self, fields: &Fields<'_>, workspace: &mut Workspace) -> Option<Features> {
+        let Workspace { scratch, reading } = workspace;
+        match self {
+            Method::Verified => {
+                let usable = reading.read(scratch, fields);
+                usable.then(|| Features::Verified(Box::new(reading.clone())))
+            }
+            _ => self.fingerprint(fields, scratch).map(Features::Strict),
+        }
+    }
+
+    /// The fingerprints of a document under the strict law. `None` if it has no usable text: no letter or digit in its body or title.
     pub fn fingerprint(&self, fields: &Fields<'_>, scratch: &mut Scratch) -> Option<Prints> {
         let text = scratch.read(fields)?;
         let fingerprint = match *self {
             Method::Longest => of_words([text.longest()]),
+            // Not of the strict law: the one fingerprint it could have there is that of the text.
+            Method::Verified => Fingerprint(xxh3_64(text.cleaned().as_bytes())),
             Method::Full => of_words(text.sentences()),
             Method::Sentences(count) => of_longest(&text, count),
         };
@@ -109,6 +162,7 @@ impl FromStr for Method {
         match name.split_once(':') {
             None if name == "longest" => Ok(Method::Longest),
             None if name == "full" => Ok(Method::Full),
+            None if name == "verified" => Ok(Method::Verified),
             Some(("sentences", count)) => match count.parse() {
                 Ok(count) if (1..=MOST_SENTENCES).contains(&count) => Ok(Method::Sentences(count)),
                 _ => Err(MethodError::Sentences(name.to_owned())),
@@ -123,6 +177,7 @@ impl fmt::Display for Method {
         match self {
             Method::Longest => f.write_str("longest"),
             Method::Full => f.write_str("full"),
+            Method::Verified => f.write_str("verified"),
             Method::Sentences(count) => write!(f, "sentences:{count}"),
         }
     }

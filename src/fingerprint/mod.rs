@@ -1,10 +1,14 @@
 //! Features -> fingerprints: simhash and the named methods.
 
 mod method;
+mod proof;
 mod simhash;
+mod verified;
 
-pub use method::{MOST_SENTENCES, Method, MethodError, Prints};
+pub use method::{Features, MOST_SENTENCES, Method, MethodError, Prints, Workspace};
+pub use proof::{BadProof, Proof};
 pub use simhash::{Simhash, simhash};
+pub use verified::{Offer, Reading, TAKEN};
 
 use std::fmt;
 

@@ -16,6 +16,9 @@ pub struct Sketch<'a, P = ()> {
     pub whole: Fingerprint,
     /// What the near roots' proofs are compared with; kept if the document founds a tree.
     pub proof: &'a P,
+    /// How many nodes the fingerprints may have in the document's tree because of it, at least 1: those that stand
+    /// there first, then new ones in their order. The others are only looked up.
+    pub take: usize,
 }
 
 impl<'a> Sketch<'a> {
@@ -25,6 +28,7 @@ impl<'a> Sketch<'a> {
             fingerprints: std::slice::from_ref(fingerprint),
             whole: *fingerprint,
             proof: &(),
+            take: 1,
         }
     }
 }
@@ -93,7 +97,7 @@ impl<P: Proof> Forest<P> {
     /// Only nodes in the tree that is answered are refreshed: a tree lives as long as documents are given its root.
     pub fn place(&mut self, sketch: &Sketch<'_, P>, now: Millis) -> Placement {
         // Twice what this placement can create, so that a backlog shrinks while documents come in.
-        self.expire(now, 2 * (sketch.fingerprints.len() + 1));
+        self.expire(now, 2 * (sketch.take.min(sketch.fingerprints.len()) + 1));
         let horizon = self.horizon(now);
         let sight = self.look(sketch, horizon);
         if sight.candidates.len() > 1 {
@@ -197,7 +201,10 @@ impl<P: Proof> Forest<P> {
     fn join(&mut self, sketch: &Sketch<'_, P>, root: NodeId) -> Own {
         let mut own = Own::new();
         for &fingerprint in sketch.fingerprints {
-            self.hold_or_add(fingerprint, root, &mut own);
+            self.hold_own(fingerprint, root, &mut own);
+        }
+        for &fingerprint in sketch.fingerprints {
+            self.add_if_taken(fingerprint, root, sketch.take, &mut own);
         }
         self.finish(sketch, root, own)
     }
@@ -213,10 +220,23 @@ impl<P: Proof> Forest<P> {
         self.index.insert(fingerprint, root);
         self.hold(root, &mut own);
         for &lonely in sight.lonely.iter().filter(|&&lonely| lonely != fingerprint) {
-            self.hold_or_add(lonely, root, &mut own);
+            self.add_if_taken(lonely, root, sketch.take, &mut own);
         }
         own.scattered |= sight.lonely.len() < sketch.fingerprints.len();
         self.finish(sketch, root, own)
+    }
+
+    /// Makes a fingerprint that has no node a leaf, while the document takes more nodes.
+    fn add_if_taken(&mut self, fingerprint: Fingerprint, root: NodeId, take: usize, own: &mut Own) {
+        let horizon = self.horizon(self.clock);
+        if self.tree_of(fingerprint, horizon).is_some() {
+            return;
+        }
+        if own.ticket.holds.len() < take {
+            self.hold_or_add(fingerprint, root, own);
+        } else {
+            own.scattered = true;
+        }
     }
 
     /// Sees to it that the document will be known again, and touches the root after its leaves.
@@ -259,6 +279,9 @@ impl<P: Proof> Forest<P> {
 
     /// Rests the placement on a node and refreshes it.
     fn hold(&mut self, id: NodeId, own: &mut Own) {
+        if own.ticket.holds.iter().any(|hold| hold.id == id) {
+            return;
+        }
         self.slab.touch(id, self.clock);
         let node = self.slab.node_mut(id);
         node.uses = node.uses.saturating_add(1);

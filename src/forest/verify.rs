@@ -10,17 +10,18 @@ use std::cmp::Reverse;
 /// A few bytes kept at each root by which a candidate is verified before it joins. Comparing with the root, never with
 /// a leaf, bounds drift: there are no chains.
 pub trait Proof: Clone {
-    /// Whether a document with this proof may join the tree whose root has the other one. Must be `Ok` for a proof
-    /// and itself, so that a document that comes again finds its own tree.
+    /// Whether a document with this proof may join the tree whose root has the other one. `shared` is how many of the
+    /// document's fingerprints are near a node of that tree; all of them count when the text itself was placed there.
+    /// Must be `Ok` for a proof and itself, so that a document that comes again finds its own tree.
     ///
     /// # Errors
     /// The reason why it may not.
-    fn agrees(&self, root: &Self) -> Result<(), Refusal>;
+    fn agrees(&self, root: &Self, shared: usize) -> Result<(), Refusal>;
 }
 
 /// No proof, the strict law: near is enough.
 impl Proof for () {
-    fn agrees(&self, (): &()) -> Result<(), Refusal> {
+    fn agrees(&self, (): &(), _: usize) -> Result<(), Refusal> {
         Ok(())
     }
 }
@@ -78,24 +79,22 @@ impl<P: Proof> Forest<P> {
         }
         let mut roots = Vec::new();
         for &fingerprint in sketch.fingerprints {
-            let mut lonely = true;
+            let before = roots.len();
             self.index.near(fingerprint, |id, _, _| {
-                if let Some(root) = self.live_root(id, horizon) {
-                    lonely = false;
-                    // In a large tree one root comes again and again.
-                    if roots.last() != Some(&root) {
-                        roots.push(root);
-                    }
+                if let Some(root) = self.live_root(id, horizon)
+                    && !roots.get(before..).is_some_and(|seen| seen.contains(&root))
+                {
+                    roots.push(root);
                 }
             });
-            if lonely {
+            if roots.len() == before {
                 sight.lonely.push(fingerprint);
             }
         }
         roots.sort_unstable();
-        roots.dedup();
-        for root in roots {
-            match self.verdict(sketch.proof, root) {
+        for tree in roots.chunk_by(|a, b| a == b) {
+            let Some(&root) = tree.first() else { continue };
+            match self.verdict(sketch, root, tree.len()) {
                 Ok(()) => sight.candidates.push(root),
                 Err(refusal) => sight.refused.push((self.name(root), refusal)),
             }
@@ -122,7 +121,10 @@ impl<P: Proof> Forest<P> {
     /// node never changes its tree, a document that comes again always lands on the same root, whatever was placed
     /// in between.
     fn known(&self, sketch: &Sketch<'_, P>, horizon: Millis) -> Option<NodeId> {
-        let agreeing = |root: &NodeId| self.verdict(sketch.proof, *root).is_ok();
+        let agreeing = |root: &NodeId| {
+            self.verdict(sketch, *root, sketch.fingerprints.len())
+                .is_ok()
+        };
         if let Some(root) = self.tree_of(sketch.whole, horizon).filter(agreeing) {
             return Some(root);
         }
@@ -165,7 +167,11 @@ impl<P: Proof> Forest<P> {
         for _ in 0..ROOT_TRIES {
             match self.tree_of(hash, horizon) {
                 // Placed before, under this hash.
-                Some(root) if self.verdict(sketch.proof, root).is_ok() => {
+                Some(root)
+                    if self
+                        .verdict(sketch, root, sketch.fingerprints.len())
+                        .is_ok() =>
+                {
                     return Plan::Refresh(root);
                 }
                 Some(_) => {}
@@ -185,13 +191,18 @@ impl<P: Proof> Forest<P> {
         found
     }
 
-    pub(super) fn verdict(&self, proof: &P, root: NodeId) -> Result<(), Refusal> {
+    pub(super) fn verdict(
+        &self,
+        sketch: &Sketch<'_, P>,
+        root: NodeId,
+        shared: usize,
+    ) -> Result<(), Refusal> {
         let Kind::Root { proof: number, .. } = self.slab.node(root).kind else {
             return Err(Refusal::Proof);
         };
-        self.proofs
-            .get(number)
-            .map_or(Err(Refusal::Proof), |kept| proof.agrees(kept))
+        self.proofs.get(number).map_or(Err(Refusal::Proof), |kept| {
+            sketch.proof.agrees(kept, shared)
+        })
     }
 
     pub(super) fn name(&self, root: NodeId) -> Root {

@@ -123,12 +123,20 @@ impl<P: Proof> Forest<P> {
             .iter()
             .map(|&f| self.near_at(f, horizon));
         let near: Vec<Vec<Near>> = near.collect();
-        let mut roots: Vec<Root> = near.iter().flatten().map(|near| near.root).collect();
+        let mut roots: Vec<Root> = Vec::new();
+        for near in &near {
+            let before = roots.len();
+            for root in near.iter().map(|near| near.root) {
+                if !roots.get(before..).is_some_and(|seen| seen.contains(&root)) {
+                    roots.push(root);
+                }
+            }
+        }
         roots.sort_unstable();
-        roots.dedup();
-        let verdicts = roots.into_iter().filter_map(|root| {
+        let verdicts = roots.chunk_by(|a, b| a == b).filter_map(|tree| {
+            let root = *tree.first()?;
             let id = self.index.find(root.0)?;
-            Some((root, self.verdict(sketch.proof, id)))
+            Some((root, self.verdict(sketch, id, tree.len())))
         });
         let verdicts = verdicts.collect();
         let sight = self.look(sketch, horizon);

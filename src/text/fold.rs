@@ -10,7 +10,7 @@ use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 /// What a folded character is to the cleaning pass, the sentence splitter and the segmenter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Class {
+pub(crate) enum Class {
     /// Leaves no trace: controls, zero-width characters, variation selectors, byte order marks.
     Drop,
     Space,
@@ -46,7 +46,7 @@ impl Class {
 }
 
 /// The two arrays over the Basic Multilingual Plane.
-pub(super) struct Tables {
+pub(crate) struct Tables {
     /// The single folded character, or 0 where `fold_char` and composition with what came before are needed.
     fold: Box<[u16; 0x1_0000]>,
     class: Box<[Class; 0x1_0000]>,
@@ -58,7 +58,7 @@ static TABLES: LazyLock<Tables> = LazyLock::new(Tables::build);
 const TS_CHARACTERS: &str = include_str!("ts_characters.txt");
 
 impl Tables {
-    pub(super) fn get() -> &'static Tables {
+    pub(crate) fn get() -> &'static Tables {
         &TABLES
     }
 
@@ -77,7 +77,7 @@ impl Tables {
     }
 
     #[inline]
-    pub(super) fn class(&self, c: char) -> Class {
+    pub(crate) fn class(&self, c: char) -> Class {
         match u16::try_from(u32::from(c)) {
             Ok(cp) => self.class_bmp(cp),
             Err(_) => classify(c),

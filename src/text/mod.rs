@@ -7,6 +7,7 @@
 //!
 //! Every step is linear in its input, whatever the input is.
 
+pub mod boilerplate;
 mod bytes;
 mod clean;
 mod code;
@@ -14,8 +15,10 @@ mod entities;
 mod fold;
 mod markup;
 mod noise;
+pub(crate) mod numbers;
 mod segment;
 mod sentences;
+pub mod shingles;
 
 pub use segment::{Word, warm_up};
 pub use sentences::Sentence;

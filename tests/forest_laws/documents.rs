@@ -7,6 +7,7 @@ pub struct Document<P> {
     pub fingerprints: Vec<Fingerprint>,
     pub whole: Fingerprint,
     pub proof: P,
+    pub take: usize,
 }
 
 impl<P> Document<P> {
@@ -15,6 +16,7 @@ impl<P> Document<P> {
             fingerprints: &self.fingerprints,
             whole: self.whole,
             proof: &self.proof,
+            take: self.take,
         }
     }
 }
@@ -24,7 +26,7 @@ impl<P> Document<P> {
 pub struct Topic(pub i32);
 
 impl Proof for Topic {
-    fn agrees(&self, root: &Self) -> Result<(), Refusal> {
+    fn agrees(&self, root: &Self, _: usize) -> Result<(), Refusal> {
         match (self.0 - root.0).abs() {
             0 | 1 => Ok(()),
             2 => Err(Refusal::Numbers),
@@ -63,6 +65,7 @@ pub fn strict(number: u64) -> Document<()> {
         fingerprints: vec![fingerprint],
         whole: fingerprint,
         proof: (),
+        take: 1,
     }
 }
 
@@ -74,5 +77,6 @@ pub fn verified(number: u64) -> Document<Topic> {
         fingerprints: fingerprints.collect(),
         whole: Fingerprint(splitmix(!seed)),
         proof: Topic((seed >> 32) as i32 & 3),
+        take: 1 + (seed >> 40) as usize % 4,
     }
 }

@@ -173,7 +173,7 @@ impl<P: Proof> Model<P> {
             .collect();
         let agrees = |model: &Self, root: Fingerprint| {
             let proof = model.get(root).and_then(|node| node.proof.as_ref());
-            sketch.proof.agrees(proof.unwrap()).is_ok()
+            sketch.proof.agrees(proof.unwrap(), 1).is_ok()
         };
 
         // The document was placed before.
@@ -241,7 +241,7 @@ impl<P: Proof> Model<P> {
         added
     }
 
-    /// Gives the tree those of these fingerprints that have no node, and the hash of the text if the document's
+    /// Gives the tree those of these fingerprints that have no node, as many as the document takes, and the hash of the text if the document's
     /// fingerprints do not all stand in it.
     fn extend(
         &mut self,
@@ -251,7 +251,11 @@ impl<P: Proof> Model<P> {
         who: usize,
     ) -> i64 {
         for &f in these {
-            if self.root_of(f).is_none() {
+            let mut standing = sketch.fingerprints.to_vec();
+            standing.retain(|&f| self.root_of(f) == Some(root));
+            standing.sort_unstable();
+            standing.dedup();
+            if self.root_of(f).is_none() && standing.len() < sketch.take {
                 self.hold(f, root, None, who);
             }
         }

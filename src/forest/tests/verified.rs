@@ -7,7 +7,7 @@ use super::*;
 struct Kind(u8);
 
 impl Proof for Kind {
-    fn agrees(&self, root: &Self) -> Result<(), Refusal> {
+    fn agrees(&self, root: &Self, _: usize) -> Result<(), Refusal> {
         if self == root {
             Ok(())
         } else {
@@ -28,6 +28,7 @@ fn place_kind(
         fingerprints: &fingerprints,
         whole: Fingerprint(whole),
         proof: &Kind(kind),
+        take: fingerprints.len(),
     };
     forest.place(&sketch, Millis(now))
 }
@@ -166,6 +167,7 @@ fn check_says_what_place_would_do_and_changes_nothing() {
         fingerprints: &fingerprints,
         whole: Fingerprint(7),
         proof: &Kind(2),
+        take: 2,
     };
     let check = forest.check(&sketch, Millis(3));
     assert_eq!(

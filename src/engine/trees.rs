@@ -1,0 +1,116 @@
+//! A forest, and what its method keeps beside it.
+
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::fingerprint::{Features, Method, Offer, Proof, TAKEN};
+use crate::forest::{
+    Decision, Forest, ForestError, Millis, Placement, Settings, SharedForest, Sketch, Stats, Ticket,
+};
+use crate::text::boilerplate::{Boilerplate, Kept};
+
+/// What the documents of a route are placed in.
+#[derive(Debug)]
+pub(super) enum Trees {
+    Strict(SharedForest),
+    Verified(Mutex<Verified>),
+}
+
+/// The forest of the verified law and the boilerplate learned by it. One lock for both: what is boilerplate depends on
+/// the order in which documents were placed.
+#[derive(Debug)]
+pub(super) struct Verified {
+    forest: Forest<Proof>,
+    boilerplate: Boilerplate,
+    kept: Kept,
+}
+
+/// [`Trees`] under its lock.
+pub(super) enum Locked<'a> {
+    Strict(MutexGuard<'a, Forest>),
+    Verified(MutexGuard<'a, Verified>),
+}
+
+impl Trees {
+    pub fn new(method: Method, settings: Settings) -> Result<Trees, ForestError> {
+        Ok(match method {
+            Method::Verified => Trees::Verified(Mutex::new(Verified {
+                forest: Forest::new(settings)?,
+                boilerplate: Boilerplate::new(),
+                kept: Kept::default(),
+            })),
+            _ => Trees::Strict(SharedForest::new(Forest::new(settings)?)),
+        })
+    }
+
+    pub fn lock(&self) -> Locked<'_> {
+        match self {
+            Trees::Strict(forest) => Locked::Strict(forest.lock()),
+            Trees::Verified(verified) => Locked::Verified(verified.lock()),
+        }
+    }
+}
+
+impl Locked<'_> {
+    /// Places a document. Features of the other law have no place here and no caller: such a document stays outside.
+    pub fn place(&mut self, features: &mut Features, now: Millis) -> Option<Placement> {
+        match (self, features) {
+            (Locked::Strict(forest), Features::Strict(prints)) => {
+                let sketch = Sketch {
+                    fingerprints: &prints.fingerprints,
+                    whole: prints.whole,
+                    proof: &(),
+                    take: 1,
+                };
+                Some(forest.place(&sketch, now))
+            }
+            (Locked::Verified(verified), Features::Verified(reading)) => {
+                let Verified {
+                    forest,
+                    boilerplate,
+                    kept,
+                } = &mut **verified;
+                let offer = Offer::of(reading, boilerplate, kept);
+                let sketch = Sketch {
+                    fingerprints: offer.fingerprints(),
+                    whole: offer.whole(),
+                    proof: offer.proof(),
+                    take: TAKEN,
+                };
+                let placement = forest.place(&sketch, now);
+                if placement.decision == Decision::NewRoot {
+                    boilerplate.learn(reading.shingles());
+                }
+                Some(placement)
+            }
+            _ => None,
+        }
+    }
+
+    pub fn clock(&self) -> Millis {
+        match self {
+            Locked::Strict(forest) => forest.clock(),
+            Locked::Verified(verified) => verified.forest.clock(),
+        }
+    }
+
+    pub fn expire(&mut self, now: Millis, budget: usize) -> usize {
+        match self {
+            Locked::Strict(forest) => forest.expire(now, budget),
+            Locked::Verified(verified) => verified.forest.expire(now, budget),
+        }
+    }
+
+    pub fn withdraw(&mut self, ticket: Ticket) -> usize {
+        match self {
+            Locked::Strict(forest) => forest.withdraw(ticket),
+            Locked::Verified(verified) => verified.forest.withdraw(ticket),
+        }
+    }
+
+    pub fn stats(&self) -> Stats {
+        match self {
+            Locked::Strict(forest) => forest.stats(),
+            Locked::Verified(verified) => verified.forest.stats(),
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! The proof of the `verified` method: the few bytes at a root by which a document shows that it is the same text.
+//!
+//! ```text
+//! | length 1 | minima 24: 96 of 2 bits | numbers: 0..=12 of 2 bytes, little endian, ascending |
+//! ```
+//!
+//! The minima estimate the Jaccard similarity of the two sets of shingles: one-permutation hashing (Li, Owen and Zhang,
+//! "One Permutation Hashing", NIPS 2012) makes the 96 of them with one hash a shingle, optimal densification
+//! (Shrivastava, "Optimal Densification for Fast and Accurate Minwise Hashing", ICML 2017) fills the bins that a short
+//! text leaves empty, and of each two bits are kept (Li and König, "b-Bit Minwise Hashing", WWW 2010).
+
+use crate::text::boilerplate::Kept;
+use crate::text::numbers::{Comparison, KEPT, Sample};
+use crate::text::shingles::{Shingles, mix};
+
+/// Minima of a proof, and the bits kept of each.
+const BINS: usize = 96;
+const BITS: usize = 2;
+const WORDS: usize = BINS * BITS / 64;
+
+/// Bytes before the numbers.
+const FIXED: usize = 1 + WORDS * 8;
+/// The longest proof, in bytes.
+pub const LONGEST: usize = FIXED + 2 * KEPT;
+
+/// The similarity that long texts need. A reprint with a fifth of its words changed and a paragraph dropped has more, a
+/// second report of the same event has less. Windows of words suffer more from a changed letter than windows of
+/// characters, so a text in words needs less.
+const NEEDED_WORDS: f32 = 0.38;
+const NEEDED_CHARACTERS: f32 = 0.45;
+/// What texts of at most `SHORT` shingles need. Between `SHORT` and `LONG` the need falls evenly: in a short text a few
+/// phrases that everybody uses are a large share.
+const NEEDED_SHORT: f32 = 0.65;
+const SHORT: f32 = 20.0;
+const LONG: f32 = 100.0;
+
+/// Fingerprints are exact where the minima estimate. As many shared ones are usual for texts that are barely similar
+/// enough; each one more, up to two, and one fewer, counts as so much similarity.
+const SHARED_USUAL: usize = 2;
+const SHARED_WORTH: f32 = 0.04;
+
+/// What a document shows to join a tree, and what the root of the tree keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Proof {
+    /// Number of shingles, up to 127, and whether most tokens are characters.
+    length: Length,
+    minima: [u64; WORDS],
+    numbers: Sample,
+}
+
+/// | characters 1 bit | shingles 7 bits |
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Length(u8);
+
+impl Length {
+    const CHARACTERS: u8 = 0x80;
+
+    fn new(shingles: usize, characters: bool) -> Length {
+        let shingles = u8::try_from(shingles).map_or(0x7F, |n| n.min(0x7F));
+        Length(shingles | if characters { Length::CHARACTERS } else { 0 })
+    }
+
+    fn shingles(self) -> f32 {
+        f32::from(self.0 & !Length::CHARACTERS)
+    }
+
+    fn characters(self) -> bool {
+        self.0 & Length::CHARACTERS != 0
+    }
+}
+
+/// Why a document may not join a tree.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Refusal {
+    /// The texts are not similar enough: estimated similarity, and the similarity that their lengths need.
+    Proof { similarity: f32, needed: f32 },
+    /// The texts are similar, but they say different numbers in the same places.
+    Numbers(Comparison),
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Refusal::Proof { similarity, needed } => {
+                write!(
+                    f,
+                    "proof: the similarity is {similarity:.2}, needed is {needed:.2}"
+                )
+            }
+            Refusal::Numbers(Comparison { same, different }) => {
+                write!(
+                    f,
+                    "numbers: {different} of {} numbers in the same places differ",
+                    same + different
+                )
+            }
+        }
+    }
+}
+
+/// What is wrong with the bytes of a proof.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a proof has {FIXED} to {LONGEST} bytes and an odd number of them, this one has {0}")]
+pub struct BadProof(usize);
+
+impl Proof {
+    /// The proof of a document without its boilerplate.
+    pub fn of(shingles: &mut Shingles, kept: &Kept) -> Proof {
+        let mut bins = [u32::MAX; BINS];
+        let mut count = 0;
+        let mut begin = 0;
+        for (index, sentence) in (0u32..).zip(&shingles.sentences) {
+            let end = sentence.end as usize;
+            if kept.keeps(index) {
+                let windows = shingles.windows.get(begin..end).unwrap_or_default();
+                count += windows.len();
+                fill(&mut bins, windows);
+            }
+            begin = end;
+        }
+        let numbers = if kept.left_out() == 0 {
+            Sample::of(&mut shingles.numbers)
+        } else {
+            let mut numbers = shingles.numbers.clone();
+            numbers.retain(|number| kept.keeps(number.sentence));
+            Sample::of(&mut numbers)
+        };
+        Proof {
+            // A word weighs more than a character, here as in a window.
+            length: Length::new(count, shingles.characters > 2 * shingles.words),
+            minima: pack(&bins),
+            numbers,
+        }
+    }
+
+    /// Estimated Jaccard similarity of the shingles, 0 to 1; the standard error of long texts is 0.07.
+    pub fn similarity(&self, other: &Proof) -> f32 {
+        let agreeing: u32 = self
+            .minima
+            .iter()
+            .zip(&other.minima)
+            .map(|(a, b)| {
+                let different = a ^ b;
+                let pairs = (different | different >> 1) & 0x5555_5555_5555_5555;
+                64 / BITS as u32 - pairs.count_ones()
+            })
+            .sum();
+        // Two minima of different shingles agree by chance once in four times.
+        let chance = 1.0 / (1u32 << BITS) as f32;
+        ((agreeing as f32 / BINS as f32 - chance) / (1.0 - chance)).max(0.0)
+    }
+
+    /// The similarity that a document of this proof needs to join `root`.
+    pub fn needed(&self, root: &Proof) -> f32 {
+        let long = if self.length.characters() {
+            NEEDED_CHARACTERS
+        } else {
+            NEEDED_WORDS
+        };
+        let shorter = self.length.shingles().min(root.length.shingles());
+        let shortness = ((LONG - shorter) / (LONG - SHORT)).clamp(0.0, 1.0);
+        long + (NEEDED_SHORT - long) * shortness
+    }
+
+    /// Whether a document of this proof may join the tree of the root that keeps `root`; its similarity if it may.
+    /// `shared` is how many of the fingerprints that the document offers have a near node in that tree.
+    pub fn agrees(&self, root: &Proof, shared: usize) -> Result<f32, Refusal> {
+        let more = shared.min(SHARED_USUAL + 2) as f32 - SHARED_USUAL as f32;
+        let similarity = self.similarity(root) + SHARED_WORTH * more.max(-1.0);
+        let needed = self.needed(root);
+        if similarity < needed {
+            return Err(Refusal::Proof { similarity, needed });
+        }
+        let numbers = self.numbers.compare(&root.numbers);
+        if numbers.refuses() {
+            return Err(Refusal::Numbers(numbers));
+        }
+        Ok(similarity)
+    }
+
+    /// The bytes that are kept, at most `LONGEST`.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(LONGEST);
+        bytes.push(self.length.0);
+        for word in self.minima {
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        for number in self.numbers.words() {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        bytes
+    }
+
+    pub fn from_bytes(bytes: &[u8]) -> Result<Proof, BadProof> {
+        let bad = BadProof(bytes.len());
+        let (&length, rest) = bytes.split_first().ok_or(bad)?;
+        let (fixed, numbers) = rest.split_at_checked(FIXED - 1).ok_or(bad)?;
+        let (numbers, odd) = numbers.as_chunks::<2>();
+        if numbers.len() > KEPT || !odd.is_empty() {
+            return Err(bad);
+        }
+        let mut minima = [0; WORDS];
+        for (word, bytes) in minima.iter_mut().zip(fixed.as_chunks::<8>().0) {
+            *word = u64::from_le_bytes(*bytes);
+        }
+        Ok(Proof {
+            length: Length(length),
+            minima,
+            numbers: Sample::from_words(numbers.iter().map(|number| u16::from_le_bytes(*number))),
+        })
+    }
+}
+
+/// The upper bits of a shingle say its bin, all of them its rank there.
+#[inline]
+fn fill(bins: &mut [u32; BINS], windows: &[u32]) {
+    for &window in windows {
+        let bin = (u64::from(window) * BINS as u64) >> 32;
+        if let Some(minimum) = bins.get_mut(bin as usize) {
+            *minimum = window.min(*minimum);
+        }
+    }
+}
+
+/// Two bits of each minimum. An empty bin takes the minimum of another one, which depends on nothing but the two bins,
+/// so that the same bin is asked for every document.
+fn pack(bins: &[u32; BINS]) -> [u64; WORDS] {
+    let mut words = [0u64; WORDS];
+    if bins.iter().all(|&bin| bin == u32::MAX) {
+        return words;
+    }
+    for (index, &own) in (0u64..).zip(bins) {
+        let mut minimum = own;
+        let mut attempt = 0;
+        while minimum == u32::MAX {
+            attempt += 1;
+            let other = ((mix(index << 32 | attempt) >> 32) * BINS as u64) >> 32;
+            minimum = bins.get(other as usize).copied().unwrap_or(u32::MAX);
+        }
+        let code = mix(u64::from(minimum)) >> 11 & ((1 << BITS) - 1);
+        let at = index as usize * BITS;
+        if let Some(word) = words.get_mut(at / 64) {
+            *word |= code << (at % 64);
+        }
+    }
+    words
+}
+
+impl crate::forest::Proof for Proof {
+    fn agrees(&self, root: &Self, shared: usize) -> Result<(), crate::forest::Refusal> {
+        match Proof::agrees(self, root, shared) {
+            Ok(_) => Ok(()),
+            Err(Refusal::Proof { .. }) => Err(crate::forest::Refusal::Proof),
+            Err(Refusal::Numbers(_)) => Err(crate::forest::Refusal::Numbers),
+        }
+    }
+}

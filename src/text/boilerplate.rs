@@ -1,0 +1,400 @@
+//! Boilerplate learned while running: a sentence that keeps appearing in documents of different trees (a copyright
+//! notice, a disclaimer, a menu, the remains of a script) says nothing about the text around it and is left out.
+//!
+//! Counted are the documents that *found* a tree: a reprint brings its sentences again because it is a reprint. The
+//! counts stand in a table of fixed size, one cache line a bucket:
+//!
+//! ```text
+//! bucket = 8 entries of 64 bits: | tag 40 | epoch 16 | count 8 |
+//! ```
+//!
+//! A full bucket gives up its least counted entry, so what is seen once makes room for what is seen again. Counts halve
+//! with every epoch in which the sentence was not seen. Nothing here depends on time or chance: the same documents in
+//! the same order leave the same table.
+
+use super::shingles::{SentenceShingles, Shingles};
+
+/// Entries in a bucket: one cache line.
+const WAYS: usize = 8;
+/// Buckets of the table: 4 MB, half a million sentences.
+const BUCKETS: usize = 1 << 16;
+/// Founding documents in an epoch.
+const EPOCH: u64 = 1 << 16;
+
+/// A sentence is boilerplate from this count on.
+const LEARNED: u64 = 4;
+/// The count of a sentence that was seeded: it does not decay.
+const SEEDED: u64 = 255;
+/// A shorter sentence is not counted: `yes.` is no boilerplate.
+const SHORTEST: u32 = 8;
+/// Sentences of one document that are counted, so that one huge document does not empty the table.
+const COUNTED: usize = 1024;
+
+/// So many letters of a text must be left when its boilerplate is gone; otherwise all of it counts.
+const LEFT: u64 = 20;
+
+/// What is known of sentences. Bounded memory, allocated at once.
+#[derive(Debug)]
+pub struct Boilerplate {
+    entries: Vec<u64>,
+    founded: u64,
+    /// Reused by `learn`.
+    hashes: Vec<u64>,
+}
+
+impl Default for Boilerplate {
+    fn default() -> Boilerplate {
+        Boilerplate::new()
+    }
+}
+
+/// Which sentences of one document count.
+#[derive(Debug, Clone, Default)]
+pub struct Kept {
+    /// By sentence; only if some are left out.
+    left_out: Vec<bool>,
+    count: usize,
+}
+
+impl Kept {
+    /// How many sentences are left out as boilerplate.
+    pub fn left_out(&self) -> usize {
+        self.count
+    }
+
+    pub(crate) fn keeps(&self, sentence: u32) -> bool {
+        self.count == 0 || !self.left_out.get(sentence as usize).is_some_and(|&out| out)
+    }
+}
+
+impl Boilerplate {
+    pub fn new() -> Boilerplate {
+        Boilerplate {
+            entries: vec![0; BUCKETS * WAYS],
+            founded: 0,
+            hashes: Vec::new(),
+        }
+    }
+
+    /// Finds the boilerplate of a document. `kept` is overwritten; nothing is learned.
+    pub fn find(&self, shingles: &Shingles, kept: &mut Kept) {
+        kept.left_out.clear();
+        kept.count = 0;
+        let mut left = 0u64;
+        for sentence in &shingles.sentences {
+            let out = sentence.letters >= SHORTEST && self.knows(sentence.hash);
+            kept.left_out.push(out);
+            kept.count += usize::from(out);
+            left += if out { 0 } else { u64::from(sentence.letters) };
+        }
+        if left < LEFT {
+            kept.count = 0;
+        }
+    }
+
+    /// Counts the sentences of a document that has founded a tree. Those that became boilerplate by it are returned,
+    /// as indices of sentences of the document.
+    pub fn learn(&mut self, shingles: &Shingles) -> Vec<usize> {
+        self.founded += 1;
+        let mut hashes = std::mem::take(&mut self.hashes);
+        hashes.clear();
+        hashes.extend(counted(shingles).map(|sentence| sentence.hash));
+        hashes.sort_unstable();
+        hashes.dedup();
+        let mut learned = Vec::new();
+        for &hash in &hashes {
+            if self.count(hash) {
+                learned.extend(
+                    shingles
+                        .sentences
+                        .iter()
+                        .position(|sentence| sentence.hash == hash),
+                );
+            }
+        }
+        self.hashes = hashes;
+        learned
+    }
+
+    /// Makes the sentences of a text boilerplate for ever: a list that a user keeps.
+    pub fn seed(&mut self, shingles: &Shingles) {
+        for sentence in &shingles.sentences {
+            let entry = Entry::new(sentence.hash, self.epoch(), SEEDED);
+            let slot = self.slot(sentence.hash);
+            if let Some(place) = self.entries.get_mut(slot) {
+                *place = entry.0;
+            }
+        }
+    }
+
+    /// The whole state: how many documents have founded a tree, and the table.
+    pub fn state(&self) -> (u64, &[u64]) {
+        (self.founded, &self.entries)
+    }
+
+    /// The state that `state` gave; `None` if the table is not of the size of this version.
+    pub fn restore(founded: u64, entries: Vec<u64>) -> Option<Boilerplate> {
+        (entries.len() == BUCKETS * WAYS).then_some(Boilerplate {
+            entries,
+            founded,
+            hashes: Vec::new(),
+        })
+    }
+
+    fn epoch(&self) -> u64 {
+        (self.founded / EPOCH) & EPOCH_MASK
+    }
+
+    fn bucket(hash: u64) -> usize {
+        (hash as usize % BUCKETS) * WAYS
+    }
+
+    fn knows(&self, hash: u64) -> bool {
+        let from = Self::bucket(hash);
+        let bucket = self.entries.get(from..from + WAYS).unwrap_or_default();
+        let found = bucket.iter().find(|&&entry| Entry(entry).is(hash));
+        found.is_some_and(|&entry| Entry(entry).count_at(self.epoch()) >= LEARNED)
+    }
+
+    /// Where the sentence stands or will stand: its own entry, else a free one, else that of the least count, of equals
+    /// the first.
+    fn slot(&self, hash: u64) -> usize {
+        let from = Self::bucket(hash);
+        let bucket = self.entries.get(from..from + WAYS).unwrap_or_default();
+        let worth = |entry: Entry| {
+            if entry.is(hash) {
+                (0, 0)
+            } else {
+                (1, entry.worth(self.epoch()))
+            }
+        };
+        let best = bucket
+            .iter()
+            .enumerate()
+            .min_by_key(|&(_, &entry)| worth(Entry(entry)));
+        from + best.map_or(0, |(way, _)| way)
+    }
+
+    /// Counts one sentence; true if it became boilerplate just now.
+    fn count(&mut self, hash: u64) -> bool {
+        let (slot, epoch) = (self.slot(hash), self.epoch());
+        let Some(place) = self.entries.get_mut(slot) else {
+            return false;
+        };
+        let before = match Entry(*place) {
+            entry if entry.is(hash) => entry.count_at(epoch),
+            _ => 0,
+        };
+        let after = match before {
+            SEEDED => SEEDED,
+            count => (count + 1).min(SEEDED - 1),
+        };
+        *place = Entry::new(hash, epoch, after).0;
+        before < LEARNED && after >= LEARNED
+    }
+}
+
+fn counted(shingles: &Shingles) -> impl Iterator<Item = &SentenceShingles> {
+    shingles
+        .sentences
+        .iter()
+        .filter(|sentence| sentence.letters >= SHORTEST)
+        .take(COUNTED)
+}
+
+const COUNT_BITS: u32 = 8;
+const EPOCH_BITS: u32 = 16;
+const EPOCH_MASK: u64 = (1 << EPOCH_BITS) - 1;
+const TAG_SHIFT: u32 = COUNT_BITS + EPOCH_BITS;
+
+/// 0 is a free entry: a used one has a count.
+#[derive(Clone, Copy)]
+struct Entry(u64);
+
+impl Entry {
+    fn new(hash: u64, epoch: u64, count: u64) -> Entry {
+        Entry(Self::tag(hash) << TAG_SHIFT | epoch << COUNT_BITS | count)
+    }
+
+    /// The bits of the hash that the bucket does not tell.
+    fn tag(hash: u64) -> u64 {
+        hash >> TAG_SHIFT
+    }
+
+    fn is(self, hash: u64) -> bool {
+        self.0 != 0 && self.0 >> TAG_SHIFT == Self::tag(hash)
+    }
+
+    fn epoch(self) -> u64 {
+        self.0 >> COUNT_BITS & EPOCH_MASK
+    }
+
+    /// The count as it stands in `epoch`, which is not before that of the entry.
+    fn count_at(self, epoch: u64) -> u64 {
+        let count = self.0 & ((1 << COUNT_BITS) - 1);
+        let passed = epoch.wrapping_sub(self.epoch()) & EPOCH_MASK;
+        if count == SEEDED {
+            SEEDED
+        } else {
+            count >> passed.min(63)
+        }
+    }
+
+    /// What is given up first has the least worth: the least count, of equals the one that was not seen for longest.
+    fn worth(self, epoch: u64) -> u64 {
+        if self.0 == 0 {
+            return 0;
+        }
+        let passed = epoch.wrapping_sub(self.epoch()) & EPOCH_MASK;
+        (self.count_at(epoch) + 1) << EPOCH_BITS | (EPOCH_MASK - passed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn shingles(sentences: &[(u64, u32)]) -> Shingles {
+        let mut shingles = Shingles::new();
+        shingles.sentences = sentences
+            .iter()
+            .map(|&(hash, letters)| SentenceShingles {
+                hash: super::super::shingles::mix(hash + 1),
+                letters,
+                end: 0,
+            })
+            .collect();
+        shingles
+    }
+
+    fn found(boilerplate: &Boilerplate, of: &Shingles) -> Vec<bool> {
+        let mut kept = Kept::default();
+        boilerplate.find(of, &mut kept);
+        (0..of.sentences.len())
+            .map(|index| !kept.keeps(index as u32))
+            .collect()
+    }
+
+    #[test]
+    fn a_sentence_of_several_founders_is_left_out() {
+        let mut boilerplate = Boilerplate::new();
+        for document in 0..LEARNED {
+            let text = shingles(&[(100 + document, 50), (7, 30)]);
+            assert_eq!(found(&boilerplate, &text), [false, false]);
+            let learned = boilerplate.learn(&text);
+            assert_eq!(
+                learned,
+                if document + 1 == LEARNED {
+                    vec![1]
+                } else {
+                    vec![]
+                }
+            );
+        }
+        assert_eq!(
+            found(&boilerplate, &shingles(&[(1, 50), (7, 30), (2, 50)])),
+            [false, true, false]
+        );
+    }
+
+    #[test]
+    fn a_document_counts_a_sentence_once() {
+        let mut boilerplate = Boilerplate::new();
+        boilerplate.learn(&shingles(&[(7, 30), (7, 30), (7, 30), (7, 30), (7, 30)]));
+        assert_eq!(
+            found(&boilerplate, &shingles(&[(1, 50), (7, 30)])),
+            [false, false]
+        );
+    }
+
+    #[test]
+    fn short_sentences_are_not_counted_and_a_text_of_boilerplate_is_kept() {
+        let mut boilerplate = Boilerplate::new();
+        for _ in 0..10 {
+            boilerplate.learn(&shingles(&[(7, 30), (8, SHORTEST - 1)]));
+        }
+        assert_eq!(
+            found(&boilerplate, &shingles(&[(1, 50), (8, SHORTEST - 1)])),
+            [false, false]
+        );
+        assert_eq!(found(&boilerplate, &shingles(&[(7, 30)])), [false]);
+        assert_eq!(
+            found(&boilerplate, &shingles(&[(1, 19), (7, 30)])),
+            [false, false]
+        );
+        assert_eq!(
+            found(&boilerplate, &shingles(&[(1, 20), (7, 900)])),
+            [false, true]
+        );
+    }
+
+    #[test]
+    fn counts_decay_and_seeds_do_not() {
+        let mut boilerplate = Boilerplate::new();
+        for _ in 0..LEARNED {
+            boilerplate.learn(&shingles(&[(7, 30)]));
+        }
+        boilerplate.seed(&shingles(&[(9, 3)]));
+        let text = shingles(&[(1, 50), (7, 30), (9, 30)]);
+        assert_eq!(found(&boilerplate, &text), [false, true, true]);
+        for _ in 0..2 * EPOCH {
+            boilerplate.learn(&shingles(&[]));
+        }
+        assert_eq!(found(&boilerplate, &text), [false, false, true]);
+        boilerplate.learn(&text);
+        assert_eq!(found(&boilerplate, &text), [false, false, true]);
+    }
+
+    #[test]
+    fn what_is_counted_most_stays_in_a_full_bucket() {
+        let mut boilerplate = Boilerplate::new();
+        let in_bucket = |tag: u64| {
+            let mut text = shingles(&[(0, 30)]);
+            text.sentences[0].hash = (tag + 1) << TAG_SHIFT;
+            text
+        };
+        boilerplate.learn(&in_bucket(0));
+        boilerplate.learn(&in_bucket(0));
+        for tag in 1..100 {
+            boilerplate.learn(&in_bucket(tag));
+        }
+        boilerplate.learn(&in_bucket(0));
+        assert_eq!(boilerplate.learn(&in_bucket(0)), [0]);
+    }
+
+    #[test]
+    fn the_state_can_be_kept() {
+        let mut boilerplate = Boilerplate::new();
+        for _ in 0..LEARNED {
+            boilerplate.learn(&shingles(&[(7, 30)]));
+        }
+        let (founded, entries) = boilerplate.state();
+        let restored = Boilerplate::restore(founded, entries.to_vec());
+        let text = shingles(&[(1, 50), (7, 30)]);
+        assert_eq!(restored.map(|b| found(&b, &text)), Some(vec![false, true]));
+        assert!(Boilerplate::restore(0, vec![0; 3]).is_none());
+    }
+
+    proptest! {
+        /// With few sentences nothing is given up, and the table is a map of counts.
+        #[test]
+        fn the_table_is_a_map_of_counts(documents in prop::collection::vec(prop::collection::vec(0u64..20, 0..8), 0..30)) {
+            let mut boilerplate = Boilerplate::new();
+            let mut model = std::collections::HashMap::<u64, u64>::new();
+            for document in &documents {
+                let mut sentences: Vec<(u64, u32)> = document.iter().map(|&hash| (hash, 30)).collect();
+                boilerplate.learn(&shingles(&sentences));
+                sentences.sort_unstable();
+                sentences.dedup();
+                for (hash, _) in sentences {
+                    *model.entry(hash).or_default() += 1;
+                }
+            }
+            for hash in 0..20 {
+                let known = model.get(&hash).is_some_and(|&count| count >= LEARNED);
+                prop_assert_eq!(found(&boilerplate, &shingles(&[(99, 50), (hash, 30)])), [false, known]);
+            }
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! Numbers as evidence that two alike texts are not the same: weather, market and case reports are written from
+//! templates and differ in their numbers alone, while a reprint keeps its numbers whatever else it changes.
+//!
+//! A number is compared only with the number that stands in the same place of the other text. The place is known by its
+//! context, the two words before it and the one behind it, so that a paragraph added or dropped on one side is no
+//! difference. A fixed number of contexts is kept, those with the smallest hashes, so that two texts with the same
+//! contexts keep the same ones.
+
+/// A number of a text and where it stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Number {
+    /// Hash of the words around it.
+    pub context: u32,
+    /// Hash of the number.
+    pub value: u32,
+    /// Index of its sentence.
+    pub sentence: u32,
+}
+
+/// How many numbers of a document are kept.
+pub(crate) const KEPT: usize = 12;
+
+/// A kept number: context in the upper 11 bits, value in the lower 5.
+const VALUE_BITS: u32 = 5;
+
+/// Different numbers refuse when they are at least this share of those that stand in the same place, in per cent.
+const REFUSED_SHARE: usize = 15;
+
+/// The numbers of a document that are kept, in ascending order of their contexts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Sample {
+    numbers: [u16; KEPT],
+    len: usize,
+}
+
+/// What two samples say of each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Comparison {
+    /// Places with the same number on both sides.
+    pub same: usize,
+    /// Places with different numbers.
+    pub different: usize,
+}
+
+impl Comparison {
+    /// Whether so many numbers differ that the texts are two of one template.
+    pub fn refuses(self) -> bool {
+        self.different * 100 >= REFUSED_SHARE * (self.same + self.different) && self.different > 0
+    }
+}
+
+impl Sample {
+    /// Samples the numbers of a document; `numbers` is sorted on the way. A context that stands twice with different
+    /// numbers tells no place and is left out.
+    pub(crate) fn of(numbers: &mut [Number]) -> Sample {
+        numbers.sort_unstable();
+        let mut sample = Sample::default();
+        for place in numbers.chunk_by(|a, b| a.context == b.context) {
+            let Some(first) = place.first() else { continue };
+            if place.iter().any(|number| number.value != first.value) {
+                continue;
+            }
+            let context = (first.context >> (16 + VALUE_BITS)) as u16;
+            let value = (first.value >> (32 - VALUE_BITS)) as u16;
+            if !sample.push(context << VALUE_BITS | value) {
+                break;
+            }
+        }
+        sample
+    }
+
+    /// Reads back what `words` gave. Words too many are left out.
+    pub(crate) fn from_words(words: impl Iterator<Item = u16>) -> Sample {
+        let mut sample = Sample::default();
+        for word in words {
+            sample.push(word);
+        }
+        sample
+    }
+
+    pub(crate) fn words(&self) -> &[u16] {
+        self.numbers.get(..self.len).unwrap_or_default()
+    }
+
+    /// False if there is no more room.
+    fn push(&mut self, word: u16) -> bool {
+        match self.numbers.get_mut(self.len) {
+            Some(slot) => {
+                *slot = word;
+                self.len += 1;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Compares the numbers in the same places. A full sample knows nothing of contexts above its last one, so the
+    /// comparison ends there.
+    pub(crate) fn compare(&self, other: &Sample) -> Comparison {
+        let context = |word: &u16| word >> VALUE_BITS;
+        let last = |sample: &Sample| match sample.words() {
+            words @ [.., last] if words.len() == KEPT => context(last),
+            _ => u16::MAX,
+        };
+        let limit = last(self).min(last(other));
+        let (mut ours, mut theirs) = (
+            self.words().iter().peekable(),
+            other.words().iter().peekable(),
+        );
+        let mut comparison = Comparison::default();
+        while let (Some(&a), Some(&b)) = (ours.peek(), theirs.peek()) {
+            if context(a).min(context(b)) > limit {
+                break;
+            }
+            match context(a).cmp(&context(b)) {
+                std::cmp::Ordering::Less => {
+                    ours.next();
+                }
+                std::cmp::Ordering::Greater => {
+                    theirs.next();
+                }
+                std::cmp::Ordering::Equal => {
+                    if a == b {
+                        comparison.same += 1;
+                    } else {
+                        comparison.different += 1;
+                    }
+                    ours.next();
+                    theirs.next();
+                }
+            }
+        }
+        comparison
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn number(context: u32, value: u32) -> Number {
+        Number {
+            context: context << 22,
+            value: value << 26,
+            sentence: 0,
+        }
+    }
+
+    fn sample(numbers: &[(u32, u32)]) -> Sample {
+        let mut numbers: Vec<Number> = numbers.iter().map(|&(c, v)| number(c, v)).collect();
+        Sample::of(&mut numbers)
+    }
+
+    #[test]
+    fn the_same_numbers_agree_whatever_was_added() {
+        let a = sample(&[(1, 1), (2, 2), (3, 3)]);
+        let b = sample(&[(9, 5), (3, 3), (1, 1), (2, 2), (7, 7)]);
+        assert_eq!(
+            a.compare(&b),
+            Comparison {
+                same: 3,
+                different: 0
+            }
+        );
+        assert!(!a.compare(&b).refuses());
+    }
+
+    #[test]
+    fn a_template_with_other_numbers_is_refused() {
+        let a = sample(&[(1, 1), (2, 2), (3, 3), (4, 4)]);
+        let b = sample(&[(1, 1), (2, 9), (3, 3), (4, 4)]);
+        assert_eq!(
+            a.compare(&b),
+            Comparison {
+                same: 3,
+                different: 1
+            }
+        );
+        assert!(a.compare(&b).refuses());
+    }
+
+    #[test]
+    fn one_number_of_many_may_differ() {
+        let a: Vec<(u32, u32)> = (0..8).map(|n| (n, 1)).collect();
+        let mut b = a.clone();
+        b[3].1 = 2;
+        assert_eq!(
+            sample(&a).compare(&sample(&b)),
+            Comparison {
+                same: 7,
+                different: 1
+            }
+        );
+        assert!(!sample(&a).compare(&sample(&b)).refuses());
+    }
+
+    #[test]
+    fn texts_without_common_places_are_not_refused() {
+        assert_eq!(
+            sample(&[]).compare(&sample(&[(1, 1)])),
+            Comparison::default()
+        );
+        assert!(!sample(&[(1, 1)]).compare(&sample(&[(2, 2)])).refuses());
+    }
+
+    #[test]
+    fn a_context_with_two_numbers_tells_no_place() {
+        assert_eq!(sample(&[(1, 1), (1, 2), (2, 5)]), sample(&[(2, 5)]));
+        assert_eq!(sample(&[(1, 1), (1, 1)]), sample(&[(1, 1)]));
+    }
+
+    #[test]
+    fn beyond_a_full_sample_nothing_is_compared() {
+        let full: Vec<(u32, u32)> = (0..40).map(|n| (2 * n, 1)).collect();
+        let late = sample(&[(2 * 39, 2)]);
+        assert_eq!(sample(&full).words().len(), KEPT);
+        assert_eq!(sample(&full).compare(&late), Comparison::default());
+    }
+
+    proptest! {
+        #[test]
+        fn the_comparison_is_that_of_maps_and_has_no_sides(
+            a in prop::collection::btree_map(0u32..1024, 0u32..64, 0..KEPT),
+            b in prop::collection::btree_map(0u32..1024, 0u32..64, 0..KEPT),
+        ) {
+            let x = sample(&a.iter().map(|(&c, &v)| (c, v)).collect::<Vec<_>>());
+            let y = sample(&b.iter().map(|(&c, &v)| (c, v)).collect::<Vec<_>>());
+            let both = || a.iter().filter_map(|(c, v)| b.get(c).map(|w| v == w));
+            let expected = Comparison {
+                same: both().filter(|&same| same).count(),
+                different: both().filter(|&same| !same).count(),
+            };
+            prop_assert_eq!(x.compare(&y), expected);
+            prop_assert_eq!(y.compare(&x), expected);
+            prop_assert_eq!(Sample::from_words(x.words().iter().copied()), x);
+        }
+    }
+}

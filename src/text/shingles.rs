@@ -1,0 +1,427 @@
+//! Cleaned text -> shingles: the overlapping runs of characters or words by which two texts are compared.
+//!
+//! A token is a Chinese character, a kana or another character of a script without spaces; a run of letters; or a
+//! number. A shingle is a window over the tokens of one sentence, so that a sentence that is added, dropped or known to
+//! be boilerplate changes no shingle of another (Broder, "On the resemblance and containment of documents", 1997).
+//! One walk over the text, two hashes a token, nothing allocated but the buffers, which the caller keeps.
+
+use super::Text;
+use super::fold::{Class, Tables};
+use super::numbers::Number;
+
+/// A window is closed when its tokens weigh this much: five Chinese characters or two words.
+const WINDOW: u32 = 5;
+/// What a token weighs: a word says more than a character.
+const CHARACTER: u32 = 1;
+const WORD: u32 = 3;
+
+/// How many of the smallest prints of a document are kept. More than are used, because those of sentences that turn out
+/// to be boilerplate are left out later.
+const PRINTS: usize = 32;
+
+/// The tokens that the walk looks back on. A window never has more than `WINDOW` tokens, a print one more.
+const RING: usize = 8;
+
+/// What a document shows when its text has been walked over. A document of its own knows nothing of other documents.
+#[derive(Debug, Clone, Default)]
+pub struct Shingles {
+    /// One hash a window, in the order of the text.
+    pub(crate) windows: Vec<u32>,
+    pub(crate) sentences: Vec<SentenceShingles>,
+    /// The numbers with their contexts, in the order of the text.
+    pub(crate) numbers: Vec<Number>,
+    /// The smallest distinct hashes of windows that are one token longer, in ascending order: rarer than the windows,
+    /// so that few unrelated documents share one.
+    pub(crate) prints: Vec<Print>,
+    /// A hash of all tokens in their order.
+    pub(crate) whole: u64,
+    /// How many of the tokens are single characters, and how many words or numbers.
+    pub(crate) characters: usize,
+    pub(crate) words: usize,
+}
+
+/// One sentence of a document that was walked over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SentenceShingles {
+    /// A hash of the tokens: punctuation and spaces do not change it.
+    pub hash: u64,
+    /// Letters and digits.
+    pub letters: u32,
+    /// Where its windows end in `Shingles::windows`; they begin where those of the sentence before end.
+    pub end: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Print {
+    pub hash: u64,
+    /// Index of its sentence.
+    pub sentence: u32,
+}
+
+impl Shingles {
+    pub fn new() -> Shingles {
+        Shingles::default()
+    }
+
+    /// Walks over a text. What was here before is forgotten, the memory is kept.
+    pub fn read(&mut self, text: &Text<'_>) {
+        self.windows.clear();
+        self.sentences.clear();
+        self.numbers.clear();
+        self.prints.clear();
+        self.whole = 0;
+        self.characters = 0;
+        self.words = 0;
+        let mut walk = Walk::new(self);
+        for range in text.ranges() {
+            walk.sentence(text.sentence(range), range.letters);
+        }
+        walk.finish();
+    }
+
+    /// How many shingles the document has: its length as far as this method is concerned.
+    pub fn len(&self) -> usize {
+        self.windows.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.windows.is_empty()
+    }
+}
+
+/// Spreads the bits of a 64-bit value: two rounds of xor-shift and multiply, as the finaliser of MurmurHash3 does.
+#[inline(always)]
+pub(crate) fn mix(mut x: u64) -> u64 {
+    x ^= x >> 32;
+    x = x.wrapping_mul(0xD6E8_FEB8_6659_FD93);
+    x ^= x >> 32;
+    x = x.wrapping_mul(0xD6E8_FEB8_6659_FD93);
+    x ^ (x >> 32)
+}
+
+/// Half a mix: 32 well spread bits of a 64-bit value.
+#[inline(always)]
+fn half(x: u64) -> u32 {
+    ((x ^ x >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 32) as u32
+}
+
+/// The base of the rolling hash (Karp and Rabin, 1987), odd so that it has an inverse modulo 2^64.
+const BASE: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// `POWERS[n]` is `BASE` to the `n`.
+const POWERS: [u64; RING] = {
+    let mut powers = [1u64; RING];
+    let mut n = 1;
+    while n < RING {
+        powers[n] = powers[n - 1].wrapping_mul(BASE);
+        n += 1;
+    }
+    powers
+};
+
+/// FNV-1a (64 bits): letter by letter, so that a word needs no buffer.
+const FNV_OFFSET: u64 = 0xCBF2_9CE4_8422_2325;
+const FNV_PRIME: u64 = 0x0000_0100_0000_01B3;
+
+/// Makes a token of a character: odd, and without structure.
+const CHARACTER_FACTOR: u64 = 0xA24B_AED4_963E_E407;
+
+/// Marks that keep hashes of different kinds apart.
+const SENTENCE_MARK: u64 = 0xABCD;
+const PRINT_MARK: u64 = 0x5EED;
+const NUMBER_FOLLOWS: u64 = 0x55;
+const SENTENCE_ENDS: u64 = 0x77;
+/// The tokens "before" the first one of a sentence.
+const START: [u64; 2] = [1, 2];
+
+/// A run of letters or digits that has not ended yet.
+#[derive(Clone, Copy)]
+struct Run {
+    hash: u64,
+    /// Only digits so far, with full stops and commas between them.
+    number: bool,
+    /// A full stop or comma behind a digit: part of the number if another digit follows.
+    separator: Option<u8>,
+}
+
+/// The character of more than one byte at `at` of UTF-8, and its length.
+#[inline(always)]
+fn decode(bytes: &[u8], at: usize) -> (char, usize) {
+    let (code, len) = match bytes.get(at..) {
+        Some(&[a @ 0xE0..=0xEF, b, c, ..]) => (
+            u32::from(a & 0x0F) << 12 | u32::from(b & 0x3F) << 6 | u32::from(c & 0x3F),
+            3,
+        ),
+        Some(&[a @ 0xC0..=0xDF, b, ..]) => (u32::from(a & 0x1F) << 6 | u32::from(b & 0x3F), 2),
+        Some(&[a @ 0xF0..=0xFF, b, c, d, ..]) => {
+            let high = u32::from(a & 0x07) << 18 | u32::from(b & 0x3F) << 12;
+            (high | u32::from(c & 0x3F) << 6 | u32::from(d & 0x3F), 4)
+        }
+        _ => (0, 1),
+    };
+    (char::from_u32(code).unwrap_or(' '), len)
+}
+
+struct Walk<'s> {
+    out: &'s mut Shingles,
+    tables: &'static Tables,
+    /// Prints above this are not among the smallest any more.
+    print_limit: u64,
+    /// Rolling hashes and weights of the last tokens, by token number modulo `RING`.
+    rolled: [u64; RING],
+    weights: [u32; RING],
+    /// Tokens of this sentence so far, and how many of them are words or numbers.
+    tokens: usize,
+    words: usize,
+    /// The window: its tokens and their weight.
+    window: usize,
+    weight: u32,
+    /// The last two tokens that are no numbers.
+    before: [u64; 2],
+    /// A number that waits for the token behind it: context so far, value.
+    pending: Option<(u64, u64)>,
+    sentence_hash: u64,
+    run: Option<Run>,
+}
+
+impl<'s> Walk<'s> {
+    fn new(out: &'s mut Shingles) -> Walk<'s> {
+        Walk {
+            out,
+            tables: Tables::get(),
+            print_limit: u64::MAX,
+            rolled: [0; RING],
+            weights: [0; RING],
+            tokens: 0,
+            words: 0,
+            window: 0,
+            weight: 0,
+            before: START,
+            pending: None,
+            sentence_hash: 0,
+            run: None,
+        }
+    }
+
+    fn sentence(&mut self, sentence: &str, letters: usize) {
+        let windows = self.out.windows.len();
+        let bytes = sentence.as_bytes();
+        let mut at = 0;
+        while let Some(&b) = bytes.get(at) {
+            if b.is_ascii_alphanumeric() {
+                at = self.ascii_run(bytes, at);
+            } else if b.is_ascii() {
+                self.separate(b);
+                at += 1;
+            } else {
+                let (c, len) = decode(bytes, at);
+                at += len;
+                match self.tables.class(c) {
+                    Class::Han | Class::Kana | Class::Unspaced => {
+                        self.end_run();
+                        self.token(
+                            u64::from(u32::from(c)).wrapping_mul(CHARACTER_FACTOR),
+                            CHARACTER,
+                            false,
+                        );
+                    }
+                    Class::Word | Class::Hangul | Class::Mark => self.letter(u32::from(c), false),
+                    _ => self.end_run(),
+                }
+            }
+        }
+        self.end_run();
+        if let Some((context, value)) = self.pending.take() {
+            self.number(context ^ SENTENCE_ENDS, value);
+        }
+        if self.out.windows.len() == windows && self.tokens > 0 {
+            // Too short for a window: the sentence is its own shingle.
+            let hash = mix(self.sentence_hash ^ SENTENCE_MARK);
+            self.out.windows.push(half(hash));
+            self.print(hash);
+        }
+        self.out.sentences.push(SentenceShingles {
+            hash: mix(self.sentence_hash),
+            letters: u32::try_from(letters).unwrap_or(u32::MAX),
+            end: u32::try_from(self.out.windows.len()).unwrap_or(u32::MAX),
+        });
+        self.out.words += self.words;
+        self.out.characters += self.tokens - self.words;
+        self.words = 0;
+        self.out.whole = (self.out.whole ^ self.sentence_hash)
+            .wrapping_mul(BASE)
+            .rotate_left(29);
+        self.rolled[0] = 0;
+        self.tokens = 0;
+        self.window = 0;
+        self.weight = 0;
+        self.before = START;
+        self.sentence_hash = 0;
+    }
+
+    /// A run of ASCII letters and digits that begins at `at`; returns where it ends. Nearly all runs are whole words or
+    /// numbers; one that may go on behind its end (`3.5`, `café`) is left open.
+    #[inline]
+    fn ascii_run(&mut self, bytes: &[u8], at: usize) -> usize {
+        if self.run.is_some() {
+            let b = bytes.get(at).copied().unwrap_or_default();
+            self.letter(u32::from(b), b.is_ascii_digit());
+            return at + 1;
+        }
+        let mut run = Run {
+            hash: FNV_OFFSET,
+            number: true,
+            separator: None,
+        };
+        let mut end = at;
+        let next = loop {
+            let Some(&b) = bytes.get(end) else { break b' ' };
+            if !b.is_ascii_alphanumeric() {
+                break b;
+            }
+            run.hash = (run.hash ^ u64::from(b)).wrapping_mul(FNV_PRIME);
+            run.number &= b.is_ascii_digit();
+            end += 1;
+        };
+        if next.is_ascii() && !(run.number && matches!(next, b'.' | b',')) {
+            self.token(run.hash, WORD, run.number);
+        } else {
+            self.run = Some(run);
+        }
+        end
+    }
+
+    fn letter(&mut self, c: u32, digit: bool) {
+        let run = match &mut self.run {
+            Some(run) if run.separator.is_none() || (digit && run.number) => {
+                // `1,234` is `1234`; the full stop of `3.5` counts.
+                if run.separator.take() == Some(b'.') {
+                    run.hash = (run.hash ^ u64::from(b'.')).wrapping_mul(FNV_PRIME);
+                }
+                run
+            }
+            _ => {
+                self.end_run();
+                self.run.insert(Run {
+                    hash: FNV_OFFSET,
+                    number: true,
+                    separator: None,
+                })
+            }
+        };
+        run.hash = (run.hash ^ u64::from(c)).wrapping_mul(FNV_PRIME);
+        run.number &= digit;
+    }
+
+    #[inline]
+    fn separate(&mut self, b: u8) {
+        match &mut self.run {
+            Some(run) if run.number && run.separator.is_none() && matches!(b, b'.' | b',') => {
+                run.separator = Some(b)
+            }
+            _ => self.end_run(),
+        }
+    }
+
+    #[inline]
+    fn end_run(&mut self) {
+        if let Some(run) = self.run.take() {
+            self.token(run.hash, WORD, run.number);
+        }
+    }
+
+    #[inline]
+    fn token(&mut self, token: u64, weight: u32, number: bool) {
+        if let Some((context, value)) = self.pending.take() {
+            let behind = if number {
+                NUMBER_FOLLOWS
+            } else {
+                token.wrapping_mul(3)
+            };
+            self.number(context ^ behind, value);
+        }
+        if number {
+            let [first, second] = self.before;
+            self.pending = Some((
+                mix(first.wrapping_mul(BASE) ^ second.rotate_left(17)),
+                mix(token),
+            ));
+        } else {
+            self.before = [self.before[1], token];
+        }
+        self.sentence_hash = (self.sentence_hash ^ token)
+            .wrapping_mul(BASE)
+            .rotate_left(23);
+
+        let rolled = self.rolled[self.tokens % RING]
+            .wrapping_mul(BASE)
+            .wrapping_add(token);
+        self.tokens += 1;
+        self.words += usize::from(weight == WORD);
+        self.rolled[self.tokens % RING] = rolled;
+        self.weights[self.tokens % RING] = weight;
+        self.window += 1;
+        self.weight += weight;
+        // The window is the fewest tokens that weigh enough.
+        loop {
+            let first = self.weights[(self.tokens + 1 - self.window) % RING];
+            if self.weight < WINDOW + first {
+                break;
+            }
+            self.weight -= first;
+            self.window -= 1;
+        }
+        if self.weight >= WINDOW {
+            self.out.windows.push(half(self.last(rolled, self.window)));
+            let longer = self.last(rolled, (self.window + 1).min(self.tokens));
+            self.print(mix(longer ^ PRINT_MARK));
+        }
+    }
+
+    /// The hash of the last `n` tokens, fewer than `RING`.
+    #[inline(always)]
+    fn last(&self, rolled: u64, n: usize) -> u64 {
+        rolled.wrapping_sub(self.rolled[(self.tokens - n) % RING].wrapping_mul(POWERS[n % RING]))
+    }
+
+    fn number(&mut self, context: u64, value: u64) {
+        self.out.numbers.push(Number {
+            context: (mix(context) >> 32) as u32,
+            value: (value >> 32) as u32,
+            sentence: self.sentence_index(),
+        });
+    }
+
+    fn sentence_index(&self) -> u32 {
+        u32::try_from(self.out.sentences.len()).unwrap_or(u32::MAX)
+    }
+
+    #[inline]
+    fn print(&mut self, hash: u64) {
+        if hash < self.print_limit {
+            let sentence = self.sentence_index();
+            self.out.prints.push(Print { hash, sentence });
+            if self.out.prints.len() >= 4 * PRINTS {
+                self.keep_smallest();
+            }
+        }
+    }
+
+    /// Drops all prints but the smallest. Of equal ones the first sentence's stays.
+    fn keep_smallest(&mut self) {
+        let prints = &mut self.out.prints;
+        prints.sort_unstable();
+        prints.dedup_by_key(|print| print.hash);
+        prints.truncate(PRINTS);
+        if let [.., last] = prints.as_slice()
+            && prints.len() == PRINTS
+        {
+            self.print_limit = last.hash;
+        }
+    }
+
+    fn finish(mut self) {
+        self.keep_smallest();
+        self.out.whole = mix(self.out.whole);
+    }
+}
