@@ -79,6 +79,41 @@ async fn point_10_only_unused_nodes_are_withdrawn() {
     twins.end().await;
 }
 
+/// Whatever the method: the nodes of what was refused go, those of what was stored stay, and nothing else changes.
+#[tokio::test]
+async fn point_10_every_method_withdraws() {
+    let long = |id: &str, n: usize| {
+        let sentences: Vec<String> = (0..5).map(|at| text(n * 10 + at)).collect();
+        article(id, n).replace(&text(n), &sentences.join(". "))
+    };
+    for method in ["longest", "full", "sentences:3", "verified"] {
+        let upstream = common::opensearch();
+        let twins = Twins::with(&upstream, "p10", &["--method", method]).await;
+        twins.same(&Request::bulk("/@index/_bulk", long("a", 1)));
+        let before = twins.stats()["forests"].clone();
+        assert!(nodes(&twins.stats()) > 0, "{method}");
+        let bad = long("bad", 2).replace("\"n\":2", "\"day\":\"no day\"");
+        let answer = twins.same(&Request::bulk("/@index/_bulk", &bad)).json();
+        assert_eq!(answer["errors"], true, "{method}");
+        // Refused as a whole.
+        let whole = long("b", 3) + "{\"index\":\n";
+        assert_eq!(
+            twins.same(&Request::bulk("/@index/_bulk", whole)).status,
+            400
+        );
+        let document = bad.lines().nth(1).unwrap();
+        let single = twins.same(&Request::json("PUT", "/@index/_doc/bad", document));
+        assert_eq!(single.status, 400);
+        let after = twins.stats()["forests"].clone();
+        for count in ["nodes", "roots"] {
+            let (before, after) = (&before["news-*"][count], &after["news-*"][count]);
+            assert_eq!(before, after, "{method}: {count}");
+        }
+        twins.same_documents().await;
+        twins.end().await;
+    }
+}
+
 /// Refusals of whole requests leave no nodes, answers that may mean anything leave them.
 #[tokio::test]
 async fn point_10_whole_answers() {
