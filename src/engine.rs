@@ -26,8 +26,10 @@ use crate::forest::{ForestError, Millis, Settings, Stats};
 use crate::text;
 use trees::Trees;
 
-/// Items read at once: enough to keep all threads busy, few enough to bound what stands between reading and placing.
+/// Items and bytes of sources that are read at once: enough to keep all threads busy, few enough to bound what stands
+/// between reading and placing.
 const SEGMENT: usize = 4096;
+const SEGMENT_BYTES: usize = 8 << 20;
 
 /// Why the engine cannot be built.
 #[derive(Debug, thiserror::Error)]
@@ -311,10 +313,11 @@ impl Engine {
             },
             ..Stamped::default()
         };
-        for (segment, chunk) in items.chunks(SEGMENT).enumerate() {
-            let first = segment * SEGMENT;
+        let mut first = 0;
+        while let Some(rest) = items.get(first..).filter(|rest| !rest.is_empty()) {
+            let segment = rest.get(..segment(rest)).unwrap_or(rest);
             let read: Vec<Read> = self.pool.install(|| {
-                chunk
+                segment
                     .par_iter()
                     .enumerate()
                     .with_min_len(16)
@@ -327,6 +330,7 @@ impl Engine {
                     })
                     .collect()
             });
+            first += segment.len();
             self.place(read, call, &mut stamped);
         }
         stamped
@@ -423,6 +427,16 @@ impl Engine {
             has_text,
         ))
     }
+}
+
+/// How many of these items are read at once; at least one.
+fn segment(items: &[Item<'_>]) -> usize {
+    let mut bytes = 0;
+    let small = items.iter().take(SEGMENT).take_while(|item| {
+        bytes += item.source.as_ref().map_or(0, ExactSizeIterator::len);
+        bytes <= SEGMENT_BYTES
+    });
+    small.count().max(1)
 }
 
 /// The root of a document without usable text: `collapse` takes all documents without the field for one group, so it

@@ -26,18 +26,17 @@ pub const LONGEST: usize = FIXED + 2 * KEPT;
 /// The similarity that long texts need. A reprint with a fifth of its words changed and a paragraph dropped has more, a
 /// second report of the same event has less. Windows of words suffer more from a changed letter than windows of
 /// characters, so a text in words needs less.
-const NEEDED_WORDS: f32 = 0.38;
-const NEEDED_CHARACTERS: f32 = 0.45;
+const NEEDED_WORDS: f32 = 0.36;
+const NEEDED_CHARACTERS: f32 = 0.43;
 /// What texts of at most `SHORT` shingles need. Between `SHORT` and `LONG` the need falls evenly: in a short text a few
 /// phrases that everybody uses are a large share.
 const NEEDED_SHORT: f32 = 0.65;
 const SHORT: f32 = 20.0;
 const LONG: f32 = 100.0;
 
-/// Fingerprints are exact where the minima estimate. As many shared ones are usual for texts that are barely similar
-/// enough; each one more, up to two, and one fewer, counts as so much similarity.
-const SHARED_USUAL: usize = 2;
-const SHARED_WORTH: f32 = 0.04;
+/// Fingerprints are exact where the minima estimate: texts that are similar enough nearly always share two or more of
+/// them. One that was found by a single fingerprint needs so much more.
+const NEEDED_SINGLE: f32 = 0.06;
 
 /// What a document shows to join a tree, and what the root of the tree keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,8 +149,9 @@ impl Proof {
         ((agreeing as f32 / BINS as f32 - chance) / (1.0 - chance)).max(0.0)
     }
 
-    /// The similarity that a document of this proof needs to join `root`.
-    pub fn needed(&self, root: &Proof) -> f32 {
+    /// The similarity that a document of this proof needs to join `root`. `shared` is how many of the fingerprints that
+    /// the document offers have a near node in the tree of that root.
+    pub fn needed(&self, root: &Proof, shared: usize) -> f32 {
         let long = if self.length.characters() {
             NEEDED_CHARACTERS
         } else {
@@ -159,15 +159,14 @@ impl Proof {
         };
         let shorter = self.length.shingles().min(root.length.shingles());
         let shortness = ((LONG - shorter) / (LONG - SHORT)).clamp(0.0, 1.0);
-        long + (NEEDED_SHORT - long) * shortness
+        let single = if shared < 2 { NEEDED_SINGLE } else { 0.0 };
+        long + (NEEDED_SHORT - long) * shortness + single
     }
 
     /// Whether a document of this proof may join the tree of the root that keeps `root`; its similarity if it may.
-    /// `shared` is how many of the fingerprints that the document offers have a near node in that tree.
+    /// `shared` as for `needed`.
     pub fn agrees(&self, root: &Proof, shared: usize) -> Result<f32, Refusal> {
-        let more = shared.min(SHARED_USUAL + 2) as f32 - SHARED_USUAL as f32;
-        let similarity = self.similarity(root) + SHARED_WORTH * more.max(-1.0);
-        let needed = self.needed(root);
+        let (similarity, needed) = (self.similarity(root), self.needed(root, shared));
         if similarity < needed {
             return Err(Refusal::Proof { similarity, needed });
         }
@@ -255,3 +254,7 @@ impl crate::forest::Proof for Proof {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "proof_tests.rs"]
+mod tests;

@@ -147,3 +147,7 @@ impl Offer {
         self.left_out
     }
 }
+
+#[cfg(test)]
+#[path = "verified_tests.rs"]
+mod tests;

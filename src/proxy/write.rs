@@ -32,8 +32,8 @@ const PAUSE: Duration = Duration::from_secs(60);
 /// A body of unknown length begins with this many bytes of the budget.
 const FIRST: usize = 64 << 10;
 
-/// What stamping a line takes in memory on top of the body: half a stamp, an edit and a ticket.
-const BYTES_PER_LINE: usize = 128;
+/// What stamping a line takes in memory on top of the body: half an item, a stamp, an edit and a ticket.
+const BYTES_PER_LINE: usize = 320;
 
 /// Smaller bodies don't make spinney ask for the cluster's limit: no cluster is set below it.
 const ASK_LIMIT_ABOVE: u64 = 1 << 20;

@@ -12,7 +12,7 @@
 //! with every epoch in which the sentence was not seen. Nothing here depends on time or chance: the same documents in
 //! the same order leave the same table.
 
-use super::shingles::{SentenceShingles, Shingles};
+use super::shingles::Shingles;
 
 /// Entries in a bucket: one cache line.
 const WAYS: usize = 8;
@@ -38,8 +38,8 @@ const LEFT: u64 = 20;
 pub struct Boilerplate {
     entries: Vec<u64>,
     founded: u64,
-    /// Reused by `learn`.
-    hashes: Vec<u64>,
+    /// Hash and index of the sentences of one document; reused by `learn`.
+    counted: Vec<(u64, usize)>,
 }
 
 impl Default for Boilerplate {
@@ -72,7 +72,7 @@ impl Boilerplate {
         Boilerplate {
             entries: vec![0; BUCKETS * WAYS],
             founded: 0,
-            hashes: Vec::new(),
+            counted: Vec::new(),
         }
     }
 
@@ -96,23 +96,23 @@ impl Boilerplate {
     /// as indices of sentences of the document.
     pub fn learn(&mut self, shingles: &Shingles) -> Vec<usize> {
         self.founded += 1;
-        let mut hashes = std::mem::take(&mut self.hashes);
-        hashes.clear();
-        hashes.extend(counted(shingles).map(|sentence| sentence.hash));
-        hashes.sort_unstable();
-        hashes.dedup();
+        let mut counted = std::mem::take(&mut self.counted);
+        counted.clear();
+        let sentences = shingles.sentences.iter().enumerate();
+        let long = sentences.filter(|(_, sentence)| sentence.letters >= SHORTEST);
+        counted.extend(
+            long.take(COUNTED)
+                .map(|(index, sentence)| (sentence.hash, index)),
+        );
+        counted.sort_unstable();
+        counted.dedup_by_key(|&mut (hash, _)| hash);
         let mut learned = Vec::new();
-        for &hash in &hashes {
+        for &(hash, index) in &counted {
             if self.count(hash) {
-                learned.extend(
-                    shingles
-                        .sentences
-                        .iter()
-                        .position(|sentence| sentence.hash == hash),
-                );
+                learned.push(index);
             }
         }
-        self.hashes = hashes;
+        self.counted = counted;
         learned
     }
 
@@ -137,7 +137,7 @@ impl Boilerplate {
         (entries.len() == BUCKETS * WAYS).then_some(Boilerplate {
             entries,
             founded,
-            hashes: Vec::new(),
+            counted: Vec::new(),
         })
     }
 
@@ -194,14 +194,6 @@ impl Boilerplate {
     }
 }
 
-fn counted(shingles: &Shingles) -> impl Iterator<Item = &SentenceShingles> {
-    shingles
-        .sentences
-        .iter()
-        .filter(|sentence| sentence.letters >= SHORTEST)
-        .take(COUNTED)
-}
-
 const COUNT_BITS: u32 = 8;
 const EPOCH_BITS: u32 = 16;
 const EPOCH_MASK: u64 = (1 << EPOCH_BITS) - 1;
@@ -252,6 +244,7 @@ impl Entry {
 
 #[cfg(test)]
 mod tests {
+    use super::super::shingles::SentenceShingles;
     use super::*;
     use proptest::prelude::*;
 

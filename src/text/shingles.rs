@@ -19,6 +19,9 @@ const WORD: u32 = 3;
 /// to be boilerplate are left out later.
 const PRINTS: usize = 32;
 
+/// Windows that a buffer may hold between documents: one huge document must not hold its memory for ever.
+const KEPT: usize = 1 << 20;
+
 /// The tokens that the walk looks back on. A window never has more than `WINDOW` tokens, a print one more.
 const RING: usize = 8;
 
@@ -65,6 +68,9 @@ impl Shingles {
 
     /// Walks over a text. What was here before is forgotten, the memory is kept.
     pub fn read(&mut self, text: &Text<'_>) {
+        if self.windows.capacity() > KEPT {
+            *self = Shingles::default();
+        }
         self.windows.clear();
         self.sentences.clear();
         self.numbers.clear();
@@ -122,6 +128,34 @@ const POWERS: [u64; RING] = {
 /// FNV-1a (64 bits): letter by letter, so that a word needs no buffer.
 const FNV_OFFSET: u64 = 0xCBF2_9CE4_8422_2325;
 const FNV_PRIME: u64 = 0x0000_0100_0000_01B3;
+
+const fn fnv(word: &[u8]) -> u64 {
+    let mut hash = FNV_OFFSET;
+    let mut at = 0;
+    while at < word.len() {
+        hash = (hash ^ word[at] as u64).wrapping_mul(FNV_PRIME);
+        at += 1;
+    }
+    hash
+}
+
+/// Small numbers that English spells out. `one` is left out: it is a pronoun as often.
+const SPELLED: [u64; 11] = [
+    fnv(b"two"),
+    fnv(b"three"),
+    fnv(b"four"),
+    fnv(b"five"),
+    fnv(b"six"),
+    fnv(b"seven"),
+    fnv(b"eight"),
+    fnv(b"nine"),
+    fnv(b"ten"),
+    fnv(b"eleven"),
+    fnv(b"twelve"),
+];
+
+/// Letters of the longest of them.
+const LONGEST_SPELLED: usize = 6;
 
 /// Makes a token of a character: odd, and without structure.
 const CHARACTER_FACTOR: u64 = 0xA24B_AED4_963E_E407;
@@ -284,7 +318,8 @@ impl<'s> Walk<'s> {
             end += 1;
         };
         if next.is_ascii() && !(run.number && matches!(next, b'.' | b',')) {
-            self.token(run.hash, WORD, run.number);
+            let number = run.number || (end - at <= LONGEST_SPELLED && SPELLED.contains(&run.hash));
+            self.token(run.hash, WORD, number);
         } else {
             self.run = Some(run);
         }
@@ -425,3 +460,7 @@ impl<'s> Walk<'s> {
         self.out.whole = mix(self.out.whole);
     }
 }
+
+#[cfg(test)]
+#[path = "shingles_tests.rs"]
+mod tests;

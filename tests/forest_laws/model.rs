@@ -177,9 +177,7 @@ impl<P: Proof> Model<P> {
         };
 
         // The document was placed before.
-        let by_whole = self
-            .root_of(sketch.whole)
-            .filter(|&root| agrees(self, root));
+        let by_whole = self.root_of(sketch.whole);
         let by_all = own[0]
             .filter(|&root| own.iter().all(|&other| other == Some(root)) && agrees(self, root));
         if let Some(root) = by_whole.or(by_all) {

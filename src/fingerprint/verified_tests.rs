@@ -1,0 +1,129 @@
+use super::*;
+use crate::fingerprint::Distance;
+use crate::forest::{self, Decision, Millis, Root, Settings, Sketch};
+
+/// The method over the real forest.
+struct Forest {
+    forest: forest::Forest<Proof>,
+    boilerplate: Boilerplate,
+    kept: Kept,
+    scratch: Scratch,
+    reading: Reading,
+}
+
+impl Forest {
+    fn new() -> Forest {
+        let settings = Settings {
+            k: Distance(3),
+            window: None,
+        };
+        Forest {
+            forest: forest::Forest::new(settings).unwrap(),
+            boilerplate: Boilerplate::new(),
+            kept: Kept::default(),
+            scratch: Scratch::new(),
+            reading: Reading::new(),
+        }
+    }
+
+    fn place(&mut self, title: &str, body: &str) -> Root {
+        let fields = Fields {
+            title: Some(title),
+            body: &[body],
+        };
+        assert!(self.reading.read(&mut self.scratch, &fields));
+        let offer = Offer::of(&mut self.reading, &self.boilerplate, &mut self.kept);
+        let sketch = Sketch {
+            fingerprints: offer.fingerprints(),
+            whole: offer.whole(),
+            proof: offer.proof(),
+            take: TAKEN,
+        };
+        let placement = self.forest.place(&sketch, Millis(0));
+        if placement.decision == Decision::NewRoot {
+            self.boilerplate.learn(self.reading.shingles());
+        }
+        placement.root
+    }
+
+    fn nodes(&self) -> usize {
+        self.forest.stats().nodes
+    }
+}
+
+const STORY: &str = "The harbour council voted on Tuesday to rebuild the northern pier after last winter's storm tore away its \
+    outer beams. Engineers told the meeting that the work could begin in early spring and should take about eleven weeks, \
+    provided that the timber arrives in time. Two members objected to the cost and asked for a second opinion from the \
+    university, but the chairwoman replied that waiting would only make the damage worse. Fishing crews have been landing \
+    their catch at the southern quay since January, and several said that they had lost customers because lorries cannot \
+    turn there. A temporary ramp will be put up next month.";
+
+const OTHER: &str = "A choir of retired tram drivers has won the regional singing contest for the first time. Their conductor, who \
+    once drove the number nine line through the old town, said the group rehearses in the empty depot because the echo is \
+    kind to elderly voices. The jury praised the warmth of the basses and a daring arrangement of a lullaby. The choir \
+    travels to the national final in June, by tram as far as the rails go and by bus from there. Tickets for a farewell \
+    concert sold out within an hour, and a second evening has been announced for families.";
+
+#[test]
+fn reprints_join_and_others_found() {
+    let mut forest = Forest::new();
+    let root = forest.place("Pier to be rebuilt", STORY);
+    let nodes = forest.nodes();
+    assert_eq!(nodes, TAKEN + 1, "and the hash of the whole text");
+    assert_eq!(forest.place("", STORY), root);
+    assert_eq!(forest.nodes(), nodes, "a copy brings no node");
+    let reprint = format!(
+        "<p>By Ann Lee</p><p>{}</p><p>Read more below</p>",
+        STORY.replace("Two members objected to the cost", "Two memmbers objected")
+    );
+    assert_eq!(forest.place("Council votes", &reprint), root);
+    assert_eq!(forest.place("", &STORY.to_uppercase()), root);
+    assert_ne!(forest.place("Choir wins", OTHER), root);
+}
+
+#[test]
+fn a_shared_footer_is_learned() {
+    let footer = "All rights are reserved by this site and its partners, who do not answer for what is written above; please \
+        write to the desk if a text of yours was used without your leave and it will be taken down within thirty days of that.";
+    let mut forest = Forest::new();
+    let stub = |n: u64| {
+        let words: Vec<String> = (0..30)
+            .map(|w| format!("u{:x}", crate::text::shingles::mix(n << 8 | w) >> 44))
+            .collect();
+        format!("{}. {footer}", words.join(" "))
+    };
+    for n in 0..8 {
+        forest.place("", &stub(n));
+    }
+    let (a, b) = (forest.place("", &stub(100)), forest.place("", &stub(101)));
+    assert_ne!(a, b);
+    let offer = Offer::of(&mut forest.reading, &forest.boilerplate, &mut forest.kept);
+    assert_eq!(offer.left_out(), 2, "the two sentences of the footer");
+}
+
+#[test]
+fn a_short_body_is_read_with_its_title() {
+    let mut forest = Forest::new();
+    let dividend = "Quarterly dividend 11 cents against 11 cents before. Payable May 15.";
+    let root = forest.place("Filter Works Inc sets its quarterly payout", dividend);
+    assert_ne!(
+        forest.place(
+            "Milton Roads Company declares regular dividend again",
+            dividend
+        ),
+        root
+    );
+    assert_eq!(
+        forest.place("Filter Works Inc sets its quarterly payout", dividend),
+        root
+    );
+}
+
+#[test]
+fn no_text_is_no_reading() {
+    let fields = Fields {
+        title: Some("..."),
+        body: &["<p></p>"],
+    };
+    assert!(!Reading::new().read(&mut Scratch::new(), &fields));
+}

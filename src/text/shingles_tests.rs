@@ -1,0 +1,157 @@
+use super::*;
+use crate::text::{Fields, Scratch};
+use proptest::prelude::*;
+
+fn read(text: &str) -> Shingles {
+    let mut scratch = Scratch::new();
+    let mut shingles = Shingles::new();
+    let fields = Fields {
+        title: None,
+        body: &[text],
+    };
+    if let Some(text) = scratch.read(&fields) {
+        shingles.read(&text);
+    }
+    shingles
+}
+
+fn values(text: &str) -> Vec<u32> {
+    read(text)
+        .numbers
+        .iter()
+        .map(|number| number.value)
+        .collect()
+}
+
+fn contexts(text: &str) -> Vec<u32> {
+    read(text)
+        .numbers
+        .iter()
+        .map(|number| number.context)
+        .collect()
+}
+
+#[test]
+fn windows_are_five_characters_or_two_words() {
+    assert_eq!(read("今天天气很好").len(), 2);
+    assert_eq!(read("the quick brown fox").len(), 3);
+    assert_eq!(
+        read("新款iphone发布").len(),
+        3,
+        "款iphone发, iphone发布 and the one before are wide enough"
+    );
+    assert_eq!(read("好").len(), 1, "a short sentence is its own shingle");
+    assert_eq!(read("").len(), 0);
+    assert!(read("...").is_empty());
+}
+
+#[test]
+fn windows_do_not_cross_sentences() {
+    let both = read("今天天气很好。我们一起出去玩。");
+    let one = read("今天天气很好。");
+    assert_eq!(both.windows[..one.len()], one.windows[..]);
+    assert_eq!(both.sentences[0], one.sentences[0]);
+    assert_eq!(
+        both.sentences[1].hash,
+        read("我们一起出去玩!").sentences[0].hash
+    );
+}
+
+#[test]
+fn punctuation_width_case_and_wrapping_change_nothing() {
+    let a = read("Prices, he said, rose by 3.5% in May of 1,986 towns");
+    let b = read("PRICES he  said\nrose by ３．５ in May (of) 1986 towns");
+    assert_eq!((a.windows, a.whole), (b.windows, b.whole));
+    assert_eq!(
+        read("今天，天气很好").windows,
+        read("今天天氣「很好」").windows
+    );
+}
+
+#[test]
+fn numbers_are_whole() {
+    assert_eq!(values("1,234 3.5 1234").len(), 3);
+    assert_eq!(values("1,234"), values("1234"));
+    assert_ne!(values("3.5"), values("35"));
+    assert_eq!(values("it grew 5. Then 6").len(), 2);
+    assert_eq!(
+        values("b2b 4g 2x").len(),
+        0,
+        "letters and digits are a word"
+    );
+    assert_eq!(values("共12例,累计3.5万").len(), 2);
+    assert_eq!(values("１２"), values("12"));
+}
+
+#[test]
+fn spelled_numbers_are_numbers() {
+    assert_eq!(values("there were seven ships and twelve boats").len(), 2);
+    assert_eq!(values("one twosome tension").len(), 0);
+}
+
+#[test]
+fn the_context_is_what_stands_around() {
+    let at = |text: &str| contexts(text)[0];
+    assert_eq!(at("累计确诊12例"), at("全市累计确诊345例"));
+    assert_ne!(at("累计确诊12例"), at("累计治愈12例"));
+    assert_ne!(at("累计确诊12例"), at("累计确诊12人"));
+    assert_eq!(
+        at("prices fell to 3.5 dollars"),
+        at("yesterday fell to 7 dollars")
+    );
+    assert_eq!(
+        contexts("fell to 3"),
+        contexts("fell to 4."),
+        "nothing behind is a context too"
+    );
+}
+
+#[test]
+fn prints_are_the_smallest_and_distinct() {
+    let text: String = (0..300)
+        .map(|n| format!("word{n} "))
+        .chain(std::iter::once("word1 word2 word3 word4".into()))
+        .collect();
+    let prints = read(&text).prints;
+    assert_eq!(prints.len(), PRINTS);
+    assert!(prints.is_sorted_by(|a, b| a.hash < b.hash));
+}
+
+#[test]
+fn a_letter_of_several_bytes_belongs_to_its_word() {
+    assert_eq!(read("café noir").len(), 1);
+    assert_ne!(read("café noir").windows, read("caf noir").windows);
+    assert_eq!(read("москва сегодня вечером").len(), 2);
+}
+
+proptest! {
+    /// The ring and the rolling hash against hashes of the tokens of each window.
+    #[test]
+    fn equal_windows_have_equal_hashes(words in prop::collection::vec("[a-e]{1,2}", 0..40), han in "[一二三四]{0,40}") {
+        let shingles = read(&words.join(" "));
+        let mut seen = std::collections::HashMap::new();
+        if words.len() >= 2 {
+            prop_assert_eq!(shingles.len(), words.len() - 1);
+            for (pair, hash) in words.windows(2).zip(&shingles.windows) {
+                prop_assert_eq!(seen.entry(pair.to_vec()).or_insert(*hash), hash);
+            }
+            let distinct: std::collections::HashSet<_> = seen.values().collect();
+            prop_assert_eq!(distinct.len(), seen.len());
+        }
+        let characters: Vec<char> = han.chars().collect();
+        let shingles = read(&han);
+        if characters.len() >= 5 {
+            let mut seen = std::collections::HashMap::new();
+            prop_assert_eq!(shingles.len(), characters.len() - 4);
+            for (window, hash) in characters.windows(5).zip(&shingles.windows) {
+                prop_assert_eq!(seen.entry(window).or_insert(*hash), hash);
+            }
+        }
+    }
+
+    #[test]
+    fn any_text_can_be_read(text in "\\PC{0,80}") {
+        let shingles = read(&text);
+        prop_assert_eq!(shingles.sentences.last().map_or(0, |s| s.end as usize), shingles.len());
+    }
+}
