@@ -247,15 +247,18 @@ async fn point_11_the_product_header() {
         (common::opensearch(), "p11-os", None),
         (common::elasticsearch(), "p11-es", Some("Elasticsearch")),
     ] {
-        let twins = Twins::with(&upstream, label, &["--budget", "1000"]).await;
+        let twins = Twins::with(&upstream, label, &["--budget", "50000"]).await;
         let answer = twins.same(&Request::bulk("/@index/_bulk", article("a", 1)));
         assert_eq!(answer.header("x-elastic-product"), product);
         for path in ["_stats", "_health", "_ready", "_metrics", "_none"] {
             let own = Request::get(&format!("/_spinney/{path}")).to(&twins.spinney.url);
             assert_eq!(own.header("x-elastic-product"), product, "{path}");
         }
-        let large =
-            Request::bulk("/news-x/_bulk", article("a", 1).repeat(20)).to(&twins.spinney.url);
+        let large = Request::bulk(
+            "/news-x/_bulk",
+            article("a", 1) + &" ".repeat(100_000) + "\n",
+        )
+        .to(&twins.spinney.url);
         assert_eq!(large.status, 413, "{}", large.text());
         assert_eq!(large.header("x-elastic-product"), product);
         twins.end().await;
