@@ -52,7 +52,7 @@ struct Options {
     /// Rounds that count
     #[arg(long)]
     rounds: Option<usize>,
-    #[arg(long, default_value = "longest")]
+    #[arg(long, default_value = "verified")]
     method: String,
     /// A small run: 10,000 documents, 2 rounds
     #[arg(long)]

@@ -27,7 +27,7 @@ use support::process::{Process, log_tail, output, peak_rss_mb};
 use support::stats::{median, rounded};
 
 const SEED: u64 = 4;
-const METHODS: [&str; 3] = ["longest", "full", "sentences:3"];
+const METHODS: [&str; 4] = ["verified", "longest", "full", "sentences:3"];
 /// The input is at least this long, so that reading the dictionaries at the start counts for little.
 const INPUT_BYTES: u64 = 250_000_000;
 const QUICK_INPUT_BYTES: u64 = 20_000_000;

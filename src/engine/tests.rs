@@ -11,7 +11,7 @@ const LONG: &str = "the harbour bridge was closed to traffic this morning after 
 const OTHER: &str = "the national orchestra will open its autumn season with a concert of works that nobody has heard before";
 
 fn route(options: Value) -> Route {
-    let mut all = json!({"index": ["news-*"], "text_field": ["content"], "title_field": "title"});
+    let mut all = json!({"index": ["news-*"], "text_field": ["content"], "title_field": "title", "method": "longest"});
     all.as_object_mut()
         .unwrap()
         .extend(options.as_object().unwrap().clone());
@@ -363,4 +363,70 @@ fn bodies_that_are_no_bulks_are_not_understood() {
             .is_err()
     );
     assert_eq!(nodes(&engine), 0);
+}
+
+/// Eight sentences of words that no other `seed` has.
+fn article(seed: usize) -> String {
+    let sentence = |n: usize| {
+        let words = (0..14).map(|k| format!("w{}", (seed * 7919 + n * 131 + k * 17) % 99_991));
+        format!("Also {}. ", words.collect::<Vec<_>>().join(" "))
+    };
+    (0..8).map(sentence).collect()
+}
+
+#[test]
+fn verified_finds_reprints_and_says_what_it_went_by() {
+    let engine = engine(&[route(json!({"method": "verified"}))]);
+    let reprint = format!("By A. Reporter. {} More news below.", article(1));
+    let body = index("1", &json!({"content": article(1)}))
+        + &index("2", &json!({"content": article(2)}))
+        + &index("3", &json!({"content": reprint}));
+    let (lines, _, tally) = bulk(&engine, &body, 1_000);
+    assert_eq!(lines[1]["cluster_root"], lines[5]["cluster_root"]);
+    assert_ne!(lines[1]["cluster_root"], lines[3]["cluster_root"]);
+    assert_eq!(tally.joined, 1);
+    for at in [1, 3, 5] {
+        assert!(lines[at]["cluster_hash"].as_array().unwrap().len() > 1);
+        assert!(lines[at]["cluster_proof"].is_string());
+    }
+}
+
+#[test]
+fn verified_gives_the_same_text_the_same_stamp_whatever_was_learned_in_between() {
+    let engine = engine(&[route(json!({"method": "verified"}))]);
+    let footer = "All rights are reserved by the publisher of this page and by its partners. ";
+    let update = |n: usize| {
+        let doc = json!({"doc": {"content": format!("{}{footer}", article(n))}});
+        format!("{}\n{doc}\n", json!({"update": {"_id": n.to_string()}}))
+    };
+    let (first, ..) = bulk(&engine, &update(0), 1_000);
+    for n in 1..20 {
+        bulk(&engine, &update(n), 2_000);
+    }
+    let (again, ..) = bulk(&engine, &update(0), 3_000);
+    assert_eq!(first, again);
+}
+
+#[test]
+fn verified_takes_back_what_a_refused_request_placed() {
+    let engine = engine(&[route(json!({"method": "verified"}))]);
+    let body: String = (0..10)
+        .map(|n| index(&n.to_string(), &json!({"content": article(n % 7)})))
+        .collect();
+    let (_, placed, _) = bulk(&engine, &body, 0);
+    assert!(nodes(&engine) >= 7);
+    engine.settle(placed, &Verdict::Refused);
+    assert_eq!(nodes(&engine), 0);
+}
+
+#[test]
+fn large_documents_are_read_in_segments_of_their_own() {
+    let engine = engine(&[route(json!({"method": "verified"}))]);
+    let long: String = (0..20_000).map(article).collect();
+    assert!(long.len() > SEGMENT_BYTES);
+    let body = index("1", &json!({"content": long}))
+        + &index("2", &json!({"content": article(3)}))
+        + &index("3", &json!({"content": long}));
+    let (lines, ..) = bulk(&engine, &body, 0);
+    assert_eq!(lines[1]["cluster_root"], lines[5]["cluster_root"]);
 }
