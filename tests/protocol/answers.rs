@@ -2,7 +2,7 @@
 
 use crate::common;
 use crate::common::fake::{self, Fake, Reply};
-use crate::common::twin::{Twins, article, nodes, start, stats, text};
+use crate::common::twin::{Twins, article, assert_same, nodes, start, stats, text};
 use crate::common::wire::Request;
 
 /// A good document, one that exists, and one with a date that is none.
@@ -183,7 +183,6 @@ async fn point_10_everything_else_comes_through() {
             ("GET", "/@index/_mapping", ""),
             ("GET", "/@index/_count", ""),
             ("GET", "/_cat/indices/@index?h=index,docs.count", ""),
-            ("GET", "/_cat/master?h=node", ""),
             ("GET", "/no-such-index/_search", ""),
             ("GET", "/_no_such_endpoint", ""),
             ("POST", "/@index/_mget", "{\"ids\":[\"a\",\"none\"]}"),
@@ -210,6 +209,19 @@ async fn point_10_everything_else_comes_through() {
         }
         twins.end().await;
     }
+}
+
+/// Deprecations come as headers. A node says each of them once to each `X-Opaque-Id`, so that every side has one of its own.
+#[tokio::test]
+async fn point_10_warnings() {
+    let twins = Twins::new(&common::opensearch(), "p10").await;
+    let [direct, proxied] = [&twins.direct, &twins.proxied].map(|side| {
+        let request = Request::get("/_cat/master?h=node").header("X-Opaque-Id", &side.index);
+        side.normal(request.to(&side.url))
+    });
+    assert_same("a deprecated endpoint", &direct, &proxied);
+    assert!(proxied.header("warning").is_some(), "{proxied:?}");
+    twins.end().await;
 }
 
 /// Headers of the answers to writes, in their order and spelling, come as the server sent them.
