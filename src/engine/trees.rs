@@ -2,7 +2,7 @@
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::fingerprint::{Features, Method, Offer, Proof, TAKEN};
+use crate::fingerprint::{Features, InTurn, Method, Offer, Proof, ShortText, TAKEN, TAKEN_SHORT};
 use crate::forest::{
     Decision, Forest, ForestError, Millis, Placement, Settings, SharedForest, Sketch, Stats, Ticket,
 };
@@ -13,6 +13,8 @@ use crate::text::boilerplate::{Boilerplate, Kept};
 pub(super) enum Trees {
     Strict(SharedForest),
     Verified(Mutex<Verified>),
+    Staged(Mutex<Forest<InTurn>>),
+    Short(Mutex<Forest<ShortText>>),
 }
 
 /// The forest of the verified law and the boilerplate learned by it. One lock for both: what is boilerplate depends on
@@ -28,24 +30,34 @@ pub(super) struct Verified {
 pub(super) enum Locked<'a> {
     Strict(MutexGuard<'a, Forest>),
     Verified(MutexGuard<'a, Verified>),
+    Staged(MutexGuard<'a, Forest<InTurn>>),
+    Short(MutexGuard<'a, Forest<ShortText>>),
 }
 
 impl Trees {
-    pub fn new(method: Method, settings: Settings) -> Result<Trees, ForestError> {
+    pub fn new(method: &Method, settings: Settings) -> Result<Trees, ForestError> {
         Ok(match method {
             Method::Verified => Trees::Verified(Mutex::new(Verified {
                 forest: Forest::new(settings)?,
                 boilerplate: Boilerplate::new(),
                 kept: Kept::default(),
             })),
+            Method::Staged => Trees::Staged(Mutex::new(Forest::new(settings)?)),
             _ => Trees::Strict(SharedForest::new(Forest::new(settings)?)),
         })
+    }
+
+    /// A forest for the short texts of a route, beside the one for its longer texts.
+    pub fn short(settings: Settings) -> Result<Trees, ForestError> {
+        Ok(Trees::Short(Mutex::new(Forest::new(settings)?)))
     }
 
     pub fn lock(&self) -> Locked<'_> {
         match self {
             Trees::Strict(forest) => Locked::Strict(forest.lock()),
             Trees::Verified(verified) => Locked::Verified(verified.lock()),
+            Trees::Staged(forest) => Locked::Staged(forest.lock()),
+            Trees::Short(forest) => Locked::Short(forest.lock()),
         }
     }
 }
@@ -82,6 +94,25 @@ impl Locked<'_> {
                 }
                 Some(placement)
             }
+            (Locked::Staged(forest), Features::Staged(staged)) => {
+                let prints = staged.prints();
+                let sketch = Sketch {
+                    fingerprints: &prints.fingerprints,
+                    whole: prints.whole,
+                    proof: &InTurn,
+                    take: prints.fingerprints.len(),
+                };
+                Some(forest.place(&sketch, now))
+            }
+            (Locked::Short(forest), Features::Short(short)) => {
+                let sketch = Sketch {
+                    fingerprints: &short.prints.fingerprints,
+                    whole: short.prints.whole,
+                    proof: &short.text,
+                    take: TAKEN_SHORT,
+                };
+                Some(forest.place(&sketch, now))
+            }
             _ => None,
         }
     }
@@ -90,6 +121,8 @@ impl Locked<'_> {
         match self {
             Locked::Strict(forest) => forest.clock(),
             Locked::Verified(verified) => verified.forest.clock(),
+            Locked::Staged(forest) => forest.clock(),
+            Locked::Short(forest) => forest.clock(),
         }
     }
 
@@ -97,6 +130,8 @@ impl Locked<'_> {
         match self {
             Locked::Strict(forest) => forest.expire(now, budget),
             Locked::Verified(verified) => verified.forest.expire(now, budget),
+            Locked::Staged(forest) => forest.expire(now, budget),
+            Locked::Short(forest) => forest.expire(now, budget),
         }
     }
 
@@ -104,6 +139,8 @@ impl Locked<'_> {
         match self {
             Locked::Strict(forest) => forest.withdraw(ticket),
             Locked::Verified(verified) => verified.forest.withdraw(ticket),
+            Locked::Staged(forest) => forest.withdraw(ticket),
+            Locked::Short(forest) => forest.withdraw(ticket),
         }
     }
 
@@ -111,6 +148,8 @@ impl Locked<'_> {
         match self {
             Locked::Strict(forest) => forest.stats(),
             Locked::Verified(verified) => verified.forest.stats(),
+            Locked::Staged(forest) => forest.stats(),
+            Locked::Short(forest) => forest.stats(),
         }
     }
 }
