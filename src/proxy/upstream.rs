@@ -146,7 +146,8 @@ impl Upstream {
             .ok_or_else(|| Refusal::Unreachable("no node is configured".into()))
     }
 
-    /// A GET of our own with the caller's credentials; the answer is read whole, `limit` bytes at most.
+    /// A GET of our own with the caller's credentials, whatever headers the cluster finds them in; the answer is read
+    /// whole, `limit` bytes at most.
     ///
     /// # Errors
     /// As [`Upstream::send`]; also when the answer is longer than `limit`.
@@ -159,17 +160,18 @@ impl Upstream {
         let mut request = Request::new(full(Bytes::new()));
         *request.method_mut() = Method::GET;
         *request.uri_mut() = Uri::from_static(path);
-        for name in [
-            "authorization",
-            "x-opaque-id",
-            "cookie",
-            "es-security-runas-user",
-            "security_tenant",
-        ] {
-            for value in caller.get_all(name) {
+        let of_request = |name: &str| {
+            ["accept", "content-", "if-", "range"]
+                .iter()
+                .any(|start| name.starts_with(start))
+        };
+        for (name, value) in caller {
+            if !of_request(name.as_str()) {
                 request.headers_mut().append(name, value.clone());
             }
         }
+        headers::strip_hop_by_hop(request.headers_mut());
+        request.headers_mut().remove(EXPECT);
         let (parts, body) = self.send(request).await?.into_parts();
         let body = Limited::new(body, limit)
             .collect()

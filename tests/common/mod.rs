@@ -184,7 +184,7 @@ impl Spinney {
         let mut child = command.spawn().expect("the spinney binary runs");
 
         let log = Arc::new(Mutex::new(VecDeque::new()));
-        keep_lines(child.stderr.take().unwrap(), Arc::clone(&log));
+        let logging = keep_lines(child.stderr.take().unwrap(), Arc::clone(&log));
         let ready = first_listening_url(child.stdout.take().unwrap());
         let mut spinney = Spinney {
             url: String::new(),
@@ -202,6 +202,10 @@ impl Spinney {
                     RecvTimeoutError::Disconnected => spinney.wait(Duration::from_secs(5)),
                     RecvTimeoutError::Timeout => None,
                 };
+                if exit.is_some() {
+                    // Its last words may still be on their way.
+                    logging.join().unwrap();
+                }
                 let log = spinney.log();
                 Err(NotStarted { exit, log })
             }
@@ -274,7 +278,10 @@ impl Drop for Spinney {
 }
 
 /// Reads lines for as long as there are any (a full pipe would stop the process) and keeps the last ones.
-fn keep_lines(from: impl Read + Send + 'static, to: Arc<Mutex<VecDeque<String>>>) {
+fn keep_lines(
+    from: impl Read + Send + 'static,
+    to: Arc<Mutex<VecDeque<String>>>,
+) -> thread::JoinHandle<()> {
     thread::spawn(move || {
         let mut lines = BufReader::new(from).split(b'\n');
         while let Some(Ok(line)) = lines.next() {
@@ -284,7 +291,7 @@ fn keep_lines(from: impl Read + Send + 'static, to: Arc<Mutex<VecDeque<String>>>
             }
             kept.push_back(String::from_utf8_lossy(&line).into_owned());
         }
-    });
+    })
 }
 
 /// The URL of the line that says that spinney listens. The channel closes without one when standard output does.

@@ -216,6 +216,10 @@ impl Twins {
 pub fn start(upstream: &str, more: &[&str]) -> Spinney {
     let mut args = vec!["--upstream", upstream, "--index", "news-*"];
     args.extend(["--text-field", "content"]);
+    if !more.contains(&"--method") {
+        // One node for each text: what is left of a refused one can be counted.
+        args.extend(["--method", "longest"]);
+    }
     args.extend(more);
     Spinney::start(&args)
 }

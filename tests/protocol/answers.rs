@@ -2,7 +2,7 @@
 
 use crate::common;
 use crate::common::fake::{self, Fake, Reply};
-use crate::common::twin::{Twins, article, nodes, start, stats, text};
+use crate::common::twin::{Twins, article, assert_same, nodes, start, stats, text};
 use crate::common::wire::Request;
 
 /// A good document, one that exists, and one with a date that is none.
@@ -79,6 +79,41 @@ async fn point_10_only_unused_nodes_are_withdrawn() {
     twins.end().await;
 }
 
+/// Whatever the method: the nodes of what was refused go, those of what was stored stay, and nothing else changes.
+#[tokio::test]
+async fn point_10_every_method_withdraws() {
+    let long = |id: &str, n: usize| {
+        let sentences: Vec<String> = (0..5).map(|at| text(n * 10 + at)).collect();
+        article(id, n).replace(&text(n), &sentences.join(". "))
+    };
+    for method in ["longest", "full", "sentences:3", "verified"] {
+        let upstream = common::opensearch();
+        let twins = Twins::with(&upstream, "p10", &["--method", method]).await;
+        twins.same(&Request::bulk("/@index/_bulk", long("a", 1)));
+        let before = twins.stats()["forests"].clone();
+        assert!(nodes(&twins.stats()) > 0, "{method}");
+        let bad = long("bad", 2).replace("\"n\":2", "\"day\":\"no day\"");
+        let answer = twins.same(&Request::bulk("/@index/_bulk", &bad)).json();
+        assert_eq!(answer["errors"], true, "{method}");
+        // Refused as a whole.
+        let whole = long("b", 3) + "{\"index\":\n";
+        assert_eq!(
+            twins.same(&Request::bulk("/@index/_bulk", whole)).status,
+            400
+        );
+        let document = bad.lines().nth(1).unwrap();
+        let single = twins.same(&Request::json("PUT", "/@index/_doc/bad", document));
+        assert_eq!(single.status, 400);
+        let after = twins.stats()["forests"].clone();
+        for count in ["nodes", "roots"] {
+            let (before, after) = (&before["news-*"][count], &after["news-*"][count]);
+            assert_eq!(before, after, "{method}: {count}");
+        }
+        twins.same_documents().await;
+        twins.end().await;
+    }
+}
+
 /// Refusals of whole requests leave no nodes, answers that may mean anything leave them.
 #[tokio::test]
 async fn point_10_whole_answers() {
@@ -148,7 +183,6 @@ async fn point_10_everything_else_comes_through() {
             ("GET", "/@index/_mapping", ""),
             ("GET", "/@index/_count", ""),
             ("GET", "/_cat/indices/@index?h=index,docs.count", ""),
-            ("GET", "/_cat/master?h=node", ""),
             ("GET", "/no-such-index/_search", ""),
             ("GET", "/_no_such_endpoint", ""),
             ("POST", "/@index/_mget", "{\"ids\":[\"a\",\"none\"]}"),
@@ -175,6 +209,19 @@ async fn point_10_everything_else_comes_through() {
         }
         twins.end().await;
     }
+}
+
+/// Deprecations come as headers. A node says each of them once to each `X-Opaque-Id`, so that every side has one of its own.
+#[tokio::test]
+async fn point_10_warnings() {
+    let twins = Twins::new(&common::opensearch(), "p10").await;
+    let [direct, proxied] = [&twins.direct, &twins.proxied].map(|side| {
+        let request = Request::get("/_cat/master?h=node").header("X-Opaque-Id", &side.index);
+        side.normal(request.to(&side.url))
+    });
+    assert_same("a deprecated endpoint", &direct, &proxied);
+    assert!(proxied.header("warning").is_some(), "{proxied:?}");
+    twins.end().await;
 }
 
 /// Headers of the answers to writes, in their order and spelling, come as the server sent them.
@@ -212,15 +259,18 @@ async fn point_11_the_product_header() {
         (common::opensearch(), "p11-os", None),
         (common::elasticsearch(), "p11-es", Some("Elasticsearch")),
     ] {
-        let twins = Twins::with(&upstream, label, &["--budget", "1000"]).await;
+        let twins = Twins::with(&upstream, label, &["--budget", "50000"]).await;
         let answer = twins.same(&Request::bulk("/@index/_bulk", article("a", 1)));
         assert_eq!(answer.header("x-elastic-product"), product);
         for path in ["_stats", "_health", "_ready", "_metrics", "_none"] {
             let own = Request::get(&format!("/_spinney/{path}")).to(&twins.spinney.url);
             assert_eq!(own.header("x-elastic-product"), product, "{path}");
         }
-        let large =
-            Request::bulk("/news-x/_bulk", article("a", 1).repeat(20)).to(&twins.spinney.url);
+        let large = Request::bulk(
+            "/news-x/_bulk",
+            article("a", 1) + &" ".repeat(100_000) + "\n",
+        )
+        .to(&twins.spinney.url);
         assert_eq!(large.status, 413, "{}", large.text());
         assert_eq!(large.header("x-elastic-product"), product);
         twins.end().await;

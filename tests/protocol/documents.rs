@@ -132,11 +132,12 @@ async fn point_08_the_stamp_follows_the_text() {
 /// The same update twice is no news the second time, also when it came at another time.
 #[tokio::test]
 async fn point_08_noops_stay_noops() {
-    for (upstream, label) in [
-        (common::opensearch(), "p08-os"),
-        (common::elasticsearch(), "p08-es"),
+    for (upstream, label, method) in [
+        (common::opensearch(), "p08-os", "longest"),
+        (common::opensearch(), "p08-os", "verified"),
+        (common::elasticsearch(), "p08-es", "longest"),
     ] {
-        let twins = Twins::new(&upstream, label).await;
+        let twins = Twins::with(&upstream, label, &["--method", method]).await;
         twins.same(&Request::bulk(
             "/@index/_bulk",
             article("a", 1) + &article("e", 1),

@@ -311,8 +311,9 @@ async fn point_15_over_budget() {
         Reply::Bytes(fake::json(200, "", "{\"items\":[]}"))
     });
     // Room for one of these bulks and what its lines take, not for two.
-    let spinney = start(&fake.url, &["--budget", "6000"]);
-    let bulk = Request::bulk("/news-x/_bulk", article("a", 1).repeat(10));
+    let spinney = start(&fake.url, &["--budget", "300000"]);
+    let body = article("a", 1) + &" ".repeat(200_000) + "\n";
+    let bulk = Request::bulk("/news-x/_bulk", body);
     let bulk = bulk.header("X-Opaque-Id", "me");
     let mut wires = [Wire::connect(&spinney.url), Wire::connect(&spinney.url)];
     for wire in &mut wires {
