@@ -28,7 +28,9 @@ fn of_sample(documents: &str, more: &[&str]) -> Output {
 fn lines(output: &Output) -> Vec<Value> {
     let lines = output.stdout.split(|&byte| byte == b'\n');
     let lines = lines.filter(|line| !line.is_empty());
-    lines.map(|line| serde_json::from_slice(line).unwrap()).collect()
+    lines
+        .map(|line| serde_json::from_slice(line).unwrap())
+        .collect()
 }
 
 fn temporary(name: &str) -> PathBuf {
@@ -46,7 +48,10 @@ fn the_recorded_groups_are_their_own_truth() {
     let file = temporary("recorded.tsv");
     std::fs::write(&file, &clusters).unwrap();
     let file = file.to_str().unwrap();
-    let output = of_sample("news.ndjson", &["--clusters", file, "--method", "longest", "--json"]);
+    let output = of_sample(
+        "news.ndjson",
+        &["--clusters", file, "--method", "longest", "--json"],
+    );
     let report = &lines(&output)[0];
     let figures = &report["on_clusters"];
     let documents = clusters.lines().count() as u64;
@@ -56,17 +61,29 @@ fn the_recorded_groups_are_their_own_truth() {
     }
     assert_eq!(figures["worst_together"], serde_json::json!([]));
     let largest = groups.lines().map(|group| group.split(' ').count()).max();
-    assert_eq!(report["largest"][0]["documents"].as_u64(), largest.map(|size| size as u64));
+    assert_eq!(
+        report["largest"][0]["documents"].as_u64(),
+        largest.map(|size| size as u64)
+    );
 }
 
 #[test]
 fn figures_mistakes_and_clusters_are_shown() {
     let (pairs, groups) = (sample("pairs.tsv"), sample("groups.tsv"));
-    let output = of_sample("pairs.ndjson", &["--pairs", &pairs, "--method", "full", "--show", "2"]);
+    let output = of_sample(
+        "pairs.ndjson",
+        &["--pairs", &pairs, "--method", "full", "--show", "2"],
+    );
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.starts_with("method full, k 3: 703 documents in "), "{text}");
+    assert!(
+        text.starts_with("method full, k 3: 703 documents in "),
+        "{text}"
+    );
     assert!(text.contains("(466 pairs)"), "{text}");
-    assert!(text.contains("wrongly apart: ") && text.contains("largest clusters"), "{text}");
+    assert!(
+        text.contains("wrongly apart: ") && text.contains("largest clusters"),
+        "{text}"
+    );
     let output = of_sample("news.ndjson", &["--clusters", &groups]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("adjusted Rand index 0.9"), "{text}");
@@ -77,7 +94,15 @@ fn a_sweep_tries_every_value_and_draws_it() {
     let pairs = sample("pairs.tsv");
     let plot = temporary("sweep.svg");
     let args = [
-        "--pairs", &pairs, "--method", "full", "--sweep", "k=0..4", "--json", "--plot", plot.to_str().unwrap(),
+        "--pairs",
+        &pairs,
+        "--method",
+        "full",
+        "--sweep",
+        "k=0..4",
+        "--json",
+        "--plot",
+        plot.to_str().unwrap(),
     ];
     let reports = lines(&of_sample("pairs.ndjson", &args));
     let tried: Vec<&Value> = reports.iter().map(|report| &report["sweep"]["k"]).collect();
@@ -87,7 +112,10 @@ fn a_sweep_tries_every_value_and_draws_it() {
         .map(|report| report["on_pairs"]["recall"].as_f64().unwrap())
         .collect();
     assert!(recall[0] < recall[4], "{recall:?}");
-    let alone = of_sample("pairs.ndjson", &["--pairs", &pairs, "--method", "full", "--k", "2", "--json"]);
+    let alone = of_sample(
+        "pairs.ndjson",
+        &["--pairs", &pairs, "--method", "full", "--k", "2", "--json"],
+    );
     assert_eq!(lines(&alone)[0]["on_pairs"]["recall"], recall[2]);
     let drawing = std::fs::read_to_string(plot).unwrap();
     assert_eq!(drawing.matches("<circle").count(), 15);
@@ -102,20 +130,35 @@ fn what_is_wrong_is_said() {
         let mut args = vec!["--documents", &documents];
         args.extend(more);
         let output = eval(&args);
-        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+        (
+            output.status.code(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
     };
     let (code, _) = with(&[]);
     assert_eq!(code, Some(2));
     for (args, reason) in [
         (&["--pairs", "nowhere.tsv"][..], "cannot read nowhere.tsv"),
         (&["--pairs", &documents], "line 1 has 1 columns"),
-        (&["--pairs", &pairs, "--id-field", "url"], "no line names documents"),
-        (&["--pairs", &pairs, "--id-field", "nothing"], "no field `nothing`"),
+        (
+            &["--pairs", &pairs, "--id-field", "url"],
+            "no line names documents",
+        ),
+        (
+            &["--pairs", &pairs, "--id-field", "nothing"],
+            "no field `nothing`",
+        ),
         (&["--pairs", &pairs, "--sweep", "k=0..99"], "k"),
-        (&["--pairs", &pairs, "--sweep", "magic=1"], "none of k, method, window"),
+        (
+            &["--pairs", &pairs, "--sweep", "magic=1"],
+            "none of k, method, window",
+        ),
     ] {
         let (code, error) = with(args);
         assert_eq!(code, Some(1), "{args:?}");
-        assert!(error.starts_with("spinney: ") && error.contains(reason), "{error}");
+        assert!(
+            error.starts_with("spinney: ") && error.contains(reason),
+            "{error}"
+        );
     }
 }

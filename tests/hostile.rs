@@ -27,7 +27,8 @@ fn text(bytes: usize, piece: impl Fn(usize, u64, &mut String)) -> String {
 }
 
 fn word(number: u64) -> String {
-    let letters = (0..3 + number % 6).map(|at| char::from(b'a' + (number >> (8 + 5 * at)) as u8 % 26));
+    let letters =
+        (0..3 + number % 6).map(|at| char::from(b'a' + (number >> (8 + 5 * at)) as u8 % 26));
     letters.collect()
 }
 
@@ -71,15 +72,28 @@ fn place_twice(text: &str, most: usize) {
     assert_eq!(roots[0], roots[1]);
     if let Some(peak) = peak {
         let bound = 100 * MB + most * text.len();
-        assert!(peak < bound, "held {peak} bytes for a text of {}, bound {bound}", text.len());
+        assert!(
+            peak < bound,
+            "held {peak} bytes for a text of {}, bound {bound}",
+            text.len()
+        );
     }
 }
 
 /// The largest resident set of the process so far, in bytes; unknown elsewhere than on Linux.
 fn peak_memory(pid: u32) -> Option<usize> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    Some(line.trim().trim_end_matches(" kB").trim().parse::<usize>().ok()? * 1024)
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(
+        line.trim()
+            .trim_end_matches(" kB")
+            .trim()
+            .parse::<usize>()
+            .ok()?
+            * 1024,
+    )
 }
 
 #[test]
@@ -104,7 +118,9 @@ fn twenty_megabytes_of_chinese() {
 
 #[test]
 fn ten_megabytes_without_punctuation() {
-    let one_word = text(10 * MB, |_, number, text| text.push(char::from(b'a' + (number % 26) as u8)));
+    let one_word = text(10 * MB, |_, number, text| {
+        text.push(char::from(b'a' + (number % 26) as u8))
+    });
     place_twice(&format!("{one_word} and two more words"), 20);
     let one_sentence = text(10 * MB, |_, number, text| text.push(character(number)));
     place_twice(&one_sentence, 20);

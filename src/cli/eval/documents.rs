@@ -46,7 +46,8 @@ impl Documents {
     /// # Errors
     /// When the file cannot be read, a line is no JSON object, or an id is missing or there twice.
     pub fn read(path: &Path, route: &Route) -> anyhow::Result<Documents> {
-        let body = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let body =
+            std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
         Documents::parse(body, route).with_context(|| path.display().to_string())
     }
 
@@ -72,7 +73,9 @@ impl Documents {
             let document = bulk::scan(line, &selection).with_context(|| format!("line {at}"))?;
             let Some(id) = document.first(Selected::Id) else {
                 let field = route.id_field.as_deref().unwrap_or_default();
-                bail!("line {at} has no field `{field}`: name the one that holds the id with --id-field");
+                bail!(
+                    "line {at} has no field `{field}`: name the one that holds the id with --id-field"
+                );
             };
             let texts = document
                 .values
@@ -158,7 +161,10 @@ fn beginning(parts: &[&str]) -> String {
             left = left.saturating_sub(1);
         }
         // A Chinese text is one word.
-        let cut = word.char_indices().nth(left).map_or(word.len(), |(at, _)| at);
+        let cut = word
+            .char_indices()
+            .nth(left)
+            .map_or(word.len(), |(at, _)| at);
         out.extend(word.get(..cut));
         left = left.saturating_sub(word.get(..cut).map_or(0, |cut| cut.chars().count()));
         if left == 0 {
@@ -200,7 +206,10 @@ mod tests {
 
     #[test]
     fn a_beginning_is_cut_between_characters() {
-        assert_eq!(beginning(&["新".repeat(200).as_str()]), "新".repeat(BEGINNING) + "…");
+        assert_eq!(
+            beginning(&["新".repeat(200).as_str()]),
+            "新".repeat(BEGINNING) + "…"
+        );
         assert_eq!(beginning(&["a b"]), "a b");
         assert!(beginning(&["word "].repeat(100)).chars().count() <= BEGINNING + 1);
     }

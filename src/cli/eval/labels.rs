@@ -58,7 +58,9 @@ pub enum LabelError {
 
 /// Lines with something on them and their numbers, split at tabs.
 fn rows(text: &str) -> impl Iterator<Item = (usize, Vec<&str>)> {
-    let lines = (1..).zip(text.lines()).map(|(at, line)| (at, line.trim_end()));
+    let lines = (1..)
+        .zip(text.lines())
+        .map(|(at, line)| (at, line.trim_end()));
     let lines = lines.filter(|(_, line)| !line.is_empty());
     lines.map(|(at, line)| (at, line.split('\t').collect()))
 }
@@ -68,10 +70,7 @@ impl Pairs {
     ///
     /// # Errors
     /// When a line has no label, or none of them names documents.
-    pub fn parse(
-        text: &str,
-        find: impl Fn(&str) -> Option<Document>,
-    ) -> Result<Pairs, LabelError> {
+    pub fn parse(text: &str, find: impl Fn(&str) -> Option<Document>) -> Result<Pairs, LabelError> {
         let mut pairs = Pairs::default();
         for (line, columns) in rows(text) {
             let &[one, other, label, ..] = columns.as_slice() else {
@@ -167,7 +166,10 @@ mod tests {
         let pairs = Pairs::parse(text, find).unwrap();
         let labels: Vec<Label> = pairs.pairs.iter().map(|pair| pair.label).collect();
         use Label::{Apart, Other, Together};
-        assert_eq!(labels, [Together, Apart, Other(0), Other(1), Other(0), Together]);
+        assert_eq!(
+            labels,
+            [Together, Apart, Other(0), Other(1), Other(0), Together]
+        );
         assert_eq!(pairs.others, ["grey", "event"]);
         assert_eq!(pairs.left_out, 1);
     }
@@ -186,7 +188,10 @@ mod tests {
             columns.to_string(),
             "line 2 has 2 columns, separated by tabs: two ids and a label are needed"
         );
-        assert_eq!(Pairs::parse("a\tb\t1\n", find).err(), Some(LabelError::Nothing));
+        assert_eq!(
+            Pairs::parse("a\tb\t1\n", find).err(),
+            Some(LabelError::Nothing)
+        );
         let twice = Clusters::parse("d1\ta\nd1\tb\n", find).unwrap_err();
         assert_eq!(twice.to_string(), "line 2: `d1` has a cluster already");
         assert_eq!(Clusters::parse("", find).err(), Some(LabelError::Nothing));

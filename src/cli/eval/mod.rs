@@ -84,12 +84,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let stamped = documents.stamp(route, args.threads.unwrap_or(0))?;
         let method = route.method.to_string();
         Ok(Report::new(
-            method,
-            route.k.0,
-            &documents,
-            &stamped,
-            &labels,
-            args.show,
+            method, route.k.0, &documents, &stamped, &labels, args.show,
         ))
     };
     let mut out = Output(std::io::stdout().lock());
@@ -135,7 +130,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
                 figure(figures.and_then(|figures| figures.f1)),
                 figure(figures.and_then(|figures| figures.adjusted_rand)),
                 report.clusters,
-                report.largest.first().map_or(1, |cluster| cluster.documents),
+                report
+                    .largest
+                    .first()
+                    .map_or(1, |cluster| cluster.documents),
             )
         })?;
         if std::io::stderr().is_terminal() {
@@ -169,10 +167,7 @@ fn parsed<T, E: std::error::Error + Send + Sync + 'static>(
 struct Output<W>(W);
 
 impl<W: Write> Output<W> {
-    fn write(
-        &mut self,
-        write: impl FnOnce(&mut W) -> std::io::Result<()>,
-    ) -> anyhow::Result<()> {
+    fn write(&mut self, write: impl FnOnce(&mut W) -> std::io::Result<()>) -> anyhow::Result<()> {
         match write(&mut self.0).and_then(|()| self.0.flush()) {
             Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
                 Err(error).context("cannot write standard output")

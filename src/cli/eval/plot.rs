@@ -131,9 +131,16 @@ mod tests {
 
     #[test]
     fn the_best_figure_is_at_the_top_and_the_unknown_is_not_drawn() {
-        let points = [point("0", Some(1.0)), point("1", None), point("2", Some(0.0))];
+        let points = [
+            point("0", Some(1.0)),
+            point("1", None),
+            point("2", Some(0.0)),
+        ];
         let drawing = svg("a <b> & c", "k", &points);
-        assert!(drawing.contains("points=\"60.0,50.0 650.0,380.0\""), "{drawing}");
+        assert!(
+            drawing.contains("points=\"60.0,50.0 650.0,380.0\""),
+            "{drawing}"
+        );
         assert!(drawing.contains("points=\"60.0,215.0 355.0,215.0 650.0,215.0\""));
         assert!(drawing.contains("points=\"\""));
         assert!(drawing.contains("a &lt;b&gt; &amp; c"));

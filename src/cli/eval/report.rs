@@ -219,7 +219,10 @@ impl Figures {
         }
         if self.lines_left_out > 0 {
             let lines = self.lines_left_out;
-            writeln!(out, "  left out: {lines} lines name documents that are not there")?;
+            writeln!(
+                out,
+                "  left out: {lines} lines name documents that are not there"
+            )?;
         }
         for (name, wrong, all) in [
             ("together", &self.worst_together, self.wrong_pairs_together),
@@ -229,7 +232,11 @@ impl Figures {
                 writeln!(out, "  wrongly {name}: {all} pairs, the worst:")?;
             }
             for Wrong { pairs, one, other } in wrong {
-                writeln!(out, "  {pairs} {}", if *pairs == 1 { "pair" } else { "pairs" })?;
+                writeln!(
+                    out,
+                    "  {pairs} {}",
+                    if *pairs == 1 { "pair" } else { "pairs" }
+                )?;
                 one.print(out)?;
                 other.print(out)?;
             }

@@ -104,7 +104,11 @@ fn root(roots: &[u64], document: Document) -> u64 {
 /// Scores roots on labelled pairs.
 pub fn pairs(roots: &[u64], labelled: &Pairs) -> OfPairs {
     let mut scored = OfPairs {
-        others: labelled.others.iter().map(|name| (name.clone(), 0, 0)).collect(),
+        others: labelled
+            .others
+            .iter()
+            .map(|name| (name.clone(), 0, 0))
+            .collect(),
         ..OfPairs::default()
     };
     // By the clusters that the mistake is between.
@@ -132,7 +136,9 @@ pub fn pairs(roots: &[u64], labelled: &Pairs) -> OfPairs {
             }
             _ => {}
         }
-        scored.counts.add(one == other, pair.label == Label::Together);
+        scored
+            .counts
+            .add(one == other, pair.label == Label::Together);
     }
     scored.mistakes = Mistakes {
         together: worst_first(together.into_values()),
@@ -186,7 +192,10 @@ struct Overlap {
 fn mixed(overlaps: &BTreeMap<(u64, u64), Overlap>) -> (Vec<Mistake>, u64) {
     let mut mistakes = Vec::new();
     let mut same = 0;
-    let overlaps: Vec<(u64, Overlap)> = overlaps.iter().map(|(&(of, _), &part)| (of, part)).collect();
+    let overlaps: Vec<(u64, Overlap)> = overlaps
+        .iter()
+        .map(|(&(of, _), &part)| (of, part))
+        .collect();
     for group in overlaps.chunk_by(|(one, _), (other, _)| one == other) {
         let mut parts: Vec<Overlap> = group.iter().map(|&(_, part)| part).collect();
         parts.sort_by_key(|part| (std::cmp::Reverse(part.size), part.document));

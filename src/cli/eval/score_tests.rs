@@ -50,7 +50,9 @@ fn labelled() -> impl Strategy<Value = (Vec<u64>, Clusters)> {
         |documents| {
             let roots = documents.iter().map(|&(root, _)| root).collect();
             let told = (0..).zip(&documents);
-            let members = told.filter_map(|(at, &(_, told))| Some((at, told?))).collect();
+            let members = told
+                .filter_map(|(at, &(_, told))| Some((at, told?)))
+                .collect();
             let clusters = Clusters {
                 members,
                 left_out: 0,
@@ -122,12 +124,16 @@ fn figures_of_a_small_case() {
     assert_eq!(counts.recall(), Some(0.5));
     assert_eq!(counts.f1(), Some(0.6));
     let nothing = Counts::default();
-    assert_eq!((nothing.precision(), nothing.recall(), nothing.f1()), (None, None, None));
+    assert_eq!(
+        (nothing.precision(), nothing.recall(), nothing.f1()),
+        (None, None, None)
+    );
 }
 
 #[test]
 fn labels_that_are_neither_right_nor_wrong_stand_by_themselves() {
-    let labelled = Pairs::parse("1\t2\tgrey\n1\t3\tgrey\n2\t3\tdup\n", |id| id.parse().ok()).unwrap();
+    let labelled =
+        Pairs::parse("1\t2\tgrey\n1\t3\tgrey\n2\t3\tdup\n", |id| id.parse().ok()).unwrap();
     let scored = pairs(&[0, 5, 5, 6], &labelled);
     assert_eq!(scored.others, [("grey".to_owned(), 1, 2)]);
     assert_eq!(
@@ -137,5 +143,12 @@ fn labels_that_are_neither_right_nor_wrong_stand_by_themselves() {
             ..Counts::default()
         }
     );
-    assert_eq!(scored.mistakes.apart, [Mistake { one: 2, other: 3, pairs: 1 }]);
+    assert_eq!(
+        scored.mistakes.apart,
+        [Mistake {
+            one: 2,
+            other: 3,
+            pairs: 1
+        }]
+    );
 }

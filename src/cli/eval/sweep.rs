@@ -26,7 +26,9 @@ impl Sweep {
             Some(parts) => parts,
             None if text == "method" => (text, METHODS),
             None if text == "k" => (text, "0..8"),
-            None => bail!("sweep: give values to try, such as k=0..8, method=verified,longest or window=1d,7d"),
+            None => bail!(
+                "sweep: give values to try, such as k=0..8, method=verified,longest or window=1d,7d"
+            ),
         };
         if !matches!(option, "k" | "method" | "window") {
             bail!("sweep: '{option}' is none of k, method, window");
@@ -102,7 +104,15 @@ mod tests {
         assert_eq!(values("k=3"), ["3"]);
         assert_eq!(values("method=full, longest"), ["full", "longest"]);
         assert_eq!(values("method").len(), 4);
-        for wrong in ["", "k=", "k=5..1", "k=0..x", "k=1,,2", "prefix=a,b", "window"] {
+        for wrong in [
+            "",
+            "k=",
+            "k=5..1",
+            "k=0..x",
+            "k=1,,2",
+            "prefix=a,b",
+            "window",
+        ] {
             assert!(Sweep::parse(wrong).is_err(), "{wrong}");
         }
     }
@@ -114,7 +124,10 @@ mod tests {
             sweep.apply(&sweep.values[0], &route(clock))
         };
         assert_eq!(apply("k=5", "none").unwrap().k, Distance(5));
-        assert_eq!(apply("method=full", "none").unwrap().method.to_string(), "full");
+        assert_eq!(
+            apply("method=full", "none").unwrap().method.to_string(),
+            "full"
+        );
         let window = apply("window=1d", "field:at").unwrap().window;
         assert_eq!(window, Some(Millis(86_400_000)));
         assert_eq!(apply("window=none", "field:at").unwrap().window, None);
