@@ -162,7 +162,9 @@ fn the_documents_own_dates_replay_an_archive() {
         )
     };
     let body: String = [1, 2, 9].into_iter().map(line).collect();
-    let args = ["--clock", "field:at", "--window", "3d", "--stats"];
+    let args = [
+        "--method", "longest", "--clock", "field:at", "--window", "3d", "--stats",
+    ];
     let output = stamp(&args, body.as_bytes());
     let stats: Value = serde_json::from_slice(&output.stderr).unwrap();
     // After nine days nothing of the first two is left.
