@@ -35,7 +35,7 @@ pub struct RouteOptions {
     /// How a document becomes fingerprints: verified, longest, full or sentences:N [default: verified]
     #[arg(long, env = "SPINNEY_METHOD", value_name = "METHOD")]
     method: Option<String>,
-    /// Fingerprints at most this many bits apart are near [default: 3]
+    /// Fingerprints at most this many bits apart are near [default: 3; 0 for verified]
     #[arg(long, env = "SPINNEY_K", value_name = "BITS")]
     k: Option<u32>,
     /// How long after its last arrival a fingerprint is remembered, such as 30d, or none [default: 30d]
@@ -180,7 +180,10 @@ impl RouteOptions {
                 }
             },
         };
-        let k = self.k.unwrap_or(3);
+        // The fingerprints of verified are hashes: what is near one of them but not equal is so by chance.
+        let k = self
+            .k
+            .unwrap_or(if method == Method::Verified { 0 } else { 3 });
         if k > 16 {
             return Err(wrong(
                 "k",
@@ -279,7 +282,12 @@ mod tests {
     fn defaults_are_filled_in() {
         let route = options("news").check("route").unwrap();
         assert_eq!(route.text_fields, ["content"]);
-        assert_eq!(route.k, Distance(3));
+        assert_eq!(route.k, Distance(0));
+        let longest = RouteOptions {
+            method: Some("longest".into()),
+            ..options("news")
+        };
+        assert_eq!(longest.check("route").unwrap().k, Distance(3));
         assert_eq!(route.window, Some(Millis(30 * 86_400_000)));
         assert_eq!(route.clock, Clock::Arrival);
         assert_eq!(route.forest, "news");

@@ -68,8 +68,13 @@ impl Features {
         match self {
             Features::Strict(_) => None,
             Features::Verified(reading) => {
-                let bytes = reading.proof().to_bytes();
-                Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+                let digit = |four: u8| char::from_digit(u32::from(four), 16).unwrap_or('0');
+                let bytes = reading.proof().to_bytes().into_iter();
+                Some(
+                    bytes
+                        .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
+                        .collect(),
+                )
             }
         }
     }
