@@ -5,6 +5,7 @@
 //! order of placement.
 
 mod dates;
+mod learned;
 mod place;
 mod settle;
 #[cfg(test)]
@@ -13,12 +14,14 @@ mod trees;
 
 pub use settle::{Placed, Settled, Verdict};
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::bulk::{
-    self, BulkError, Cut, Fields, Item, JsonError, Op, Part, Selected, Selection, SelectionError,
-    Splice, StampNames,
+    self, BulkError, Cut, Document, Fields, Item, JsonError, Op, Part, Selected, Selection,
+    SelectionError, Splice, StampNames,
 };
 use crate::config::{Clock, Route};
 use crate::fingerprint::{Features, Workspace};
@@ -94,13 +97,15 @@ pub struct Stamped {
     splice: Splice,
     placed: Placed,
     tally: Tally,
+    learned: Vec<learned::Learned>,
 }
 
 /// One object to stamp, read and turned into fingerprints, not yet placed.
 struct Prepared {
     item: usize,
     route: usize,
-    base: usize,
+    /// Where it stands in the body.
+    object: Range<usize>,
     cut: Cut,
     features: Option<Features>,
     date: Option<Millis>,
@@ -152,7 +157,10 @@ impl Engine {
                         k: route.k,
                         window: route.window,
                     };
-                    forests.push((route.forest.clone(), Trees::new(route.method, settings)?));
+                    forests.push((
+                        route.forest.clone(),
+                        Trees::new(route.method, settings, &route.boilerplate)?,
+                    ));
                     forests.len() - 1
                 }
             };
@@ -400,12 +408,7 @@ impl Engine {
             ..
         } = &self.routes[route];
         let document = bulk::scan(object, selection)?;
-        let texts: Vec<&str> = document
-            .values
-            .iter()
-            .filter(|value| matches!(value.selected, Selected::Text(_)))
-            .map(|value| &*value.text)
-            .collect();
+        let texts = texts(&document);
         let fields = text::Fields {
             title: document.first(Selected::Title),
             body: &texts,
@@ -417,7 +420,7 @@ impl Engine {
             Prepared {
                 item,
                 route,
-                base,
+                object: base..base + object.len(),
                 cut: document.cut,
                 features,
                 date,
@@ -427,6 +430,13 @@ impl Engine {
             has_text,
         ))
     }
+}
+
+/// What the text fields of a document hold.
+fn texts<'d>(document: &'d Document<'_>) -> Vec<&'d str> {
+    let values = document.values.iter();
+    let texts = values.filter(|value| matches!(value.selected, Selected::Text(_)));
+    texts.map(|value| &*value.text).collect()
 }
 
 /// How many of these items are read at once; at least one.

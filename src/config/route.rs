@@ -1,5 +1,7 @@
 //! Which documents of which indices are stamped, and how.
 
+use std::path::{Path, PathBuf};
+
 use clap::Args;
 use serde::Deserialize;
 
@@ -45,6 +47,9 @@ pub struct RouteOptions {
     /// Name of the forest; routes with the same name find each other's duplicates [default: one for each route]
     #[arg(long, env = "SPINNEY_FOREST", value_name = "NAME")]
     forest: Option<String>,
+    /// File of sentences that say nothing about a text (footers, disclaimers), one a line; verified leaves them out
+    #[arg(long, env = "SPINNEY_BOILERPLATE", value_name = "FILE")]
+    boilerplate: Option<PathBuf>,
 }
 
 /// What time it is for the forest.
@@ -104,6 +109,8 @@ pub struct Route {
     pub window: Option<Millis>,
     pub clock: Clock,
     pub forest: String,
+    /// Sentences that are boilerplate from the start.
+    pub boilerplate: Vec<String>,
 }
 
 impl RouteOptions {
@@ -137,6 +144,7 @@ impl RouteOptions {
             window: self.window.or(below.window),
             clock: self.clock.or(below.clock),
             forest: self.forest.or(below.forest),
+            boilerplate: self.boilerplate.or(below.boilerplate),
         }
     }
 
@@ -182,7 +190,18 @@ impl RouteOptions {
                 format!("{k} is too far: fingerprints of unrelated texts meet; use at most 16"),
             ));
         }
+        if self.boilerplate.is_some() && method != Method::Verified {
+            return Err(wrong(
+                "boilerplate",
+                format!("the method {method} does not leave boilerplate out: use verified"),
+            ));
+        }
+        let boilerplate = self
+            .boilerplate
+            .as_deref()
+            .map_or(Ok(Vec::new()), sentences)?;
         Ok(Route {
+            boilerplate,
             forest: self.forest.unwrap_or_else(|| index.join(",")),
             index: index.into_iter().map(Pattern).collect(),
             text_fields: self.text_field.unwrap_or_else(|| vec!["content".into()]),
@@ -194,6 +213,16 @@ impl RouteOptions {
             clock,
         })
     }
+}
+
+/// The lines of a file; those without anything on them do not count.
+fn sentences(path: &Path) -> Result<Vec<String>, ConfigError> {
+    let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Sentences {
+        path: path.to_owned(),
+        source,
+    })?;
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    Ok(lines.map(str::to_owned).collect())
 }
 
 impl Route {
@@ -208,12 +237,13 @@ impl Route {
                 .iter()
                 .find(|other| other.forest == route.forest);
             if first.is_some_and(|o| {
-                (&o.method, o.k, o.window) != (&route.method, route.k, route.window)
+                (&o.method, o.k, o.window, &o.boilerplate)
+                    != (&route.method, route.k, route.window, &route.boilerplate)
             }) {
                 return Err(ConfigError::option(
                     "forest",
                     format!(
-                        "routes that share the forest '{}' need the same method, k and window",
+                        "routes that share the forest '{}' need the same method, k, window and boilerplate",
                         route.forest
                     ),
                 ));

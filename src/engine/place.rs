@@ -1,5 +1,6 @@
 //! The first phase: what was read is placed in order, and its stamps are written.
 
+use super::learned::Learned;
 use super::settle::Held;
 use super::trees::Locked;
 use super::{Bound, Call, Engine, Prepared, Read, Stamped, dates};
@@ -64,13 +65,15 @@ impl Stamped {
     ) {
         let Prepared {
             item,
-            base,
+            route,
+            object,
             cut,
             features,
             partial,
             own_root,
-            ..
+            date: _,
         } = prepared;
+        let base = object.start;
         let hashes = features.as_ref().map(Features::hashes).unwrap_or_default();
         let proof = features.as_ref().and_then(Features::proof);
         let placement =
@@ -81,7 +84,14 @@ impl Stamped {
                 // The stored document keeps its date, or an update without a change would look like one.
                 (Root(Fingerprint(own_root)), now.filter(|_| !partial))
             }
-            Some(placement) => {
+            Some((placement, sentences)) => {
+                if !sentences.is_empty() {
+                    self.learned.push(Learned {
+                        route,
+                        object,
+                        sentences,
+                    });
+                }
                 self.placed.held.push(Held {
                     item,
                     forest: forest_at,
