@@ -24,7 +24,7 @@ use crate::bulk::{
     SelectionError, Splice, StampNames,
 };
 use crate::config::{Clock, Route};
-use crate::fingerprint::{Features, Workspace};
+use crate::fingerprint::{Brought, Features, Fingerprint, Method, Stage, WIDE, Workspace};
 use crate::forest::{ForestError, Millis, Settings, Stats};
 use crate::text;
 use trees::Trees;
@@ -80,6 +80,18 @@ struct Bound {
     route: Route,
     selection: Selection,
     forest: usize,
+    /// Where its short texts stand, if the method sets them apart.
+    short: Option<usize>,
+}
+
+impl Bound {
+    /// The forest that a document stands in.
+    fn forest_of(&self, features: Option<&Features>) -> usize {
+        match features {
+            Some(Features::Short(_)) => self.short.unwrap_or(self.forest),
+            _ => self.forest,
+        }
+    }
 }
 
 /// What became of the documents of a request.
@@ -98,6 +110,7 @@ pub struct Stamped {
     placed: Placed,
     tally: Tally,
     learned: Vec<learned::Learned>,
+    stages: Vec<(usize, Stage)>,
 }
 
 /// One object to stamp, read and turned into fingerprints, not yet placed.
@@ -136,6 +149,11 @@ impl Stamped {
         self.tally
     }
 
+    /// For the method `staged`: by which stage a tree was found, for the items for which one was, by their place.
+    pub fn stages(&self) -> &[(usize, Stage)] {
+        &self.stages
+    }
+
     pub fn into_parts(self) -> (Splice, Placed) {
         (self.splice, self.placed)
     }
@@ -150,19 +168,20 @@ impl Engine {
         let mut forests: Vec<(String, Trees)> = Vec::new();
         let mut bound = Vec::with_capacity(routes.len());
         for route in routes {
-            let forest = match forests.iter().position(|(name, _)| *name == route.forest) {
-                Some(at) => at,
-                None => {
-                    let settings = Settings {
-                        k: route.k,
-                        window: route.window,
-                    };
-                    forests.push((
-                        route.forest.clone(),
-                        Trees::new(route.method, settings, &route.boilerplate)?,
-                    ));
-                    forests.len() - 1
-                }
+            let settings = |k| Settings {
+                k,
+                window: route.window,
+            };
+            let forest = find_or_add(&mut forests, route.forest.clone(), || {
+                Trees::new(&route.method, settings(route.k), &route.boilerplate)
+            })?;
+            let short = match route.method {
+                Method::Short(_) => Some(find_or_add(
+                    &mut forests,
+                    format!("{} (short texts)", route.forest),
+                    || Trees::short(settings(route.k.max(WIDE))),
+                )?),
+                _ => None,
             };
             let text: Vec<&str> = route.text_fields.iter().map(String::as_str).collect();
             let clock = if let Clock::Field(name) = &route.clock {
@@ -175,12 +194,14 @@ impl Engine {
                 title: route.title_field.as_deref(),
                 id: route.id_field.as_deref(),
                 clock,
-                ..Fields::default()
+                url: route.url_field.as_deref(),
+                own: route.method.own_field(),
             };
             bound.push(Bound {
                 selection: Selection::new(&fields, prefix)?,
                 route: route.clone(),
                 forest,
+                short,
             });
         }
         if !routes.is_empty() {
@@ -230,10 +251,9 @@ impl Engine {
     /// Removes expired nodes, at most `budget` of each forest whose clock is the arrival.
     pub fn expire(&self, now: Millis, budget: usize) {
         for (at, (_, forest)) in self.forests.iter().enumerate() {
-            let ticks = self
-                .routes
-                .iter()
-                .all(|b| b.forest != at || b.route.clock == Clock::Arrival);
+            let ticks = self.routes.iter().all(|b| {
+                (b.forest != at && b.short != Some(at)) || b.route.clock == Clock::Arrival
+            });
             if ticks {
                 forest.lock().expire(now, budget);
             }
@@ -413,9 +433,18 @@ impl Engine {
             title: document.first(Selected::Title),
             body: &texts,
         };
-        let features = options.method.read(&fields, workspace);
+        let brought = Brought {
+            url: document.first(Selected::Url),
+            own: document
+                .value(Selected::Own)
+                .and_then(|own| Fingerprint::written(&own.text, own.quoted)),
+        };
+        let features = options.method.read_with(&fields, brought, workspace);
         let date = document.first(Selected::Clock).and_then(dates::parse);
-        let has_text = document.has_text();
+        let has_text = match &options.method {
+            Method::Field(_) => brought.own.is_some(),
+            _ => document.has_text(),
+        };
         Ok((
             Prepared {
                 item,
@@ -437,6 +466,21 @@ fn texts<'d>(document: &'d Document<'_>) -> Vec<&'d str> {
     let values = document.values.iter();
     let texts = values.filter(|value| matches!(value.selected, Selected::Text(_)));
     texts.map(|value| &*value.text).collect()
+}
+
+/// The place of the forest with this name, which is made if there is none.
+fn find_or_add(
+    forests: &mut Vec<(String, Trees)>,
+    name: String,
+    make: impl FnOnce() -> Result<Trees, ForestError>,
+) -> Result<usize, ForestError> {
+    match forests.iter().position(|(known, _)| *known == name) {
+        Some(at) => Ok(at),
+        None => {
+            forests.push((name, make()?));
+            Ok(forests.len() - 1)
+        }
+    }
 }
 
 /// How many of these items are read at once; at least one.

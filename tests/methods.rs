@@ -1,17 +1,28 @@
 //! The named methods from the outside: the examples of the articles that they come from, and what must not change a
 //! document's fingerprints.
 
+use std::borrow::Borrow;
+
 use proptest::prelude::*;
-use spinney::fingerprint::{Distance, Fingerprint, Method, MethodError, Prints};
+use spinney::fingerprint::{
+    Brought, Distance, Features, Fingerprint, Method, MethodError, Prints, SHORT, ShortText, Stage,
+    WIDE, Weights, Workspace, simhash,
+};
 use spinney::text::{Fields, Scratch};
 
-const METHODS: [Method; 3] = [Method::Longest, Method::Full, Method::Sentences(3)];
+const METHODS: [Method; 3] = [
+    Method::Longest,
+    Method::Full(Weights::Levels),
+    Method::Sentences(3),
+];
 
-fn prints(method: Method, title: Option<&str>, body: &[&str]) -> Option<Prints> {
-    method.fingerprint(&Fields { title, body }, &mut Scratch::new())
+fn prints(method: impl Borrow<Method>, title: Option<&str>, body: &[&str]) -> Option<Prints> {
+    method
+        .borrow()
+        .fingerprint(&Fields { title, body }, &mut Scratch::new())
 }
 
-fn first(method: Method, body: &str) -> Fingerprint {
+fn first(method: impl Borrow<Method>, body: &str) -> Fingerprint {
     prints(method, None, &[body])
         .expect("the text has words")
         .fingerprints[0]
@@ -24,7 +35,7 @@ const REPORT: &str = "The harbour board met on Tuesday. Its members agreed that 
 /// seeds/000: two texts that differ in two characters are three bits apart there; seeds/002 calls up to 3 near.
 #[test]
 fn the_two_texts_of_the_seed_are_near() {
-    for method in [Method::Longest, Method::Full] {
+    for method in [&Method::Longest, &Method::Full(Weights::Levels)] {
         let distance = first(method, "你妈妈喊你回家吃饭哦，回家罗回家罗")
             .distance(first(method, "你妈妈叫你回家吃饭啦，回家罗回家罗"));
         assert!(distance <= Distance(3), "{method}: {distance:?}");
@@ -33,6 +44,198 @@ fn the_two_texts_of_the_seed_are_near() {
                 < first(method, "你妈妈喊你回家吃饭哦，回家罗回家罗")
                     .distance(first(method, NOTICE))
         );
+    }
+}
+
+/// seeds/003, steps 1 to 5: the features of the text and their weights, and nothing else, make the fingerprint.
+#[test]
+fn the_weights_of_the_seeds() {
+    let sentence = "美国“51区”雇员称内部有9架飞碟，曾看见灰色外星人。灰色外星人";
+    let heard = [
+        "美国",
+        "51区",
+        "雇员",
+        "内部",
+        "9架",
+        "飞碟",
+        "看见",
+        "灰色",
+        "外星人",
+        "灰色",
+        "外星人",
+    ];
+    let expected = |weights: [u8; 11]| {
+        let hashes = heard.map(|word| xxhash_rust::xxh3::xxh3_64(word.as_bytes()));
+        simhash(hashes.into_iter().zip(weights))
+    };
+    let method = |weights| Method::Full(weights);
+    assert_eq!(
+        first(method(Weights::Levels), sentence),
+        expected([4, 3, 4, 4, 3, 4, 4, 4, 5, 4, 5])
+    );
+    assert_eq!(first(method(Weights::Tf), sentence), expected([1; 11]));
+    let mut rarities = Vec::new();
+    spinney::text::words(
+        "美国51区雇员内部9架飞碟看见灰色外星人灰色外星人",
+        |word| {
+            rarities.push((word.text.to_owned(), spinney::text::rarity(&word)));
+        },
+    );
+    assert_eq!(
+        rarities
+            .iter()
+            .map(|(word, _)| word.as_str())
+            .collect::<Vec<_>>(),
+        heard
+    );
+    let rarities: Vec<u8> = rarities.into_iter().map(|(_, rarity)| rarity).collect();
+    assert_eq!(
+        first(method(Weights::TfIdf), sentence),
+        expected(rarities.clone().try_into().expect("eleven words"))
+    );
+    let [america, .., alien] = rarities[..] else {
+        panic!("eleven words")
+    };
+    assert!(america < alien, "everybody writes of America: {rarities:?}");
+}
+
+#[test]
+fn rarity_knows_frequent_from_rare_words() {
+    let rarity = |text: &str| {
+        let mut found = None;
+        spinney::text::words(text, |word| found = Some(spinney::text::rarity(&word)));
+        found.expect("a word")
+    };
+    assert!(rarity("的") < rarity("中国"));
+    assert!(rarity("中国") < rarity("飞碟"));
+    assert!(rarity("the") < rarity("lighthouse"));
+    for word in ["的", "龘", "a", "incomprehensible", "51区", "の"] {
+        assert!((1..=18).contains(&rarity(word)), "{word}");
+    }
+}
+
+fn short_text(body: &str) -> Option<ShortText> {
+    let method: Method = "short".parse().expect("a method");
+    let fields = Fields {
+        title: None,
+        body: &[body],
+    };
+    match method.read(&fields, &mut Workspace::default()) {
+        Some(Features::Short(short)) => Some(short.text),
+        _ => None,
+    }
+}
+
+/// seeds/000: the fingerprint narrows, edit distance decides.
+#[test]
+fn short_texts_are_compared_letter_by_letter() {
+    let text = |body: &str| short_text(body).expect("a short text");
+    let call = text("你妈妈喊你回家吃饭哦，回家罗回家罗");
+    assert_eq!(call.as_str(), "你妈妈喊你回家吃饭哦回家罗回家罗");
+    assert!(call.is_near(&text("你妈妈叫你回家吃饭啦，回家罗回家罗")));
+    assert!(!call.is_near(&text("你爸爸叫我出门上学啦，回家罗回家罗")));
+    // Every fifth letter of 10, and one more.
+    assert!(text("abcdefghij").is_near(&text("Abcd-efgh yz")));
+    assert!(!text("abcdefghij").is_near(&text("abcdefg xyz")));
+    assert!(text("ab").is_near(&text("AB!")));
+    assert!(!text("ab").is_near(&text("ac")));
+}
+
+#[test]
+fn a_text_is_short_up_to_its_140th_letter() {
+    let (short, long) = ("字".repeat(SHORT), "字".repeat(SHORT + 1));
+    assert!(short_text(&short).is_some());
+    assert!(short_text(&long).is_none());
+    for inner in [
+        Method::Longest,
+        Method::Full(Weights::Tf),
+        Method::Sentences(2),
+    ] {
+        let method = Method::Short(Box::new(inner.clone()));
+        let fields = Fields {
+            title: None,
+            body: &[&long],
+        };
+        let read = method
+            .read(&fields, &mut Workspace::default())
+            .expect("letters");
+        let Features::Strict(prints) = read else {
+            panic!("{method}: a long text")
+        };
+        assert_eq!(Some(prints), strict_prints(&inner, &long), "{method}");
+    }
+}
+
+fn strict_prints(method: &Method, body: &str) -> Option<Prints> {
+    prints(method, None, &[body])
+}
+
+/// seeds/004: which stages a document has, and that equal words in different stages stay apart.
+#[test]
+fn the_stages_of_a_document() {
+    let staged = |url, title, body: &[&str]| {
+        let fields = Fields { title, body };
+        let brought = Brought { url, own: None };
+        match Method::Staged.read_with(&fields, brought, &mut Workspace::default()) {
+            Some(Features::Staged(staged)) => {
+                let prints = &staged.prints().fingerprints;
+                prints
+                    .iter()
+                    .map(|&print| (staged.stage(print).expect("its own"), print))
+                    .collect()
+            }
+            _ => Vec::new(),
+        }
+    };
+    let all = staged(Some("http://www.help.com"), Some("测试"), &["测试"]);
+    let [
+        (Stage::Url, url),
+        (Stage::Title, title),
+        (Stage::Content, content),
+    ] = all[..]
+    else {
+        panic!("{all:?}")
+    };
+    assert!(title.distance(content) == Distance(32) && url.distance(title) > WIDE);
+    assert_eq!(staged(None, None, &["测试"]), [(Stage::Content, content)]);
+    assert_eq!(staged(None, Some("测试"), &[""]), [(Stage::Title, title)]);
+    assert_eq!(
+        staged(Some(" http://www.help.com\n"), Some("!"), &[]),
+        [(Stage::Url, url)]
+    );
+    assert_eq!(staged(Some(" "), None, &["—"]), []);
+}
+
+#[test]
+fn fingerprints_as_others_write_them() {
+    let written = |text: &str, quoted| Fingerprint::written(text, quoted).map(|print| print.0);
+    assert_eq!(
+        written("00F1a2b3c4d5e6f7", true),
+        Some(0x00f1_a2b3_c4d5_e6f7)
+    );
+    assert_eq!(written("-1", true), Some(u64::MAX));
+    assert_eq!(written("-1", false), Some(u64::MAX));
+    assert_eq!(written("18446744073709551615", false), Some(u64::MAX));
+    assert_eq!(written("-9223372036854775808", false), Some(1 << 63));
+    assert_eq!(
+        written("1234567890123456", true),
+        Some(0x1234_5678_9012_3456)
+    );
+    assert_eq!(
+        written("1234567890123456", false),
+        Some(1_234_567_890_123_456)
+    );
+    for wrong in [
+        "",
+        "1.5",
+        "1e3",
+        "00f1a2b3",
+        "+00f1a2b3c4d5e6f",
+        "18446744073709551616",
+        "00f1a2b3c4d5e6fg",
+    ] {
+        assert_eq!(written(wrong, true), None, "{wrong}");
+        assert_eq!(written(wrong, false), None, "{wrong}");
     }
 }
 
@@ -47,13 +250,16 @@ fn longest_survives_a_changed_paragraph() {
         first(Method::Longest, &edited),
         first(Method::Longest, NOTICE)
     );
-    assert_ne!(first(Method::Full, &edited), first(Method::Full, NOTICE));
+    assert_ne!(
+        first(Method::Full(Weights::Levels), &edited),
+        first(Method::Full(Weights::Levels), NOTICE)
+    );
 }
 
 /// seeds/003: the signature of the N longest sentences is exact.
 #[test]
 fn sentences_are_exact_but_for_punctuation() {
-    let method = Method::Sentences(2);
+    let method = &Method::Sentences(2);
     assert_eq!(
         first(method, NOTICE),
         first(method, &NOTICE.replace('，', ","))
@@ -84,7 +290,7 @@ fn of_equally_long_sentences_the_first_is_taken() {
 
 #[test]
 fn the_title_stands_in_for_a_body_without_text() {
-    for method in METHODS {
+    for method in &METHODS {
         let expected = prints(method, None, &[NOTICE]);
         for body in [
             &[][..],
@@ -112,16 +318,19 @@ fn the_title_stands_in_for_a_body_without_text() {
 #[test]
 fn noise_words_count_only_where_there_is_nothing_else() {
     assert_eq!(
-        first(Method::Full, "the house of the sea"),
-        first(Method::Full, "house sea")
+        first(Method::Full(Weights::Levels), "the house of the sea"),
+        first(Method::Full(Weights::Levels), "house sea")
     );
-    assert_ne!(first(Method::Full, "it is"), first(Method::Full, "you are"));
-    assert_ne!(first(Method::Full, "是的"), Fingerprint(0));
+    assert_ne!(
+        first(Method::Full(Weights::Levels), "it is"),
+        first(Method::Full(Weights::Levels), "you are")
+    );
+    assert_ne!(first(Method::Full(Weights::Levels), "是的"), Fingerprint(0));
 }
 
 #[test]
 fn parts_of_a_body_are_one_text_whose_sentences_end_with_their_part() {
-    for method in METHODS {
+    for method in &METHODS {
         assert_eq!(
             prints(method, None, &["一个标题", NOTICE]),
             prints(method, None, &[&format!("<p>一个标题</p>{NOTICE}")])
@@ -142,7 +351,7 @@ fn what_a_reprint_changes_in_writing_changes_no_fingerprint() {
             c => c,
         })
         .collect();
-    for method in METHODS {
+    for method in &METHODS {
         for (plain, changed) in [
             (NOTICE, traditional.to_owned()),
             (NOTICE, NOTICE.replace('，', ",").replace('。', ".")),
@@ -207,7 +416,7 @@ fn huge_documents_have_fingerprints() {
     let brackets = format!("text{}", "<".repeat(1 << 20));
     let unclosed = format!("<script>{}", "text < more; ".repeat(1 << 16));
     for text in [&unpunctuated, &sentences, &nested, &brackets, &unclosed] {
-        for method in METHODS {
+        for method in &METHODS {
             assert!(prints(method, None, &[text]).is_some());
         }
     }
@@ -217,11 +426,20 @@ fn huge_documents_have_fingerprints() {
 fn names_are_read_and_written() {
     for (name, method) in [
         ("longest", Method::Longest),
-        ("full", Method::Full),
+        ("full", Method::Full(Weights::Levels)),
+        ("full:tf", Method::Full(Weights::Tf)),
+        ("full:tfidf", Method::Full(Weights::TfIdf)),
+        ("staged", Method::Staged),
+        (
+            "short",
+            Method::Short(Box::new(Method::Full(Weights::Levels))),
+        ),
+        ("short:longest", Method::Short(Box::new(Method::Longest))),
+        ("field:image.phash", Method::Field("image.phash".into())),
         ("sentences:1", Method::Sentences(1)),
         ("sentences:16", Method::Sentences(16)),
     ] {
-        assert_eq!(name.parse(), Ok(method));
+        assert_eq!(name.parse(), Ok(method.clone()));
         assert_eq!(method.to_string(), name);
         let json = serde_json::to_string(&method).expect("a name is a string");
         assert_eq!(json, format!("\"{name}\""));
@@ -250,8 +468,16 @@ fn names_are_read_and_written() {
     }
     assert_eq!(
         "best".parse::<Method>().expect_err("no method").to_string(),
-        "unknown method `best`: use verified, longest, full or sentences:N"
+        "unknown method `best`: use verified, longest, full, full:tf, full:tfidf, sentences:N, short, short:METHOD, \
+         staged or field:NAME"
     );
+    for name in ["short:", "short:short", "short:verified", "short:x"] {
+        assert_eq!(name.parse::<Method>(), Err(MethodError::Short(name.into())));
+    }
+    for name in ["field:", "field:a.", "field:.a"] {
+        assert_eq!(name.parse::<Method>(), Err(MethodError::Field(name.into())));
+    }
+    assert_eq!("full:levels".parse(), Ok(Method::Full(Weights::Levels)));
 }
 
 proptest! {
@@ -263,8 +489,8 @@ proptest! {
         let body: Vec<&str> = body.iter().map(String::as_str).collect();
         let mut used = Scratch::new();
         let other = Fields { title: Some(NOTICE), body: &[REPORT] };
-        prop_assert!(Method::Full.fingerprint(&other, &mut used).is_some());
-        for method in METHODS {
+        prop_assert!(Method::Full(Weights::Levels).fingerprint(&other, &mut used).is_some());
+        for method in &METHODS {
             let fields = Fields { title: title.as_deref(), body: &body };
             let expected = prints(method, title.as_deref(), &body);
             prop_assert_eq!(method.fingerprint(&fields, &mut used), expected.clone());
@@ -287,7 +513,7 @@ proptest! {
             flat.push_str(word);
             wrapped.push_str(word);
         }
-        for method in METHODS {
+        for method in &METHODS {
             prop_assert_eq!(first(method, &wrapped), first(method, &flat), "{}", method);
         }
     }

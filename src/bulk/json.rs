@@ -18,6 +18,8 @@ pub struct Value<'a> {
     pub selected: Selected,
     /// The string with its escapes decoded, or the digits of a number as they stand. What is not valid Unicode reads as U+FFFD.
     pub text: Cow<'a, str>,
+    /// It was a string.
+    pub quoted: bool,
 }
 
 /// What spinney reads from a document.
@@ -42,12 +44,14 @@ impl Document<'_> {
         self.texts_present & text_bit(place) != 0
     }
 
-    /// The first value of a selected field.
+    /// The text of the first value of a selected field.
     pub fn first(&self, selected: Selected) -> Option<&str> {
-        self.values
-            .iter()
-            .find(|value| value.selected == selected)
-            .map(|value| &*value.text)
+        self.value(selected).map(|value| &*value.text)
+    }
+
+    /// The first value of a selected field.
+    pub fn value(&self, selected: Selected) -> Option<&Value<'_>> {
+        self.values.iter().find(|value| value.selected == selected)
     }
 }
 
@@ -247,6 +251,7 @@ impl<'a> Scanner<'a, '_> {
         self.values.extend(selected.iter().map(|&selected| Value {
             selected,
             text: text.clone(),
+            quoted: matches!(scalar, Scalar::String(_)),
         }));
         Ok(())
     }

@@ -32,7 +32,10 @@ pub struct RouteOptions {
     /// Field that holds the title; it stands in for a text without words
     #[arg(long, env = "SPINNEY_TITLE_FIELD", value_name = "FIELD")]
     title_field: Option<String>,
-    /// How a document becomes fingerprints: verified, longest, full or sentences:N [default: verified]
+    /// Field that holds the address the document was published under; the method `staged` asks it first
+    #[arg(long, env = "SPINNEY_URL_FIELD", value_name = "FIELD")]
+    url_field: Option<String>,
+    /// How a document becomes fingerprints: verified, longest, full[:tf|:tfidf], sentences:N, short[:METHOD], staged or field:NAME [default: verified]
     #[arg(long, env = "SPINNEY_METHOD", value_name = "METHOD")]
     method: Option<String>,
     /// Fingerprints at most this many bits apart are near [default: 3; 0 for verified]
@@ -101,6 +104,7 @@ pub struct Route {
     pub index: Vec<Pattern>,
     pub text_fields: Vec<String>,
     pub title_field: Option<String>,
+    pub url_field: Option<String>,
     /// Where the id stands in the document itself; in a cluster it stands beside it.
     pub id_field: Option<String>,
     pub method: Method,
@@ -139,6 +143,7 @@ impl RouteOptions {
             index: self.index.or(below.index),
             text_field: self.text_field.or(below.text_field),
             title_field: self.title_field.or(below.title_field),
+            url_field: self.url_field.or(below.url_field),
             method: self.method.or(below.method),
             k: self.k.or(below.k),
             window: self.window.or(below.window),
@@ -206,6 +211,7 @@ impl RouteOptions {
             index: index.into_iter().map(Pattern).collect(),
             text_fields: self.text_field.unwrap_or_else(|| vec!["content".into()]),
             title_field: self.title_field,
+            url_field: self.url_field,
             id_field: None,
             method,
             k: Distance(k),

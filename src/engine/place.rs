@@ -3,7 +3,7 @@
 use super::learned::Learned;
 use super::settle::Held;
 use super::trees::Locked;
-use super::{Bound, Call, Engine, Prepared, Read, Stamped, dates};
+use super::{Call, Engine, Prepared, Read, Stamped, dates};
 use crate::bulk::{Stamp, StampNames};
 use crate::config::Clock;
 use crate::fingerprint::{Features, Fingerprint};
@@ -16,7 +16,7 @@ impl Engine {
         for wanted in read
             .iter()
             .flat_map(|r| r.objects.iter().flatten())
-            .map(|p| self.routes[p.route].forest)
+            .map(|p| self.routes[p.route].forest_of(p.features.as_ref()))
         {
             locks[wanted] = Some(());
         }
@@ -31,10 +31,9 @@ impl Engine {
         for item in read {
             stamped.tally.unstamped += u64::from(item.unstamped);
             for prepared in item.objects.into_iter().flatten() {
-                let Bound {
-                    route, forest: at, ..
-                } = &self.routes[prepared.route];
-                let Some(forest) = forests[*at].as_mut() else {
+                let bound = &self.routes[prepared.route];
+                let (route, at) = (&bound.route, bound.forest_of(prepared.features.as_ref()));
+                let Some(forest) = forests[at].as_mut() else {
                     continue;
                 };
                 let now = match &route.clock {
@@ -46,7 +45,7 @@ impl Engine {
                         prepared.date.map(|date| date.min(call.latest)).or(clock)
                     }
                 };
-                stamped.write(&self.names, prepared, *at, forest, now, &mut arrivals);
+                stamped.write(&self.names, prepared, at, forest, now, &mut arrivals);
             }
         }
     }
@@ -76,8 +75,16 @@ impl Stamped {
         let base = object.start;
         let hashes = features.as_ref().map(Features::hashes).unwrap_or_default();
         let proof = features.as_ref().and_then(Features::proof);
-        let placement =
-            features.and_then(|mut features| trees.place(&mut features, now.unwrap_or(Millis(0))));
+        let mut features = features;
+        let placement = features
+            .as_mut()
+            .and_then(|features| trees.place(features, now.unwrap_or(Millis(0))));
+        if let (Some(Features::Staged(staged)), Some(by)) =
+            (&features, placement.as_ref().and_then(|placed| placed.0.by))
+        {
+            self.stages
+                .extend(staged.stage(by).map(|stage| (item, stage)));
+        }
         let (root, since) = match placement {
             None => {
                 self.tally.without_text += 1;

@@ -2,7 +2,9 @@
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::fingerprint::{Features, Method, Offer, Proof, Reading, TAKEN};
+use crate::fingerprint::{
+    Features, InTurn, Method, Offer, Proof, Reading, ShortText, TAKEN, TAKEN_SHORT,
+};
 use crate::forest::{
     Decision, Forest, ForestError, Millis, Placement, Settings, SharedForest, Sketch, Stats, Ticket,
 };
@@ -14,6 +16,8 @@ use crate::text::{Fields, Scratch};
 pub(super) enum Trees {
     Strict(SharedForest),
     Verified(Mutex<Verified>),
+    Staged(Mutex<Forest<InTurn>>),
+    Short(Mutex<Forest<ShortText>>),
 }
 
 /// The forest of the verified law and the boilerplate learned by it. One lock for both: what is boilerplate depends on
@@ -29,12 +33,14 @@ pub(super) struct Verified {
 pub(super) enum Locked<'a> {
     Strict(MutexGuard<'a, Forest>),
     Verified(MutexGuard<'a, Verified>),
+    Staged(MutexGuard<'a, Forest<InTurn>>),
+    Short(MutexGuard<'a, Forest<ShortText>>),
 }
 
 impl Trees {
     /// `boilerplate`: sentences that say nothing, known from the start.
     pub fn new(
-        method: Method,
+        method: &Method,
         settings: Settings,
         boilerplate: &[String],
     ) -> Result<Trees, ForestError> {
@@ -44,14 +50,22 @@ impl Trees {
                 boilerplate: seeded(boilerplate),
                 kept: Kept::default(),
             })),
+            Method::Staged => Trees::Staged(Mutex::new(Forest::new(settings)?)),
             _ => Trees::Strict(SharedForest::new(Forest::new(settings)?)),
         })
+    }
+
+    /// A forest for the short texts of a route, beside the one for its longer texts.
+    pub fn short(settings: Settings) -> Result<Trees, ForestError> {
+        Ok(Trees::Short(Mutex::new(Forest::new(settings)?)))
     }
 
     pub fn lock(&self) -> Locked<'_> {
         match self {
             Trees::Strict(forest) => Locked::Strict(forest.lock()),
             Trees::Verified(verified) => Locked::Verified(verified.lock()),
+            Trees::Staged(forest) => Locked::Staged(forest.lock()),
+            Trees::Short(forest) => Locked::Short(forest.lock()),
         }
     }
 }
@@ -110,6 +124,25 @@ impl Locked<'_> {
                 };
                 Some((placement, learned))
             }
+            (Locked::Staged(forest), Features::Staged(staged)) => {
+                let prints = staged.prints();
+                let sketch = Sketch {
+                    fingerprints: &prints.fingerprints,
+                    whole: prints.whole,
+                    proof: &InTurn,
+                    take: prints.fingerprints.len(),
+                };
+                Some((forest.place(&sketch, now), Vec::new()))
+            }
+            (Locked::Short(forest), Features::Short(short)) => {
+                let sketch = Sketch {
+                    fingerprints: &short.prints.fingerprints,
+                    whole: short.prints.whole,
+                    proof: &short.text,
+                    take: TAKEN_SHORT,
+                };
+                Some((forest.place(&sketch, now), Vec::new()))
+            }
             _ => None,
         }
     }
@@ -118,6 +151,8 @@ impl Locked<'_> {
         match self {
             Locked::Strict(forest) => forest.clock(),
             Locked::Verified(verified) => verified.forest.clock(),
+            Locked::Staged(forest) => forest.clock(),
+            Locked::Short(forest) => forest.clock(),
         }
     }
 
@@ -125,6 +160,8 @@ impl Locked<'_> {
         match self {
             Locked::Strict(forest) => forest.expire(now, budget),
             Locked::Verified(verified) => verified.forest.expire(now, budget),
+            Locked::Staged(forest) => forest.expire(now, budget),
+            Locked::Short(forest) => forest.expire(now, budget),
         }
     }
 
@@ -132,6 +169,8 @@ impl Locked<'_> {
         match self {
             Locked::Strict(forest) => forest.withdraw(ticket),
             Locked::Verified(verified) => verified.forest.withdraw(ticket),
+            Locked::Staged(forest) => forest.withdraw(ticket),
+            Locked::Short(forest) => forest.withdraw(ticket),
         }
     }
 
@@ -139,6 +178,8 @@ impl Locked<'_> {
         match self {
             Locked::Strict(forest) => forest.stats(),
             Locked::Verified(verified) => verified.forest.stats(),
+            Locked::Staged(forest) => forest.stats(),
+            Locked::Short(forest) => forest.stats(),
         }
     }
 }

@@ -7,33 +7,69 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
-use super::{Fingerprint, Reading, Simhash};
-use crate::text::{Fields, Scratch, Sentence, Text, words};
+use super::{Fingerprint, Reading, ShortReading, ShortText, Simhash, StagedPrints};
+use crate::text::{Fields, Scratch, Sentence, Text, Word, rarity, words};
 
 /// Most sentences that `sentences:N` may ask for.
 pub const MOST_SENTENCES: usize = 16;
 
-/// How a document is turned into fingerprints. As text: `longest`, `full`, `sentences:3`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// How a document is turned into fingerprints. As text: `longest`, `full:tfidf`, `sentences:3`, `short:longest`,
+/// `field:image.phash`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Method {
     /// Simhash of the words of the longest sentence (seeds/002): paragraphs may be added or dropped.
     Longest,
     /// Simhash of all words (seeds/000, 001).
-    Full,
+    Full(Weights),
     /// Smallest hashes of shingles, verified by a proof at the root; boilerplate is left out.
     Verified,
     /// Exact hash of the N longest sentences (seeds/003): any change in one of them is another text.
     Sentences(usize),
+    /// Short texts by wide fingerprints and edit distance (seeds/000, 003), longer ones by another method of one
+    /// fingerprint. The two kinds do not meet.
+    Short(Box<Method>),
+    /// Address, then title, then content (seeds/004).
+    Staged,
+    /// The fingerprint that the document brings itself, in this field.
+    Field(String),
+}
+
+/// What a word weighs in the simhash of a text, each time it occurs: so a word's weight is this times its term frequency.
+/// Noise words weigh nothing where there is anything else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Weights {
+    /// Its level, 1 to 5 (seeds/000).
+    Levels,
+    /// 1: plain term frequency (seeds/001).
+    Tf,
+    /// How rare it is in general, 1 to 18 (seeds/001). Document frequencies that were learned while running would give a
+    /// text another fingerprint when it comes again; so this is a fixed table, see [`rarity`].
+    TfIdf,
+}
+
+/// What a document brings besides its text.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Brought<'a> {
+    /// The address that it was published under.
+    pub url: Option<&'a str>,
+    /// Its own fingerprint for `field:NAME`.
+    pub own: Option<Fingerprint>,
 }
 
 /// A name that is no method.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MethodError {
-    #[error("unknown method `{0}`: use verified, longest, full or sentences:N")]
+    #[error(
+        "unknown method `{0}`: use verified, longest, full, full:tf, full:tfidf, sentences:N, short, short:METHOD, staged or field:NAME"
+    )]
     Unknown(String),
     #[error("method `{0}`: the number of sentences must be from 1 to {MOST_SENTENCES}")]
     Sentences(String),
+    #[error("method `{0}`: longer texts need longest, full, full:tf, full:tfidf or sentences:N")]
+    Short(String),
+    #[error("method `{0}`: name the field that holds the fingerprint, such as field:phash")]
+    Field(String),
 }
 
 /// What a method makes of a document.
@@ -52,32 +88,41 @@ pub enum Features {
     Strict(Prints),
     /// For the verified law.
     Verified(Box<Reading>),
+    /// Fingerprints that are asked in turn.
+    Staged(StagedPrints),
+    /// For the forest of short texts.
+    Short(ShortReading),
 }
 
 impl Features {
     /// The document's own fingerprints, as they are stamped: the same for the same text.
     pub fn hashes(&self) -> Vec<u64> {
         match self {
-            Features::Strict(prints) => prints.fingerprints.iter().map(|print| print.0).collect(),
             Features::Verified(reading) => reading.hashes().collect(),
+            Features::Strict(prints) => prints.hashes(),
+            Features::Staged(staged) => staged.prints().hashes(),
+            Features::Short(short) => short.prints.hashes(),
         }
     }
 
     /// The document's own proof in hex digits, where the method has one.
     pub fn proof(&self) -> Option<String> {
         match self {
-            Features::Strict(_) => None,
-            Features::Verified(reading) => {
-                let digit = |four: u8| char::from_digit(u32::from(four), 16).unwrap_or('0');
-                let bytes = reading.proof().to_bytes().into_iter();
-                Some(
-                    bytes
-                        .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
-                        .collect(),
-                )
-            }
+            Features::Strict(_) | Features::Staged(_) => None,
+            Features::Verified(reading) => Some(hex(&reading.proof().to_bytes())),
+            Features::Short(short) => Some(hex(short.text.as_str().as_bytes())),
         }
     }
+}
+
+impl Prints {
+    fn hashes(&self) -> Vec<u64> {
+        self.fingerprints.iter().map(|print| print.0).collect()
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Buffers that are used for one document after the other. One per thread.
@@ -88,27 +133,71 @@ pub struct Workspace {
 }
 
 impl Method {
-    /// Reads a document. `None` if it has no usable text: no letter or digit in its body or title.
+    /// Reads a document that is nothing but text. `None` if it has no usable text: no letter or digit in its body or
+    /// title.
     pub fn read(&self, fields: &Fields<'_>, workspace: &mut Workspace) -> Option<Features> {
+        self.read_with(fields, Brought::default(), workspace)
+    }
+
+    /// Reads a document. `None` if it has nothing that the method can use.
+    pub fn read_with(
+        &self,
+        fields: &Fields<'_>,
+        brought: Brought<'_>,
+        workspace: &mut Workspace,
+    ) -> Option<Features> {
         let Workspace { scratch, reading } = workspace;
         match self {
             Method::Verified => {
                 let usable = reading.read(scratch, fields);
                 usable.then(|| Features::Verified(Box::new(reading.clone())))
             }
+            Method::Staged => {
+                StagedPrints::read(fields, brought.url, scratch).map(Features::Staged)
+            }
+            Method::Field(_) => brought.own.map(|own| {
+                Features::Strict(Prints {
+                    fingerprints: vec![own],
+                    whole: own,
+                })
+            }),
+            Method::Short(long) => {
+                let text = scratch.read(fields)?;
+                let Some(short) = ShortText::of(&text) else {
+                    return long.fingerprint(fields, scratch).map(Features::Strict);
+                };
+                let prints = Prints {
+                    fingerprints: vec![of_words(text.sentences(), Weights::Levels)],
+                    whole: Fingerprint(xxh3_64(text.cleaned().as_bytes())),
+                };
+                Some(Features::Short(ShortReading {
+                    prints,
+                    text: short,
+                }))
+            }
             _ => self.fingerprint(fields, scratch).map(Features::Strict),
         }
     }
 
-    /// The fingerprints of a document under the strict law. `None` if it has no usable text: no letter or digit in its body or title.
+    /// The name of the field in which a document brings its own fingerprint.
+    pub fn own_field(&self) -> Option<&str> {
+        match self {
+            Method::Field(name) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// The fingerprints of a text under the strict law. `None` if it has no usable text: no letter or digit in its body or title.
     pub fn fingerprint(&self, fields: &Fields<'_>, scratch: &mut Scratch) -> Option<Prints> {
         let text = scratch.read(fields)?;
-        let fingerprint = match *self {
-            Method::Longest => of_words([text.longest()]),
-            // Not of the strict law: the one fingerprint it could have there is that of the text.
-            Method::Verified => Fingerprint(xxh3_64(text.cleaned().as_bytes())),
-            Method::Full => of_words(text.sentences()),
-            Method::Sentences(count) => of_longest(&text, count),
+        let fingerprint = match self {
+            Method::Longest => of_words([text.longest()], Weights::Levels),
+            Method::Full(weights) => of_words(text.sentences(), *weights),
+            Method::Sentences(count) => of_longest(&text, *count),
+            // Not of the strict law, or not of the text alone: the one fingerprint of the text is its hash.
+            Method::Verified | Method::Staged | Method::Short(_) | Method::Field(_) => {
+                Fingerprint(xxh3_64(text.cleaned().as_bytes()))
+            }
         };
         Some(Prints {
             fingerprints: vec![fingerprint],
@@ -117,9 +206,16 @@ impl Method {
     }
 }
 
-/// Simhash of the words of some sentences. A word weighs its level (1 to 5) each time it occurs, so that its weight is
-/// level times term frequency. Noise words count only where there is nothing else.
-fn of_words<'t>(sentences: impl IntoIterator<Item = &'t str>) -> Fingerprint {
+/// Simhash of the words of some sentences. Noise words count only where there is nothing else.
+pub(super) fn of_words<'t>(
+    sentences: impl IntoIterator<Item = &'t str>,
+    weights: Weights,
+) -> Fingerprint {
+    let weight = |word: &Word<'_>| match weights {
+        Weights::Levels => word.level,
+        Weights::Tf => 1,
+        Weights::TfIdf => rarity(word),
+    };
     let mut sums = Simhash::new();
     let mut noise = Simhash::new();
     let mut nothing_else = true;
@@ -127,9 +223,9 @@ fn of_words<'t>(sentences: impl IntoIterator<Item = &'t str>) -> Fingerprint {
         words(sentence, |word| {
             if !word.noise {
                 nothing_else = false;
-                sums.add(word.hash, word.level);
+                sums.add(word.hash, weight(&word));
             } else if nothing_else {
-                noise.add(word.hash, word.level);
+                noise.add(word.hash, weight(&word));
             }
         });
     }
@@ -166,7 +262,22 @@ impl FromStr for Method {
     fn from_str(name: &str) -> Result<Method, MethodError> {
         match name.split_once(':') {
             None if name == "longest" => Ok(Method::Longest),
-            None if name == "full" => Ok(Method::Full),
+            None if name == "full" => Ok(Method::Full(Weights::Levels)),
+            Some(("full", "levels")) => Ok(Method::Full(Weights::Levels)),
+            Some(("full", "tf")) => Ok(Method::Full(Weights::Tf)),
+            Some(("full", "tfidf")) => Ok(Method::Full(Weights::TfIdf)),
+            None if name == "staged" => Ok(Method::Staged),
+            None if name == "short" => Ok(Method::Short(Box::new(Method::Full(Weights::Levels)))),
+            Some(("short", long)) => match long.parse() {
+                Ok(long @ (Method::Longest | Method::Full(_) | Method::Sentences(_))) => {
+                    Ok(Method::Short(Box::new(long)))
+                }
+                _ => Err(MethodError::Short(name.to_owned())),
+            },
+            Some(("field", field)) => match field.split('.').any(str::is_empty) {
+                false => Ok(Method::Field(field.to_owned())),
+                true => Err(MethodError::Field(name.to_owned())),
+            },
             None if name == "verified" => Ok(Method::Verified),
             Some(("sentences", count)) => match count.parse() {
                 Ok(count) if (1..=MOST_SENTENCES).contains(&count) => Ok(Method::Sentences(count)),
@@ -181,7 +292,13 @@ impl fmt::Display for Method {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Method::Longest => f.write_str("longest"),
-            Method::Full => f.write_str("full"),
+            Method::Full(Weights::Levels) => f.write_str("full"),
+            Method::Full(Weights::Tf) => f.write_str("full:tf"),
+            Method::Full(Weights::TfIdf) => f.write_str("full:tfidf"),
+            Method::Staged => f.write_str("staged"),
+            Method::Short(long) if **long == Method::Full(Weights::Levels) => f.write_str("short"),
+            Method::Short(long) => write!(f, "short:{long}"),
+            Method::Field(field) => write!(f, "field:{field}"),
             Method::Verified => f.write_str("verified"),
             Method::Sentences(count) => write!(f, "sentences:{count}"),
         }

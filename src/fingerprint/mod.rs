@@ -2,12 +2,19 @@
 
 mod method;
 mod proof;
+mod short;
 mod simhash;
+mod staged;
 mod verified;
 
-pub use method::{Features, MOST_SENTENCES, Method, MethodError, Prints, Workspace};
+pub use method::{
+    Brought, Features, MOST_SENTENCES, Method, MethodError, Prints, Weights, Workspace,
+};
 pub use proof::{BadProof, Proof};
+pub(crate) use short::TAKEN_SHORT;
+pub use short::{SHORT, ShortReading, ShortText, WIDE};
 pub use simhash::{Simhash, simhash};
+pub use staged::{InTurn, Stage, StagedPrints};
 pub use verified::{Offer, Reading, TAKEN};
 
 use std::fmt;
@@ -24,6 +31,19 @@ impl Fingerprint {
     /// The number of differing bits.
     pub fn distance(self, other: Fingerprint) -> Distance {
         Distance((self.0 ^ other.0).count_ones())
+    }
+
+    /// A fingerprint as others write it: a whole number of 64 bits with or without a sign, or, `quoted`, 16 hex digits.
+    /// A string of 16 decimal digits is hex too: a document should bring decimals as numbers.
+    pub fn written(text: &str, quoted: bool) -> Option<Fingerprint> {
+        let text = text.trim();
+        let bits = if quoted && text.len() == 16 && text.bytes().all(|b| b.is_ascii_hexdigit()) {
+            u64::from_str_radix(text, 16).ok()
+        } else {
+            let unsigned = text.parse::<u64>().ok();
+            unsigned.or_else(|| text.parse::<i64>().ok().map(i64::cast_unsigned))
+        };
+        bits.map(Fingerprint)
     }
 }
 

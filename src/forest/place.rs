@@ -43,6 +43,8 @@ pub struct Placement {
     pub node_added: Millis,
     /// How the root was found.
     pub decision: Decision,
+    /// The fingerprint by which the tree was found, if the document's are looked up in turn and one of them found it.
+    pub by: Option<Fingerprint>,
     /// The near trees it was not let into, and why; in no particular order.
     pub refused: Vec<(Root, Refusal)>,
     /// To be given to [`Forest::withdraw`] if the document's item definitely failed, or else dropped.
@@ -134,6 +136,7 @@ impl<P: Proof> Forest<P> {
             } else {
                 decision
             },
+            by: sight.by,
             refused: sight.refused,
             ticket: own.ticket,
         }
@@ -219,10 +222,15 @@ impl<P: Proof> Forest<P> {
         };
         self.index.insert(fingerprint, root);
         self.hold(root, &mut own);
-        for &lonely in sight.lonely.iter().filter(|&&lonely| lonely != fingerprint) {
-            self.add_if_taken(lonely, root, sketch.take, &mut own);
+        let leaves = if P::CROWDED {
+            sketch.fingerprints
+        } else {
+            own.scattered |= sight.lonely.len() < sketch.fingerprints.len();
+            &sight.lonely
+        };
+        for &leaf in leaves.iter().filter(|&&leaf| leaf != fingerprint) {
+            self.add_if_taken(leaf, root, sketch.take, &mut own);
         }
-        own.scattered |= sight.lonely.len() < sketch.fingerprints.len();
         self.finish(sketch, root, own)
     }
 

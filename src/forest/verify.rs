@@ -10,6 +10,13 @@ use std::cmp::Reverse;
 /// A few bytes kept at each root by which a candidate is verified before it joins. Comparing with the root, never with
 /// a leaf, bounds drift: there are no chains.
 pub trait Proof: Clone {
+    /// The document's fingerprints are looked up in turn, and the first that finds a tree it may join decides; the
+    /// others are not asked. Otherwise all of them bring candidates.
+    const IN_TURN: bool = false;
+    /// A document that founds a tree also makes those of its fingerprints leaves that are near another tree whose
+    /// proof refused it: it could not be found again otherwise where it has only one.
+    const CROWDED: bool = false;
+
     /// Whether a document with this proof may join the tree whose root has the other one. `shared` is how many of the
     /// document's fingerprints are near a node of that tree; all of them count when the text itself was placed there.
     /// Must be `Ok` for a proof and itself, so that a document that comes again finds its own tree.
@@ -47,7 +54,9 @@ pub(super) struct Sight {
     pub(super) candidates: Vec<NodeId>,
     /// Near trees whose proof does not.
     pub(super) refused: Vec<(Root, Refusal)>,
-    /// The document's fingerprints that have no node within k.
+    /// The fingerprint that decided, where they are looked up in turn.
+    pub(super) by: Option<Fingerprint>,
+    /// The document's fingerprints that have no node within k, as far as they were looked up.
     pub(super) lonely: Vec<Fingerprint>,
 }
 
@@ -72,9 +81,14 @@ impl<P: Proof> Forest<P> {
             known: self.known(sketch, horizon),
             candidates: Vec::new(),
             refused: Vec::new(),
+            by: None,
             lonely: Vec::new(),
         };
         if sight.known.is_some() {
+            if P::IN_TURN {
+                let mut own = sketch.fingerprints.iter().copied();
+                sight.by = own.find(|&own| self.tree_of(own, horizon) == sight.known);
+            }
             return sight;
         }
         let mut roots = Vec::new();
@@ -89,6 +103,15 @@ impl<P: Proof> Forest<P> {
             });
             if roots.len() == before {
                 sight.lonely.push(fingerprint);
+            } else if P::IN_TURN {
+                let found = roots.get(before..).unwrap_or_default();
+                if found
+                    .iter()
+                    .any(|&root| self.verdict(sketch, root, 1).is_ok())
+                {
+                    sight.by = Some(fingerprint);
+                    break;
+                }
             }
         }
         roots.sort_unstable();

@@ -20,7 +20,7 @@ mod segment;
 mod sentences;
 pub mod shingles;
 
-pub use segment::{Word, warm_up};
+pub use segment::{Word, rarity, warm_up};
 pub use sentences::Sentence;
 
 use memchr::memmem;

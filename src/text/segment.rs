@@ -142,6 +142,26 @@ fn chinese_word(text: &str) -> Word<'_> {
     noted(text, level)
 }
 
+/// Words in the corpus that the dictionary of jieba was counted in: the sum of its frequencies.
+const CORPUS: f64 = 60_101_967.0;
+
+/// How rare a word is in general, 1..=18: the logarithm of its inverse frequency, in place of the inverse document
+/// frequency of tf-idf, which only a collection that does not change could tell. For Chinese words the frequency is that of
+/// jieba's dictionary. No such list is at hand for other words, so they go by their level: 5, 7, 9, 11, 13.
+pub fn rarity(word: &Word<'_>) -> u8 {
+    let tables = Tables::get();
+    let chinese = word
+        .text
+        .chars()
+        .all(|c| matches!(tables.class(c), Class::Han | Class::Mark));
+    if !chinese {
+        return 3 + 2 * word.level;
+    }
+    let frequency = JIEBA.suggest_freq(word.text).max(1);
+    // At most ln(60 million), about 18.
+    (CORPUS / frequency as f64).ln().round().clamp(1.0, 18.0) as u8
+}
+
 /// `number` and `measure` stand side by side in `text`.
 fn measured<'t>(text: &'t str, number: &'t str, measure: &str) -> Word<'t> {
     let start = number.as_ptr() as usize - text.as_ptr() as usize;

@@ -1,0 +1,65 @@
+//! The second stage for short texts (seeds/000, 003): fingerprints of a few words lie far apart even where the texts
+//! are nearly the same, so they only narrow the candidates, by a wider distance, and edit distance decides.
+
+use rapidfuzz::distance::levenshtein;
+
+use super::{Distance, Prints};
+use crate::forest::Refusal;
+use crate::text::Text;
+
+/// Texts of at most this many letters and digits are short: what a message of 140 characters holds (seeds/000).
+pub const SHORT: usize = 140;
+/// Fingerprints of short texts at most this far apart are compared: short texts that look alike are up to 10 bits apart
+/// (seeds/000, which shows why as many are too many for long texts).
+pub const WIDE: Distance = Distance(10);
+/// One edit for so many letters of the longer text is allowed.
+const LETTERS_AN_EDIT: usize = 5;
+/// Nodes of a short text: its fingerprint, and the hash of the text where that had to become the root.
+pub(crate) const TAKEN_SHORT: usize = 2;
+
+/// The letters and digits of a short text. Its own proof: what it says is all there is to compare.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShortText(Box<str>);
+
+/// What is known of a short document.
+#[derive(Debug, Clone)]
+pub struct ShortReading {
+    pub prints: Prints,
+    pub text: ShortText,
+}
+
+impl ShortText {
+    /// `None` if the text is not short.
+    pub fn of(text: &Text<'_>) -> Option<ShortText> {
+        let letters: usize = text.ranges().iter().map(|range| range.letters).sum();
+        if letters > SHORT {
+            return None;
+        }
+        // Marks count in no sentence's length: a second bound, so that not even a text of marks is long.
+        let kept = text.cleaned().chars().filter(|c| c.is_alphanumeric());
+        let kept: String = kept.take(2 * SHORT).collect();
+        Some(ShortText(kept.into()))
+    }
+
+    /// The letters and digits, at most 280 characters.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether at most every fifth letter must be changed, added or taken away to make one of the other (Levenshtein).
+    pub fn is_near(&self, other: &ShortText) -> bool {
+        let longer = self.0.chars().count().max(other.0.chars().count());
+        let limit = longer / LETTERS_AN_EDIT;
+        let args = levenshtein::Args::default().score_cutoff(limit);
+        levenshtein::distance_with_args(self.0.chars(), other.0.chars(), &args).is_some()
+    }
+}
+
+impl crate::forest::Proof for ShortText {
+    /// A short text has one fingerprint, and texts of other content near it are no accident.
+    const CROWDED: bool = true;
+
+    fn agrees(&self, root: &ShortText, _: usize) -> Result<(), Refusal> {
+        self.is_near(root).then_some(()).ok_or(Refusal::Radius)
+    }
+}

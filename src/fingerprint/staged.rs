@@ -1,0 +1,121 @@
+//! The method of seeds/004: the address, then the title, then the content are asked for the tree; the first that knows
+//! one decides.
+//!
+//! All three kinds of fingerprint stand in one forest, each kind moved by a constant of its own. That keeps the
+//! distances within a kind, and sets the kinds so far apart that they meet by chance only. A document that joins by one
+//! stage brings the fingerprints of the others into the tree. The article does not do that for a document that it
+//! knows already; the law of the forest does, and so a third copy is found by what either of the first two had.
+
+use std::fmt;
+
+use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
+
+use super::method::{Weights, of_words};
+use super::{Fingerprint, Prints};
+use crate::text::{Fields, Scratch};
+
+/// What was asked for the tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Stage {
+    /// The exact hash of the address.
+    Url,
+    /// Simhash of the title's words.
+    Title,
+    /// Simhash of all words of the text.
+    Content,
+}
+
+/// The stages that a document has, in their order, and their fingerprints.
+#[derive(Debug, Clone)]
+pub struct StagedPrints {
+    stages: Vec<Stage>,
+    prints: Prints,
+}
+
+/// The fingerprints of a document are looked up in turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InTurn;
+
+impl crate::forest::Proof for InTurn {
+    const IN_TURN: bool = true;
+
+    fn agrees(&self, _: &InTurn, _: usize) -> Result<(), crate::forest::Refusal> {
+        Ok(())
+    }
+}
+
+impl Stage {
+    /// What the stage's fingerprints are moved by: any two of these are 32 bits apart.
+    fn salt(self) -> u64 {
+        match self {
+            Stage::Url => 0,
+            Stage::Title => 0x5555_5555_5555_5555,
+            Stage::Content => 0x3333_3333_3333_3333,
+        }
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Stage::Url => "url",
+            Stage::Title => "title",
+            Stage::Content => "content",
+        })
+    }
+}
+
+impl StagedPrints {
+    /// `None` if the document has neither address nor title nor content. White space around an address does not count.
+    pub(super) fn read(
+        fields: &Fields<'_>,
+        url: Option<&str>,
+        scratch: &mut Scratch,
+    ) -> Option<StagedPrints> {
+        let mut stages = Vec::with_capacity(3);
+        let mut fingerprints = Vec::with_capacity(3);
+        let mut whole = Xxh3Default::new();
+        let mut add = |stage: Stage, hash: u64, text: &str| {
+            stages.push(stage);
+            fingerprints.push(Fingerprint(hash ^ stage.salt()));
+            whole.update(text.as_bytes());
+            whole.update(&stage.salt().to_le_bytes());
+        };
+        if let Some(url) = url.map(str::trim).filter(|url| !url.is_empty()) {
+            add(Stage::Url, xxh3_64(url.as_bytes()), url);
+        }
+        let title = Fields {
+            title: fields.title,
+            body: &[],
+        };
+        let content = Fields {
+            title: None,
+            body: fields.body,
+        };
+        for (stage, part) in [(Stage::Title, title), (Stage::Content, content)] {
+            if let Some(text) = scratch.read(&part) {
+                let hash = of_words(text.sentences(), Weights::Levels);
+                add(stage, hash.0, text.cleaned());
+            }
+        }
+        let prints = Prints {
+            fingerprints,
+            whole: Fingerprint(whole.digest()),
+        };
+        (!stages.is_empty()).then_some(StagedPrints { stages, prints })
+    }
+
+    pub fn prints(&self) -> &Prints {
+        &self.prints
+    }
+
+    /// The stage that a fingerprint of the document belongs to.
+    pub fn stage(&self, fingerprint: Fingerprint) -> Option<Stage> {
+        let at = self
+            .prints
+            .fingerprints
+            .iter()
+            .position(|&own| own == fingerprint)?;
+        self.stages.get(at).copied()
+    }
+}
