@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use serde::Deserialize;
-use spinney::fingerprint::Method;
+use spinney::fingerprint::{Method, Weights};
 use spinney::text::{Fields, Scratch, warm_up, words};
 
 #[derive(Deserialize)]
@@ -70,7 +70,11 @@ fn main() -> anyhow::Result<()> {
             }),
         ),
     ];
-    for method in [Method::Longest, Method::Full, Method::Sentences(3)] {
+    for method in [
+        Method::Longest,
+        Method::Full(Weights::Levels),
+        Method::Sentences(3),
+    ] {
         stages.push((
             method.to_string(),
             Box::new(move |fields, scratch| {

@@ -5,6 +5,7 @@
 //! order of placement.
 
 mod dates;
+mod learned;
 mod place;
 mod settle;
 #[cfg(test)]
@@ -13,12 +14,14 @@ mod trees;
 
 pub use settle::{Placed, Settled, Verdict};
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::bulk::{
-    self, BulkError, Cut, Fields, Item, JsonError, Op, Part, Selected, Selection, SelectionError,
-    Splice, StampNames,
+    self, BulkError, Cut, Document, Fields, Item, JsonError, Op, Part, Selected, Selection,
+    SelectionError, Splice, StampNames,
 };
 use crate::config::{Clock, Route};
 use crate::fingerprint::{Brought, Features, Fingerprint, Method, Stage, WIDE, Workspace};
@@ -106,6 +109,7 @@ pub struct Stamped {
     splice: Splice,
     placed: Placed,
     tally: Tally,
+    learned: Vec<learned::Learned>,
     stages: Vec<(usize, Stage)>,
 }
 
@@ -113,7 +117,8 @@ pub struct Stamped {
 struct Prepared {
     item: usize,
     route: usize,
-    base: usize,
+    /// Where it stands in the body.
+    object: Range<usize>,
     cut: Cut,
     features: Option<Features>,
     date: Option<Millis>,
@@ -168,7 +173,7 @@ impl Engine {
                 window: route.window,
             };
             let forest = find_or_add(&mut forests, route.forest.clone(), || {
-                Trees::new(&route.method, settings(route.k))
+                Trees::new(&route.method, settings(route.k), &route.boilerplate)
             })?;
             let short = match route.method {
                 Method::Short(_) => Some(find_or_add(
@@ -423,12 +428,7 @@ impl Engine {
             ..
         } = &self.routes[route];
         let document = bulk::scan(object, selection)?;
-        let texts: Vec<&str> = document
-            .values
-            .iter()
-            .filter(|value| matches!(value.selected, Selected::Text(_)))
-            .map(|value| &*value.text)
-            .collect();
+        let texts = texts(&document);
         let fields = text::Fields {
             title: document.first(Selected::Title),
             body: &texts,
@@ -449,7 +449,7 @@ impl Engine {
             Prepared {
                 item,
                 route,
-                base,
+                object: base..base + object.len(),
                 cut: document.cut,
                 features,
                 date,
@@ -459,6 +459,13 @@ impl Engine {
             has_text,
         ))
     }
+}
+
+/// What the text fields of a document hold.
+fn texts<'d>(document: &'d Document<'_>) -> Vec<&'d str> {
+    let values = document.values.iter();
+    let texts = values.filter(|value| matches!(value.selected, Selected::Text(_)));
+    texts.map(|value| &*value.text).collect()
 }
 
 /// The place of the forest with this name, which is made if there is none.

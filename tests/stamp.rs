@@ -162,7 +162,9 @@ fn the_documents_own_dates_replay_an_archive() {
         )
     };
     let body: String = [1, 2, 9].into_iter().map(line).collect();
-    let args = ["--clock", "field:at", "--window", "3d", "--stats"];
+    let args = [
+        "--method", "longest", "--clock", "field:at", "--window", "3d", "--stats",
+    ];
     let output = stamp(&args, body.as_bytes());
     let stats: Value = serde_json::from_slice(&output.stderr).unwrap();
     // After nine days nothing of the first two is left.
@@ -198,4 +200,59 @@ fn empty_and_wrong_input() {
         assert!(error.contains(args[0].trim_start_matches('-')), "{error}");
     }
     assert_eq!(stamp(&["--frobnicate"], b"").status.code(), Some(2));
+}
+
+#[test]
+fn boilerplate_that_was_learned_can_be_looked_through_and_given_back() {
+    let documents = sample("pairs.ndjson");
+    let folder = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let file = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let (first, second) = (file("learned-first.txt"), file("learned-second.txt"));
+    let title = ["--title-field", "title"];
+    let report = |file: &str, more: &[&str]| -> BTreeSet<String> {
+        let args = [&title, &["--boilerplate-report", file][..], more].concat();
+        stamped(&args, documents.as_bytes());
+        let text = std::fs::read_to_string(file).unwrap();
+        text.lines().map(str::to_owned).collect()
+    };
+    let learned = report(&first, &[]);
+    assert!(
+        learned.iter().any(|line| line.starts_with("版权声明"))
+            && learned
+                .iter()
+                .any(|line| line.starts_with("quayside wire content is supplied")),
+        "{learned:?}"
+    );
+    // What is known from the start is not learned again.
+    let again = report(&second, &["--boilerplate", &first]);
+    assert_eq!(again.intersection(&learned).count(), 0, "{again:?}");
+
+    // Two notices of two sentences under the same footer, the first of that footer: alike until somebody says what it is.
+    let footer = "All texts and pictures in this newspaper are protected by law and may be copied or sold only by those who have asked the publisher in writing";
+    let body: String = [
+        "A goat has been found in the lift of the town hall.",
+        "Choir practice begins at seven.",
+    ]
+    .map(|news| format!("{}\n", json!({"content": format!("{news} {footer}.")})))
+    .concat();
+    let roots = |args: &[&str]| -> BTreeSet<String> {
+        let documents = values(&stamped(args, body.as_bytes()));
+        let roots = documents
+            .iter()
+            .map(|document| document["cluster_root"].as_str());
+        roots.map(|root| root.unwrap().to_owned()).collect()
+    };
+    let list = file("footers.txt");
+    std::fs::write(&list, format!("\n  {footer}.\n")).unwrap();
+    assert_eq!(roots(&[]).len(), 1);
+    assert_eq!(roots(&["--boilerplate", &list]).len(), 2);
+
+    for (args, reason) in [
+        (["--boilerplate", "nowhere.txt", "--k", "3"], "nowhere.txt"),
+        (["--boilerplate", &list, "--method", "full"], "boilerplate"),
+    ] {
+        let wrong = stamp(&args, b"{}\n");
+        assert_eq!(wrong.status.code(), Some(1));
+        assert!(String::from_utf8_lossy(&wrong.stderr).contains(reason));
+    }
 }

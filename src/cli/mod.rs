@@ -1,5 +1,6 @@
 //! The command line: raw arguments in, an exit code out.
 
+mod eval;
 mod serve;
 mod setup;
 mod stamp;
@@ -37,6 +38,8 @@ enum Command {
     Serve(Box<serve::Args>),
     /// Stamp NDJSON from standard input to standard output, without a cluster
     Stamp(stamp::Args),
+    /// Score a method on labelled documents of your own
+    Eval(Box<eval::Args>),
     /// Install the component and index template that the stamp's fields need
     Setup(setup::Args),
 }
@@ -47,6 +50,7 @@ pub fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(args) => serve::run(*args),
         Command::Stamp(args) => stamp::run(&args),
+        Command::Eval(args) => eval::run(&args),
         Command::Setup(args) => setup::run(args),
     };
     match result {

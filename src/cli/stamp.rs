@@ -1,6 +1,7 @@
 //! `spinney stamp`: the same engine without a cluster. Same input, same output, byte for byte.
 
 use std::io::{BufRead, IsTerminal, Read, Write};
+use std::path::PathBuf;
 use std::sync::mpsc;
 
 use anyhow::Context;
@@ -35,6 +36,10 @@ pub struct Args {
     /// Print one line of JSON with counts to standard error at the end
     #[arg(long)]
     stats: bool,
+    /// Write the sentences that became boilerplate into a file, one a line: look it through, and give it to
+    /// --boilerplate the next time
+    #[arg(long, value_name = "FILE")]
+    boilerplate_report: Option<PathBuf>,
     #[command(flatten)]
     route: RouteOptions,
 }
@@ -58,7 +63,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         args.threads.unwrap_or(0),
     )?;
     let progress = progress();
-    let mut total = Tally::default();
+    let (mut total, mut learned) = (Tally::default(), String::new());
     let (full, pieces) = mpsc::sync_channel(2);
     // Reading and writing go on while the text work does.
     std::thread::scope(|scope| -> anyhow::Result<()> {
@@ -81,6 +86,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
                 engine.stamp_lines(&piece, call)
             };
             total.add(result.tally());
+            if args.boilerplate_report.is_some() {
+                for sentence in engine.learned(&piece, &result) {
+                    learned.push_str(&sentence);
+                    learned.push('\n');
+                }
+            }
             progress.inc(piece.len() as u64);
             progress.set_message(HumanCount(total.stamped).to_string());
             lines += memchr::memchr_iter(b'\n', &piece).count() as u64;
@@ -98,6 +109,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             .context("cannot write standard output")
     })?;
     progress.finish_and_clear();
+    if let Some(path) = &args.boilerplate_report {
+        std::fs::write(path, learned)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
     if args.stats {
         report(&engine, total);
     }

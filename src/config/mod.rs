@@ -27,6 +27,11 @@ pub enum ConfigError {
         path: PathBuf,
         source: Box<toml::de::Error>,
     },
+    #[error("cannot read the file of boilerplate {path}: {source}")]
+    Sentences {
+        path: PathBuf,
+        source: std::io::Error,
+    },
     #[error("{option}: {reason}")]
     Option { option: String, reason: String },
 }

@@ -1,5 +1,7 @@
 //! Which documents of which indices are stamped, and how.
 
+use std::path::{Path, PathBuf};
+
 use clap::Args;
 use serde::Deserialize;
 
@@ -36,7 +38,7 @@ pub struct RouteOptions {
     /// How a document becomes fingerprints: verified, longest, full[:tf|:tfidf], sentences:N, short[:METHOD], staged or field:NAME [default: verified]
     #[arg(long, env = "SPINNEY_METHOD", value_name = "METHOD")]
     method: Option<String>,
-    /// Fingerprints at most this many bits apart are near [default: 3]
+    /// Fingerprints at most this many bits apart are near [default: 3; 0 for verified]
     #[arg(long, env = "SPINNEY_K", value_name = "BITS")]
     k: Option<u32>,
     /// How long after its last arrival a fingerprint is remembered, such as 30d, or none [default: 30d]
@@ -48,6 +50,9 @@ pub struct RouteOptions {
     /// Name of the forest; routes with the same name find each other's duplicates [default: one for each route]
     #[arg(long, env = "SPINNEY_FOREST", value_name = "NAME")]
     forest: Option<String>,
+    /// File of sentences that say nothing about a text (footers, disclaimers), one a line; verified leaves them out
+    #[arg(long, env = "SPINNEY_BOILERPLATE", value_name = "FILE")]
+    boilerplate: Option<PathBuf>,
 }
 
 /// What time it is for the forest.
@@ -108,6 +113,8 @@ pub struct Route {
     pub window: Option<Millis>,
     pub clock: Clock,
     pub forest: String,
+    /// Sentences that are boilerplate from the start.
+    pub boilerplate: Vec<String>,
 }
 
 impl RouteOptions {
@@ -142,6 +149,7 @@ impl RouteOptions {
             window: self.window.or(below.window),
             clock: self.clock.or(below.clock),
             forest: self.forest.or(below.forest),
+            boilerplate: self.boilerplate.or(below.boilerplate),
         }
     }
 
@@ -177,14 +185,28 @@ impl RouteOptions {
                 }
             },
         };
-        let k = self.k.unwrap_or(3);
+        // The fingerprints of verified are hashes: what is near one of them but not equal is so by chance.
+        let k = self
+            .k
+            .unwrap_or(if method == Method::Verified { 0 } else { 3 });
         if k > 16 {
             return Err(wrong(
                 "k",
                 format!("{k} is too far: fingerprints of unrelated texts meet; use at most 16"),
             ));
         }
+        if self.boilerplate.is_some() && method != Method::Verified {
+            return Err(wrong(
+                "boilerplate",
+                format!("the method {method} does not leave boilerplate out: use verified"),
+            ));
+        }
+        let boilerplate = self
+            .boilerplate
+            .as_deref()
+            .map_or(Ok(Vec::new()), sentences)?;
         Ok(Route {
+            boilerplate,
             forest: self.forest.unwrap_or_else(|| index.join(",")),
             index: index.into_iter().map(Pattern).collect(),
             text_fields: self.text_field.unwrap_or_else(|| vec!["content".into()]),
@@ -199,6 +221,16 @@ impl RouteOptions {
     }
 }
 
+/// The lines of a file; those without anything on them do not count.
+fn sentences(path: &Path) -> Result<Vec<String>, ConfigError> {
+    let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Sentences {
+        path: path.to_owned(),
+        source,
+    })?;
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    Ok(lines.map(str::to_owned).collect())
+}
+
 impl Route {
     pub fn matches(&self, index: &str) -> bool {
         self.index.iter().any(|pattern| pattern.matches(index))
@@ -211,12 +243,13 @@ impl Route {
                 .iter()
                 .find(|other| other.forest == route.forest);
             if first.is_some_and(|o| {
-                (&o.method, o.k, o.window) != (&route.method, route.k, route.window)
+                (&o.method, o.k, o.window, &o.boilerplate)
+                    != (&route.method, route.k, route.window, &route.boilerplate)
             }) {
                 return Err(ConfigError::option(
                     "forest",
                     format!(
-                        "routes that share the forest '{}' need the same method, k and window",
+                        "routes that share the forest '{}' need the same method, k, window and boilerplate",
                         route.forest
                     ),
                 ));
@@ -255,7 +288,12 @@ mod tests {
     fn defaults_are_filled_in() {
         let route = options("news").check("route").unwrap();
         assert_eq!(route.text_fields, ["content"]);
-        assert_eq!(route.k, Distance(3));
+        assert_eq!(route.k, Distance(0));
+        let longest = RouteOptions {
+            method: Some("longest".into()),
+            ..options("news")
+        };
+        assert_eq!(longest.check("route").unwrap().k, Distance(3));
         assert_eq!(route.window, Some(Millis(30 * 86_400_000)));
         assert_eq!(route.clock, Clock::Arrival);
         assert_eq!(route.forest, "news");

@@ -1,5 +1,6 @@
 //! The first phase: what was read is placed in order, and its stamps are written.
 
+use super::learned::Learned;
 use super::settle::Held;
 use super::trees::Locked;
 use super::{Call, Engine, Prepared, Read, Stamped, dates};
@@ -63,13 +64,15 @@ impl Stamped {
     ) {
         let Prepared {
             item,
-            base,
+            route,
+            object,
             cut,
             features,
             partial,
             own_root,
-            ..
+            date: _,
         } = prepared;
+        let base = object.start;
         let hashes = features.as_ref().map(Features::hashes).unwrap_or_default();
         let proof = features.as_ref().and_then(Features::proof);
         let mut features = features;
@@ -77,7 +80,7 @@ impl Stamped {
             .as_mut()
             .and_then(|features| trees.place(features, now.unwrap_or(Millis(0))));
         if let (Some(Features::Staged(staged)), Some(by)) =
-            (&features, placement.as_ref().and_then(|placed| placed.by))
+            (&features, placement.as_ref().and_then(|placed| placed.0.by))
         {
             self.stages
                 .extend(staged.stage(by).map(|stage| (item, stage)));
@@ -88,7 +91,14 @@ impl Stamped {
                 // The stored document keeps its date, or an update without a change would look like one.
                 (Root(Fingerprint(own_root)), now.filter(|_| !partial))
             }
-            Some(placement) => {
+            Some((placement, sentences)) => {
+                if !sentences.is_empty() {
+                    self.learned.push(Learned {
+                        route,
+                        object,
+                        sentences,
+                    });
+                }
                 self.placed.held.push(Held {
                     item,
                     forest: forest_at,

@@ -2,11 +2,14 @@
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::fingerprint::{Features, InTurn, Method, Offer, Proof, ShortText, TAKEN, TAKEN_SHORT};
+use crate::fingerprint::{
+    Features, InTurn, Method, Offer, Proof, Reading, ShortText, TAKEN, TAKEN_SHORT,
+};
 use crate::forest::{
     Decision, Forest, ForestError, Millis, Placement, Settings, SharedForest, Sketch, Stats, Ticket,
 };
 use crate::text::boilerplate::{Boilerplate, Kept};
+use crate::text::{Fields, Scratch};
 
 /// What the documents of a route are placed in.
 #[derive(Debug)]
@@ -35,11 +38,16 @@ pub(super) enum Locked<'a> {
 }
 
 impl Trees {
-    pub fn new(method: &Method, settings: Settings) -> Result<Trees, ForestError> {
+    /// `boilerplate`: sentences that say nothing, known from the start.
+    pub fn new(
+        method: &Method,
+        settings: Settings,
+        boilerplate: &[String],
+    ) -> Result<Trees, ForestError> {
         Ok(match method {
             Method::Verified => Trees::Verified(Mutex::new(Verified {
                 forest: Forest::new(settings)?,
-                boilerplate: Boilerplate::new(),
+                boilerplate: seeded(boilerplate),
                 kept: Kept::default(),
             })),
             Method::Staged => Trees::Staged(Mutex::new(Forest::new(settings)?)),
@@ -62,9 +70,29 @@ impl Trees {
     }
 }
 
+fn seeded(sentences: &[String]) -> Boilerplate {
+    let mut boilerplate = Boilerplate::new();
+    let (mut reading, mut scratch) = (Reading::new(), Scratch::new());
+    for sentence in sentences {
+        let fields = Fields {
+            title: None,
+            body: &[sentence],
+        };
+        if reading.read(&mut scratch, &fields) {
+            boilerplate.seed(reading.shingles());
+        }
+    }
+    boilerplate
+}
+
 impl Locked<'_> {
     /// Places a document. Features of the other law have no place here and no caller: such a document stays outside.
-    pub fn place(&mut self, features: &mut Features, now: Millis) -> Option<Placement> {
+    /// Also tells which sentences of the document became boilerplate by it.
+    pub fn place(
+        &mut self,
+        features: &mut Features,
+        now: Millis,
+    ) -> Option<(Placement, Vec<usize>)> {
         match (self, features) {
             (Locked::Strict(forest), Features::Strict(prints)) => {
                 let sketch = Sketch {
@@ -73,7 +101,7 @@ impl Locked<'_> {
                     proof: &(),
                     take: 1,
                 };
-                Some(forest.place(&sketch, now))
+                Some((forest.place(&sketch, now), Vec::new()))
             }
             (Locked::Verified(verified), Features::Verified(reading)) => {
                 let Verified {
@@ -89,10 +117,12 @@ impl Locked<'_> {
                     take: TAKEN,
                 };
                 let placement = forest.place(&sketch, now);
-                if placement.decision == Decision::NewRoot {
-                    boilerplate.learn(reading.shingles());
-                }
-                Some(placement)
+                let learned = if placement.decision == Decision::NewRoot {
+                    boilerplate.learn(reading.shingles())
+                } else {
+                    Vec::new()
+                };
+                Some((placement, learned))
             }
             (Locked::Staged(forest), Features::Staged(staged)) => {
                 let prints = staged.prints();
@@ -102,7 +132,7 @@ impl Locked<'_> {
                     proof: &InTurn,
                     take: prints.fingerprints.len(),
                 };
-                Some(forest.place(&sketch, now))
+                Some((forest.place(&sketch, now), Vec::new()))
             }
             (Locked::Short(forest), Features::Short(short)) => {
                 let sketch = Sketch {
@@ -111,7 +141,7 @@ impl Locked<'_> {
                     proof: &short.text,
                     take: TAKEN_SHORT,
                 };
-                Some(forest.place(&sketch, now))
+                Some((forest.place(&sketch, now), Vec::new()))
             }
             _ => None,
         }

@@ -73,6 +73,14 @@ impl Reading {
         true
     }
 
+    /// The sentences of a document in the order in which its shingles have them.
+    pub fn sentences(&mut self, scratch: &mut Scratch, fields: &Fields<'_>) -> Vec<String> {
+        if !self.read(scratch, fields) {
+            return Vec::new();
+        }
+        scratch.text().sentences().map(str::to_owned).collect()
+    }
+
     pub fn shingles(&self) -> &Shingles {
         &self.shingles
     }

@@ -12,7 +12,7 @@ use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT};
 use hyper::{Request, Response};
-use tracing::{debug, error, warn};
+use tracing::{debug, error, info, warn};
 
 use super::answer::{Body, BoxError, Refusal};
 use super::budget::Reservation;
@@ -25,6 +25,9 @@ use crate::bulk::Op;
 use crate::engine::{Call, NotUnderstood, Stamped, Verdict};
 use crate::forest::Millis;
 use crate::shutdown::Passenger;
+
+/// Characters of a sentence that the log shows.
+const SENTENCE_SHOWN: usize = 120;
 
 /// How long a client may pause inside a body while it holds a part of the budget.
 const PAUSE: Duration = Duration::from_secs(60);
@@ -251,6 +254,12 @@ impl Write {
                     engine.stamp_document(body, *op, index, id.as_deref(), call)
                 }
             };
+            if let Ok(stamped) = &stamped {
+                for sentence in engine.learned(body, stamped) {
+                    let begins: String = sentence.chars().take(SENTENCE_SHOWN).collect();
+                    info!(begins, "a sentence has become boilerplate");
+                }
+            }
             let plain = if let Unpacked::Yes(plain) = plain {
                 Some(plain)
             } else {

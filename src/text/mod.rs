@@ -57,10 +57,15 @@ impl Scratch {
         if self.sentences.is_empty() {
             self.clean(fields.title.as_slice());
         }
-        (!self.sentences.is_empty()).then_some(Text {
+        (!self.sentences.is_empty()).then_some(self.text())
+    }
+
+    /// The text that was read last; without a sentence if there was none.
+    pub fn text(&self) -> Text<'_> {
+        Text {
             cleaned: &self.cleaned,
             sentences: &self.sentences,
-        })
+        }
     }
 
     fn clean(&mut self, parts: &[&str]) {

@@ -141,8 +141,8 @@ mod tests {
 
     fn number(context: u32, value: u32) -> Number {
         Number {
-            context: context << 22,
-            value: value << 26,
+            context: context << (16 + VALUE_BITS),
+            value: value << (32 - VALUE_BITS),
             sentence: 0,
         }
     }
@@ -221,8 +221,8 @@ mod tests {
     proptest! {
         #[test]
         fn the_comparison_is_that_of_maps_and_has_no_sides(
-            a in prop::collection::btree_map(0u32..1024, 0u32..64, 0..KEPT),
-            b in prop::collection::btree_map(0u32..1024, 0u32..64, 0..KEPT),
+            a in prop::collection::btree_map(0u32..2048, 0u32..32, 0..KEPT),
+            b in prop::collection::btree_map(0u32..2048, 0u32..32, 0..KEPT),
         ) {
             let x = sample(&a.iter().map(|(&c, &v)| (c, v)).collect::<Vec<_>>());
             let y = sample(&b.iter().map(|(&c, &v)| (c, v)).collect::<Vec<_>>());

@@ -90,34 +90,49 @@ fn the_hash_of_the_text_founds_a_tree_where_no_fingerprint_can() {
 fn a_hash_that_is_too_near_to_a_root_is_hashed_again() {
     let mut forest = forest_of(3, NEVER);
     place_kind(&mut forest, 1, &[A], A, 1);
-    for whole in [A, A ^ 1] {
-        let other = place_kind(&mut forest, 2, &[A ^ 2], whole, 2);
-        assert_eq!(other.decision, Decision::NewRoot);
-        assert!(other.root.0.distance(Fingerprint(A)) > Distance(3));
-        let again = place_kind(&mut forest, 2, &[A ^ 2], whole, 3);
-        assert_eq!(
-            (again.root, again.decision),
-            (other.root, Decision::Refreshed)
-        );
-        assert_eq!(again.node_added, other.node_added);
-        forest.withdraw(again.ticket);
-        forest.withdraw(other.ticket);
-        assert_eq!(forest.stats().nodes, 1);
-    }
+    let other = place_kind(&mut forest, 2, &[A ^ 2], A ^ 1, 2);
+    assert_eq!(other.decision, Decision::NewRoot);
+    assert!(other.root.0.distance(Fingerprint(A)) > Distance(3));
+    let again = place_kind(&mut forest, 2, &[A ^ 2], A ^ 1, 3);
+    assert_eq!(
+        (again.root, again.decision),
+        (other.root, Decision::Refreshed)
+    );
+    assert_eq!(again.node_added, other.node_added);
+    forest.withdraw(again.ticket);
+    forest.withdraw(other.ticket);
+    assert_eq!(forest.stats().nodes, 1);
+}
+
+#[test]
+fn a_text_that_was_placed_is_known_even_when_its_proof_has_changed() {
+    let mut forest = forest_of(3, NEVER);
+    let first = place_kind(&mut forest, 1, &[A], WHOLE, 1);
+    place_kind(&mut forest, 2, &[B], 7, 1);
+    // One of its fingerprints stands elsewhere, so the hash of the text stands for the document.
+    place_kind(&mut forest, 1, &[A ^ 1, B], !WHOLE, 1);
+    let again = place_kind(&mut forest, 2, &[C], !WHOLE, 2);
+    assert_eq!(
+        (again.root, again.decision),
+        (first.root, Decision::Refreshed)
+    );
 }
 
 #[test]
 fn a_document_stays_outside_where_every_place_for_its_root_is_taken() {
     let mut forest = forest_of(3, NEVER);
-    let mut hash = Fingerprint(WHOLE);
-    for _ in 0..verify::ROOT_TRIES {
-        place_kind(&mut forest, 1, &[hash.0], hash.0, 1);
+    // The hash of the text is too near to a root, and each further hash is one.
+    let whole = WHOLE ^ 2;
+    place_kind(&mut forest, 1, &[WHOLE], WHOLE, 1);
+    let mut hash = Fingerprint(whole);
+    for _ in 1..verify::ROOT_TRIES {
         hash = verify::rehashed(hash);
+        place_kind(&mut forest, 1, &[hash.0], hash.0, 1);
     }
-    let outside = place_kind(&mut forest, 2, &[WHOLE ^ 1], WHOLE, 2);
+    let outside = place_kind(&mut forest, 2, &[WHOLE ^ 1], whole, 2);
     assert_eq!(
         (outside.root, outside.decision),
-        (root(WHOLE), Decision::Outside)
+        (root(whole), Decision::Outside)
     );
     assert_eq!(forest.stats().nodes, verify::ROOT_TRIES);
     assert_eq!(forest.withdraw(outside.ticket), 0);

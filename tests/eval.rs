@@ -1,0 +1,164 @@
+//! `spinney eval` as its users run it: on the project's own sample, and with wrong input.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn sample(file: &str) -> String {
+    format!("{}/scripts/sample/{file}", env!("CARGO_MANIFEST_DIR"))
+}
+
+fn eval(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_spinney"));
+    command.arg("eval").args(args).output().unwrap()
+}
+
+/// Options for the sample's documents, and some more.
+fn of_sample(documents: &str, more: &[&str]) -> Output {
+    let documents = sample(documents);
+    let mut args = vec!["--documents", &documents, "--title-field", "title"];
+    args.extend(more);
+    let output = eval(&args);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{more:?}: {error}");
+    output
+}
+
+fn lines(output: &Output) -> Vec<Value> {
+    let lines = output.stdout.split(|&byte| byte == b'\n');
+    let lines = lines.filter(|line| !line.is_empty());
+    lines
+        .map(|line| serde_json::from_slice(line).unwrap())
+        .collect()
+}
+
+fn temporary(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+#[test]
+fn the_recorded_groups_are_their_own_truth() {
+    let groups = std::fs::read_to_string(sample("recorded/longest.txt")).unwrap();
+    let clusters: String = groups
+        .lines()
+        .enumerate()
+        .flat_map(|(at, group)| group.split(' ').map(move |id| format!("{id}\t{at}\n")))
+        .collect();
+    let file = temporary("recorded.tsv");
+    std::fs::write(&file, &clusters).unwrap();
+    let file = file.to_str().unwrap();
+    let output = of_sample(
+        "news.ndjson",
+        &["--clusters", file, "--method", "longest", "--json"],
+    );
+    let report = &lines(&output)[0];
+    let figures = &report["on_clusters"];
+    let documents = clusters.lines().count() as u64;
+    assert_eq!(figures["pairs"], documents * (documents - 1) / 2);
+    for figure in ["precision", "recall", "f1", "adjusted_rand"] {
+        assert_eq!(figures[figure], 1.0, "{figure}");
+    }
+    assert_eq!(figures["worst_together"], serde_json::json!([]));
+    let largest = groups.lines().map(|group| group.split(' ').count()).max();
+    assert_eq!(
+        report["largest"][0]["documents"].as_u64(),
+        largest.map(|size| size as u64)
+    );
+}
+
+#[test]
+fn figures_mistakes_and_clusters_are_shown() {
+    let (pairs, groups) = (sample("pairs.tsv"), sample("groups.tsv"));
+    let output = of_sample(
+        "pairs.ndjson",
+        &["--pairs", &pairs, "--method", "full", "--show", "2"],
+    );
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        text.starts_with("method full, k 3: 703 documents in "),
+        "{text}"
+    );
+    assert!(text.contains("(466 pairs)"), "{text}");
+    assert!(
+        text.contains("wrongly apart: ") && text.contains("largest clusters"),
+        "{text}"
+    );
+    let output = of_sample("news.ndjson", &["--clusters", &groups]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("adjusted Rand index 0.9"), "{text}");
+}
+
+#[test]
+fn a_sweep_tries_every_value_and_draws_it() {
+    let pairs = sample("pairs.tsv");
+    let plot = temporary("sweep.svg");
+    let args = [
+        "--pairs",
+        &pairs,
+        "--method",
+        "full",
+        "--sweep",
+        "k=0..4",
+        "--json",
+        "--plot",
+        plot.to_str().unwrap(),
+    ];
+    let reports = lines(&of_sample("pairs.ndjson", &args));
+    let tried: Vec<&Value> = reports.iter().map(|report| &report["sweep"]["k"]).collect();
+    assert_eq!(tried, ["0", "1", "2", "3", "4"]);
+    let recall: Vec<f64> = reports
+        .iter()
+        .map(|report| report["on_pairs"]["recall"].as_f64().unwrap())
+        .collect();
+    assert!(recall[0] < recall[4], "{recall:?}");
+    let alone = of_sample(
+        "pairs.ndjson",
+        &["--pairs", &pairs, "--method", "full", "--k", "2", "--json"],
+    );
+    assert_eq!(lines(&alone)[0]["on_pairs"]["recall"], recall[2]);
+    let drawing = std::fs::read_to_string(plot).unwrap();
+    assert_eq!(drawing.matches("<circle").count(), 15);
+    let table = of_sample("pairs.ndjson", &["--pairs", &pairs, "--sweep", "method"]);
+    assert_eq!(String::from_utf8(table.stdout).unwrap().lines().count(), 5);
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let (documents, pairs) = (sample("pairs.ndjson"), sample("pairs.tsv"));
+    let with = |more: &[&str]| {
+        let mut args = vec!["--documents", &documents];
+        args.extend(more);
+        let output = eval(&args);
+        (
+            output.status.code(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
+    };
+    let (code, _) = with(&[]);
+    assert_eq!(code, Some(2));
+    for (args, reason) in [
+        (&["--pairs", "nowhere.tsv"][..], "cannot read nowhere.tsv"),
+        (&["--pairs", &documents], "line 1 has 1 columns"),
+        (
+            &["--pairs", &pairs, "--id-field", "url"],
+            "no line names documents",
+        ),
+        (
+            &["--pairs", &pairs, "--id-field", "nothing"],
+            "no field `nothing`",
+        ),
+        (&["--pairs", &pairs, "--sweep", "k=0..99"], "k"),
+        (
+            &["--pairs", &pairs, "--sweep", "magic=1"],
+            "none of k, method, window",
+        ),
+    ] {
+        let (code, error) = with(args);
+        assert_eq!(code, Some(1), "{args:?}");
+        assert!(
+            error.starts_with("spinney: ") && error.contains(reason),
+            "{error}"
+        );
+    }
+}
