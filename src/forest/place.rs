@@ -223,6 +223,9 @@ impl<P: Proof> Forest<P> {
         self.index.insert(fingerprint, root);
         self.hold(root, &mut own);
         let leaves = if P::CROWDED {
+            for &other in sketch.fingerprints {
+                self.hold_own(other, root, &mut own);
+            }
             sketch.fingerprints
         } else {
             own.scattered |= sight.lonely.len() < sketch.fingerprints.len();

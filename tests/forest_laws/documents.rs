@@ -27,11 +27,39 @@ pub struct Topic(pub i32);
 
 impl Proof for Topic {
     fn agrees(&self, root: &Self, _: usize) -> Result<(), Refusal> {
-        match (self.0 - root.0).abs() {
-            0 | 1 => Ok(()),
-            2 => Err(Refusal::Numbers),
-            _ => Err(Refusal::Proof),
-        }
+        agree(self.0, root.0)
+    }
+}
+
+fn agree(one: i32, other: i32) -> Result<(), Refusal> {
+    match (one - other).abs() {
+        0 | 1 => Ok(()),
+        2 => Err(Refusal::Numbers),
+        _ => Err(Refusal::Proof),
+    }
+}
+
+/// The same where the first fingerprint that finds a tree decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InTurn(pub i32);
+
+impl Proof for InTurn {
+    const IN_TURN: bool = true;
+
+    fn agrees(&self, root: &Self, _: usize) -> Result<(), Refusal> {
+        agree(self.0, root.0)
+    }
+}
+
+/// The same where fingerprints near a tree of others become leaves too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Crowded(pub i32);
+
+impl Proof for Crowded {
+    const CROWDED: bool = true;
+
+    fn agrees(&self, root: &Self, _: usize) -> Result<(), Refusal> {
+        agree(self.0, root.0)
     }
 }
 
@@ -78,5 +106,21 @@ pub fn verified(number: u64) -> Document<Topic> {
         whole: Fingerprint(splitmix(!seed)),
         proof: Topic((seed >> 32) as i32 & 3),
         take: 1 + (seed >> 40) as usize % 4,
+    }
+}
+
+/// The document of the verified law with this number, under another proof.
+pub fn with<P>(number: u64, proof: impl FnOnce(i32) -> P) -> Document<P> {
+    let Document {
+        fingerprints,
+        whole,
+        proof: Topic(topic),
+        take,
+    } = verified(number);
+    Document {
+        fingerprints,
+        whole,
+        proof: proof(topic),
+        take,
     }
 }

@@ -188,11 +188,13 @@ impl<P: Proof> Model<P> {
             );
         }
 
-        let mut roots: Vec<_> = sketch
-            .fingerprints
-            .iter()
-            .flat_map(|&f| self.roots_near(f))
-            .collect();
+        let finds = |&f: &Fingerprint| self.roots_near(f).into_iter().any(|r| agrees(self, r));
+        let decides = sketch.fingerprints.iter().copied().find(finds);
+        let asked = match decides.filter(|_| P::IN_TURN) {
+            Some(first) => vec![first],
+            None => sketch.fingerprints.to_vec(),
+        };
+        let mut roots: Vec<_> = asked.iter().flat_map(|&f| self.roots_near(f)).collect();
         roots.sort_unstable();
         roots.dedup();
         let candidates: Vec<_> = roots
@@ -221,10 +223,15 @@ impl<P: Proof> Model<P> {
             }
         };
         let added = self.hold(root, root, Some(sketch.proof), who);
+        let leaves = if P::CROWDED {
+            sketch.fingerprints
+        } else {
+            &lonely
+        };
         (
             Root(root),
             Decision::NewRoot,
-            added.min(self.extend(sketch, root, &lonely, who)),
+            added.min(self.extend(sketch, root, leaves, who)),
         )
     }
 
@@ -251,6 +258,8 @@ impl<P: Proof> Model<P> {
         for &f in these {
             let mut standing = sketch.fingerprints.to_vec();
             standing.retain(|&f| self.root_of(f) == Some(root));
+            // The hash of the text is a node of the document too, where it had to be the root.
+            standing.extend([sketch.whole].iter().filter(|&&whole| whole == root));
             standing.sort_unstable();
             standing.dedup();
             if self.root_of(f).is_none() && standing.len() < sketch.take {
