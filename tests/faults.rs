@@ -18,7 +18,14 @@ const DOCUMENTS: usize = 50;
 /// Different texts; every document has one of them.
 const GROUPS: usize = 100;
 
-const SPINNEY: [&str; 4] = ["--index", "news-*", "--text-field", "content"];
+const SPINNEY: [&str; 6] = [
+    "--index",
+    "news-*",
+    "--text-field",
+    "content",
+    "--method",
+    "longest",
+];
 
 fn args<'a>(upstream: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     [&["--upstream", upstream], &SPINNEY[..], more].concat()
