@@ -27,7 +27,7 @@ use crate::config::{Clock, Route};
 use crate::fingerprint::{Brought, Features, Fingerprint, Method, Stage, WIDE, Workspace};
 use crate::forest::{ForestError, Millis, Settings, Stats};
 use crate::text;
-use trees::Trees;
+use trees::{Trees, find_or_add};
 
 /// Items and bytes of sources that are read at once: enough to keep all threads busy, few enough to bound what stands
 /// between reading and placing.
@@ -466,21 +466,6 @@ fn texts<'d>(document: &'d Document<'_>) -> Vec<&'d str> {
     let values = document.values.iter();
     let texts = values.filter(|value| matches!(value.selected, Selected::Text(_)));
     texts.map(|value| &*value.text).collect()
-}
-
-/// The place of the forest with this name, which is made if there is none.
-fn find_or_add(
-    forests: &mut Vec<(String, Trees)>,
-    name: String,
-    make: impl FnOnce() -> Result<Trees, ForestError>,
-) -> Result<usize, ForestError> {
-    match forests.iter().position(|(known, _)| *known == name) {
-        Some(at) => Ok(at),
-        None => {
-            forests.push((name, make()?));
-            Ok(forests.len() - 1)
-        }
-    }
 }
 
 /// How many of these items are read at once; at least one.

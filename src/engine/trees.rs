@@ -37,6 +37,21 @@ pub(super) enum Locked<'a> {
     Short(MutexGuard<'a, Forest<ShortText>>),
 }
 
+/// The place of the forest with this name, which is made if there is none.
+pub(super) fn find_or_add(
+    forests: &mut Vec<(String, Trees)>,
+    name: String,
+    make: impl FnOnce() -> Result<Trees, ForestError>,
+) -> Result<usize, ForestError> {
+    match forests.iter().position(|(known, _)| *known == name) {
+        Some(at) => Ok(at),
+        None => {
+            forests.push((name, make()?));
+            Ok(forests.len() - 1)
+        }
+    }
+}
+
 impl Trees {
     /// `boilerplate`: sentences that say nothing, known from the start.
     pub fn new(

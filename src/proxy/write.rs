@@ -259,6 +259,9 @@ impl Write {
                     let begins: String = sentence.chars().take(SENTENCE_SHOWN).collect();
                     info!(begins, "a sentence has become boilerplate");
                 }
+                for (item, stage) in stamped.stages() {
+                    debug!(item, %stage, "a tree was found");
+                }
             }
             let plain = if let Unpacked::Yes(plain) = plain {
                 Some(plain)
