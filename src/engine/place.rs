@@ -67,7 +67,7 @@ impl Stamped {
             route,
             object,
             cut,
-            features,
+            mut features,
             partial,
             own_root,
             date: _,
@@ -75,7 +75,6 @@ impl Stamped {
         let base = object.start;
         let hashes = features.as_ref().map(Features::hashes).unwrap_or_default();
         let proof = features.as_ref().and_then(Features::proof);
-        let mut features = features;
         let placement = features
             .as_mut()
             .and_then(|features| trees.place(features, now.unwrap_or(Millis(0))));
