@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 use serde::Deserialize;
 use spinney::fingerprint::{Method, Weights};
-use spinney::text::{Fields, Scratch, warm_up, words};
+use spinney::text::{Fields, Scratch, load_dictionary, words};
 
 #[derive(Deserialize)]
 struct Document {
@@ -45,7 +45,7 @@ fn main() -> anyhow::Result<()> {
         documents.len(),
         bytes as f64 / 1e6
     );
-    warm_up();
+    load_dictionary();
 
     let mut scratch = Scratch::new();
     let mut stages: Vec<(String, Stage)> = vec![

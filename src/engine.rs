@@ -204,9 +204,9 @@ impl Engine {
                 short,
             });
         }
-        if !routes.is_empty() {
-            // The dictionary takes a moment to load: not on the first request's time.
-            text::warm_up();
+        for route in routes {
+            // Dictionaries take a moment to load: not on the first request's time.
+            route.method.warm_up();
         }
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(threads)

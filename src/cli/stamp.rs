@@ -12,7 +12,7 @@ use crate::engine::{Call, Engine, Tally};
 use crate::forest::Millis;
 
 /// Input is worked off in pieces of about this size, cut at line ends.
-const PIECE: usize = 8 << 20;
+const PIECE: usize = 1 << 20;
 
 #[derive(clap::Args)]
 pub struct Args {

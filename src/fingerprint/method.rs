@@ -8,7 +8,7 @@ use thiserror::Error;
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
 use super::{Fingerprint, Reading, ShortReading, ShortText, Simhash, StagedPrints};
-use crate::text::{Fields, Scratch, Sentence, Text, Word, rarity, words};
+use crate::text::{self, Fields, Scratch, Sentence, Text, Word, rarity, words};
 
 /// Most sentences that `sentences:N` may ask for.
 pub const MOST_SENTENCES: usize = 16;
@@ -122,7 +122,14 @@ impl Prints {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    const DIGITS: [char; 16] = [
+        '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f',
+    ];
+    let digit = |value: u8| DIGITS[usize::from(value & 15)];
+    let pairs = bytes.iter().map(|byte| [digit(byte >> 4), digit(*byte)]);
+    let mut hex = String::with_capacity(2 * bytes.len());
+    hex.extend(pairs.flatten());
+    hex
 }
 
 /// Buffers that are used for one document after the other. One per thread.
@@ -176,6 +183,17 @@ impl Method {
                 }))
             }
             _ => self.fingerprint(fields, scratch).map(Features::Strict),
+        }
+    }
+
+    /// Loads what the method needs, so that the first document does not wait for it.
+    pub fn warm_up(&self) {
+        text::warm_up();
+        match self {
+            Method::Verified | Method::Sentences(_) | Method::Field(_) => {}
+            Method::Longest | Method::Full(_) | Method::Short(_) | Method::Staged => {
+                text::load_dictionary();
+            }
         }
     }
 

@@ -6,7 +6,7 @@
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::canonical_combining_class;
 
-use super::bytes::{ASCII, Ascii};
+use super::bytes::{ASCII, Ascii, Eight, below, leading};
 use super::code;
 use super::entities;
 use super::fold::{Class, Tables};
@@ -27,6 +27,8 @@ pub(super) struct Pass<'s> {
     letters: usize,
     /// Signs of code in the current sentence.
     signs: usize,
+    /// The run that is not yet written has capital letters of ASCII.
+    capitals: bool,
     /// White space was seen since the last character.
     space: bool,
     /// Class of the last character of `out`.
@@ -44,6 +46,7 @@ impl<'s> Pass<'s> {
             start: 0,
             letters: 0,
             signs: 0,
+            capitals: false,
             space: false,
             last: Class::Punct,
         }
@@ -59,20 +62,11 @@ impl<'s> Pass<'s> {
         let (mut run, mut at) = (0, 0);
         while let Some(&b) = bytes.get(at) {
             match ASCII[usize::from(b)] {
-                Ascii::Lower => {
+                Ascii::Letter => {
                     if run == at {
                         self.join(Class::Word);
                     }
-                    let from = at;
-                    at += 1;
-                    while bytes
-                        .get(at)
-                        .is_some_and(|&b| ASCII[usize::from(b)] == Ascii::Lower)
-                    {
-                        at += 1;
-                    }
-                    self.letters += at - from;
-                    self.last = Class::Word;
+                    at = self.ascii_words(bytes, at);
                 }
                 Ascii::Three => {
                     let cp = three(bytes, at);
@@ -96,9 +90,10 @@ impl<'s> Pass<'s> {
                     }
                 }
                 Ascii::Space => {
-                    let between_words = self.last == Class::Word
-                        && !self.space
+                    // One space that stays: in a run, the text before it belongs to this sentence.
+                    let between_words = run < at
                         && b == b' '
+                        && !self.last.is_spaceless()
                         && bytes.get(at + 1).is_some_and(u8::is_ascii_alphanumeric);
                     if between_words {
                         at += 1;
@@ -108,15 +103,6 @@ impl<'s> Pass<'s> {
                         at += 1;
                         run = at;
                     }
-                }
-                Ascii::Upper => {
-                    self.flush(raw, run, at);
-                    self.join(Class::Word);
-                    self.out.push(char::from(b.to_ascii_lowercase()));
-                    self.letters += 1;
-                    self.last = Class::Word;
-                    at += 1;
-                    run = at;
                 }
                 kind @ (Ascii::Punct | Ascii::Sign) => {
                     if run == at {
@@ -225,11 +211,40 @@ impl<'s> Pass<'s> {
         self.space = true;
     }
 
+    /// Walks over ASCII words that begin at `at`, with one space between each two of them; returns where they end, which
+    /// is behind a letter or digit.
+    #[inline]
+    fn ascii_words(&mut self, bytes: &[u8], mut at: usize) -> usize {
+        self.last = Class::Word;
+        let mut letter_before = 0;
+        loop {
+            let eight = Eight::at(bytes, at);
+            let letters = eight.alphanumeric();
+            let behind_letter = letters << 8 | letter_before;
+            let before_letter = letters >> 8;
+            let clean = letters | (eight.spaces() & behind_letter & before_letter);
+            let len = leading(clean);
+            self.letters += (letters & below(len)).count_ones() as usize;
+            self.capitals |= eight.capitals() & below(len) != 0;
+            at += len as usize;
+            if len < 8 {
+                return at;
+            }
+            letter_before = 0x80;
+        }
+    }
+
     /// Writes a clean run. Its first character has been joined to what came before.
     #[inline]
     fn flush(&mut self, raw: &str, run: usize, at: usize) {
         if run < at {
+            let from = self.out.len();
             self.out.push_str(raw.get(run..at).unwrap_or_default());
+            if std::mem::take(&mut self.capitals)
+                && let Some(written) = self.out.get_mut(from..)
+            {
+                written.make_ascii_lowercase();
+            }
         }
     }
 

@@ -20,7 +20,7 @@ mod segment;
 mod sentences;
 pub mod shingles;
 
-pub use segment::{Word, rarity, warm_up};
+pub use segment::{Word, load_dictionary, rarity};
 pub use sentences::Sentence;
 
 use memchr::memmem;
@@ -157,6 +157,11 @@ impl<'s> Text<'s> {
         }
         longest.map_or("", |range| self.sentence(range))
     }
+}
+
+/// Builds the folding tables, so that the first document does not wait for them.
+pub fn warm_up() {
+    fold::Tables::get();
 }
 
 /// Calls `each` with every word of a piece of cleaned text, in order.

@@ -6,6 +6,7 @@
 //! One walk over the text, two hashes a token, nothing allocated but the buffers, which the caller keeps.
 
 use super::Text;
+use super::bytes::{Eight, leading};
 use super::fold::{Class, Tables};
 use super::numbers::Number;
 
@@ -18,6 +19,11 @@ const WORD: u32 = 3;
 /// How many of the smallest prints of a document are kept. More than are used, because those of sentences that turn out
 /// to be boilerplate are left out later.
 const PRINTS: usize = 32;
+
+/// Hashes of prints that are gathered before the smallest are picked out.
+const GATHERED: usize = 1024;
+/// So many are picked out of a text at first: more than are kept, as some may be equal.
+const PICKED: u64 = 2 * PRINTS as u64;
 
 /// Windows that a buffer may hold between documents: one huge document must not hold its memory for ever.
 const KEPT: usize = 1 << 20;
@@ -36,6 +42,8 @@ pub struct Shingles {
     /// The smallest distinct hashes of windows that are one token longer, in ascending order: rarer than the windows,
     /// so that few unrelated documents share one.
     pub(crate) prints: Vec<Print>,
+    /// Buffer of the walk: the hashes for prints of the latest windows.
+    gathered: Vec<u64>,
     /// A hash of all tokens in their order.
     pub(crate) whole: u64,
     /// How many of the tokens are single characters, and how many words or numbers.
@@ -54,10 +62,10 @@ pub(crate) struct SentenceShingles {
     pub end: u32,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Print {
     pub hash: u64,
-    /// Index of its sentence.
+    /// Index of its sentence; while the text is walked over, of its window.
     pub sentence: u32,
 }
 
@@ -75,6 +83,7 @@ impl Shingles {
         self.sentences.clear();
         self.numbers.clear();
         self.prints.clear();
+        self.gathered.clear();
         self.whole = 0;
         self.characters = 0;
         self.words = 0;
@@ -125,37 +134,75 @@ const POWERS: [u64; RING] = {
     powers
 };
 
-/// FNV-1a (64 bits): letter by letter, so that a word needs no buffer.
+/// FNV-1a (64 bits): character by character, for numbers, of which separators are left out, and for words with other
+/// letters than those of ASCII.
 const FNV_OFFSET: u64 = 0xCBF2_9CE4_8422_2325;
 const FNV_PRIME: u64 = 0x0000_0100_0000_01B3;
 
-const fn fnv(word: &[u8]) -> u64 {
-    let mut hash = FNV_OFFSET;
+/// Seed and factor for words of ASCII letters, which are hashed eight letters at a time.
+const WORD_SEED: u64 = 0x9AE1_6A3B_2F90_404F;
+const WORD_FACTOR: u64 = 0xE703_7ED1_A0B4_28DB;
+
+/// One step of a word's hash: the folded product of wyhash, which lets every bit in reach every bit out.
+#[inline(always)]
+fn folded(hash: u64, eight: u64) -> u64 {
+    let product = u128::from(hash ^ eight) * u128::from(WORD_FACTOR);
+    product as u64 ^ (product >> 64) as u64
+}
+
+/// A word of at most eight letters as `Eight` has it.
+const fn eight(word: &[u8]) -> u64 {
+    let mut value = 0;
     let mut at = 0;
     while at < word.len() {
-        hash = (hash ^ word[at] as u64).wrapping_mul(FNV_PRIME);
+        value |= (word[at] as u64) << (8 * at);
         at += 1;
     }
-    hash
+    value
 }
 
 /// Small numbers that English spells out. `one` is left out: it is a pronoun as often.
-const SPELLED: [u64; 11] = [
-    fnv(b"two"),
-    fnv(b"three"),
-    fnv(b"four"),
-    fnv(b"five"),
-    fnv(b"six"),
-    fnv(b"seven"),
-    fnv(b"eight"),
-    fnv(b"nine"),
-    fnv(b"ten"),
-    fnv(b"eleven"),
-    fnv(b"twelve"),
+const NUMERALS: [u64; 11] = [
+    eight(b"two"),
+    eight(b"three"),
+    eight(b"four"),
+    eight(b"five"),
+    eight(b"six"),
+    eight(b"seven"),
+    eight(b"eight"),
+    eight(b"nine"),
+    eight(b"ten"),
+    eight(b"eleven"),
+    eight(b"twelve"),
 ];
 
-/// Letters of the longest of them.
-const LONGEST_SPELLED: usize = 6;
+/// A table of them in which each has a slot of its own, and the factor that makes it so.
+const SPELLED: (u64, [u64; 32]) = {
+    let mut factor = BASE;
+    loop {
+        let mut slots = [0; 32];
+        let mut placed = 0;
+        while placed < NUMERALS.len() {
+            let slot = (NUMERALS[placed].wrapping_mul(factor) >> 59) as usize;
+            if slots[slot] != 0 {
+                break;
+            }
+            slots[slot] = NUMERALS[placed];
+            placed += 1;
+        }
+        if placed == NUMERALS.len() {
+            break (factor, slots);
+        }
+        factor = factor.wrapping_mul(BASE) | 1;
+    }
+};
+
+/// Whether a word is a number spelled out; `eight` is its first letters, zeros behind its end.
+#[inline(always)]
+fn is_numeral(eight: u64) -> bool {
+    let (factor, slots) = &SPELLED;
+    slots[(eight.wrapping_mul(*factor) >> 59) as usize] == eight
+}
 
 /// Makes a token of a character: odd, and without structure.
 const CHARACTER_FACTOR: u64 = 0xA24B_AED4_963E_E407;
@@ -199,8 +246,6 @@ fn decode(bytes: &[u8], at: usize) -> (char, usize) {
 struct Walk<'s> {
     out: &'s mut Shingles,
     tables: &'static Tables,
-    /// Prints above this are not among the smallest any more.
-    print_limit: u64,
     /// Rolling hashes and weights of the last tokens, by token number modulo `RING`.
     rolled: [u64; RING],
     weights: [u32; RING],
@@ -223,7 +268,6 @@ impl<'s> Walk<'s> {
         Walk {
             out,
             tables: Tables::get(),
-            print_limit: u64::MAX,
             rolled: [0; RING],
             weights: [0; RING],
             tokens: 0,
@@ -297,11 +341,41 @@ impl<'s> Walk<'s> {
     /// numbers; one that may go on behind its end (`3.5`, `café`) is left open.
     #[inline]
     fn ascii_run(&mut self, bytes: &[u8], at: usize) -> usize {
+        let first = bytes.get(at).copied().unwrap_or_default();
         if self.run.is_some() {
-            let b = bytes.get(at).copied().unwrap_or_default();
-            self.letter(u32::from(b), b.is_ascii_digit());
+            self.letter(u32::from(first), first.is_ascii_digit());
             return at + 1;
         }
+        if first.is_ascii_digit() {
+            return self.digit_run(bytes, at);
+        }
+        let letters = Eight::at(bytes, at);
+        let mut len = leading(letters.alphanumeric());
+        let start = letters.first(len);
+        let mut hash = folded(WORD_SEED, start);
+        let mut end = at + len as usize;
+        while len == 8 {
+            let letters = Eight::at(bytes, end);
+            len = leading(letters.alphanumeric());
+            if len > 0 {
+                hash = folded(hash, letters.first(len));
+            }
+            end += len as usize;
+        }
+        if bytes.get(end).is_none_or(u8::is_ascii) {
+            self.token(hash, WORD, is_numeral(start));
+        } else {
+            self.run = Some(Run {
+                hash,
+                number: false,
+                separator: None,
+            });
+        }
+        end
+    }
+
+    /// The same of a run that begins with a digit.
+    fn digit_run(&mut self, bytes: &[u8], at: usize) -> usize {
         let mut run = Run {
             hash: FNV_OFFSET,
             number: true,
@@ -318,8 +392,7 @@ impl<'s> Walk<'s> {
             end += 1;
         };
         if next.is_ascii() && !(run.number && matches!(next, b'.' | b',')) {
-            let number = run.number || (end - at <= LONGEST_SPELLED && SPELLED.contains(&run.hash));
-            self.token(run.hash, WORD, number);
+            self.token(run.hash, WORD, run.number);
         } else {
             self.run = Some(run);
         }
@@ -431,32 +504,71 @@ impl<'s> Walk<'s> {
         u32::try_from(self.out.sentences.len()).unwrap_or(u32::MAX)
     }
 
+    /// Notes the hash of the window that was pushed last.
     #[inline]
     fn print(&mut self, hash: u64) {
-        if hash < self.print_limit {
-            let sentence = self.sentence_index();
-            self.out.prints.push(Print { hash, sentence });
-            if self.out.prints.len() >= 4 * PRINTS {
-                self.keep_smallest();
-            }
+        self.out.gathered.push(hash);
+        if self.out.gathered.len() >= GATHERED {
+            self.keep_smallest();
         }
     }
 
-    /// Drops all prints but the smallest. Of equal ones the first sentence's stays.
+    /// Picks the smallest of what was gathered and of those before. Of equal ones the first window's stays.
     fn keep_smallest(&mut self) {
-        let prints = &mut self.out.prints;
-        prints.sort_unstable();
-        prints.dedup_by_key(|print| print.hash);
-        prints.truncate(PRINTS);
-        if let [.., last] = prints.as_slice()
-            && prints.len() == PRINTS
-        {
-            self.print_limit = last.hash;
+        let gathered = self.out.gathered.len() as u64;
+        let known = self.out.prints.len();
+        match self.out.prints.last() {
+            Some(last) if known == PRINTS => self.pick(last.hash),
+            // Hashes are spread evenly: this many, but for chance, are below.
+            _ if gathered > 2 * PICKED => {
+                let before = self.out.prints.clone();
+                self.pick(u64::MAX / gathered * PICKED);
+                if self.out.prints.len() < PRINTS {
+                    self.out.prints = before;
+                    self.pick(u64::MAX);
+                }
+            }
+            _ => self.pick(u64::MAX),
         }
+        self.out.gathered.clear();
+    }
+
+    /// Adds what was gathered and is not above `limit` to the prints, and keeps the smallest.
+    fn pick(&mut self, limit: u64) {
+        let Shingles {
+            windows,
+            prints,
+            gathered,
+            ..
+        } = &mut *self.out;
+        let first = windows.len().saturating_sub(gathered.len());
+        for (window, &hash) in (first..).zip(gathered.iter()) {
+            if hash <= limit {
+                let sentence = u32::try_from(window).unwrap_or(u32::MAX);
+                prints.push(Print { hash, sentence });
+            }
+        }
+        prints.sort_unstable_by_key(|print| print.hash);
+        prints.dedup_by(|later, kept| {
+            let equal = later.hash == kept.hash;
+            if equal {
+                kept.sentence = kept.sentence.min(later.sentence);
+            }
+            equal
+        });
+        prints.truncate(PRINTS);
     }
 
     fn finish(mut self) {
         self.keep_smallest();
+        let Shingles {
+            prints, sentences, ..
+        } = &mut *self.out;
+        for print in prints {
+            let window = print.sentence;
+            let sentence = sentences.partition_point(|sentence| sentence.end <= window);
+            print.sentence = u32::try_from(sentence).unwrap_or(u32::MAX);
+        }
         self.out.whole = mix(self.out.whole);
     }
 }
