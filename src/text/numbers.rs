@@ -7,7 +7,7 @@
 //! contexts keep the same ones.
 
 /// A number of a text and where it stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Number {
     /// Hash of the words around it.
     pub context: u32,
@@ -53,7 +53,9 @@ impl Sample {
     /// Samples the numbers of a document; `numbers` is sorted on the way. A context that stands twice with different
     /// numbers tells no place and is left out.
     pub(crate) fn of(numbers: &mut [Number]) -> Sample {
-        numbers.sort_unstable();
+        numbers.sort_unstable_by_key(|number| {
+            u64::from(number.context) << 32 | u64::from(number.value)
+        });
         let mut sample = Sample::default();
         for place in numbers.chunk_by(|a, b| a.context == b.context) {
             let Some(first) = place.first() else { continue };
