@@ -173,7 +173,12 @@ impl Engine {
                 window: route.window,
             };
             let forest = find_or_add(&mut forests, route.forest.clone(), || {
-                Trees::new(&route.method, settings(route.k), &route.boilerplate)
+                Trees::new(
+                    &route.method,
+                    settings(route.k),
+                    route.similarity,
+                    &route.boilerplate,
+                )
             })?;
             let short = match route.method {
                 Method::Short(_) => Some(find_or_add(

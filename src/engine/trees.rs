@@ -3,7 +3,7 @@
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::fingerprint::{
-    Features, InTurn, Method, Offer, Proof, Reading, ShortText, TAKEN, TAKEN_SHORT,
+    Features, InTurn, Method, Offer, Proof, Reading, ShortText, Similarity, TAKEN, TAKEN_SHORT,
 };
 use crate::forest::{
     Decision, Forest, ForestError, Millis, Placement, Settings, SharedForest, Sketch, Stats, Ticket,
@@ -53,15 +53,17 @@ pub(super) fn find_or_add(
 }
 
 impl Trees {
-    /// `boilerplate`: sentences that say nothing, known from the start.
+    /// `similarity` is what `verified` asks of long texts; `boilerplate`: sentences that say nothing, known from the
+    /// start.
     pub fn new(
         method: &Method,
         settings: Settings,
+        similarity: Similarity,
         boilerplate: &[String],
     ) -> Result<Trees, ForestError> {
         Ok(match method {
             Method::Verified => Trees::Verified(Mutex::new(Verified {
-                forest: Forest::new(settings)?,
+                forest: Forest::new(settings)?.on_terms(similarity),
                 boilerplate: seeded(boilerplate),
                 kept: Kept::default(),
             })),
