@@ -144,6 +144,33 @@ impl RouteOptions {
         self
     }
 
+    /// With one option as the command line would set it; `check` says what the value is worth. A method other than
+    /// verified takes the options of verified alone away, so that methods can be compared.
+    ///
+    /// # Errors
+    /// When the option cannot be set so, or its value has the wrong form.
+    pub fn with(mut self, option: &str, value: &str) -> Result<RouteOptions, ConfigError> {
+        let wrong = |what: &str| ConfigError::option(option, format!("'{value}' is no {what}"));
+        match option {
+            "k" => self.k = Some(value.parse().map_err(|_| wrong("number of bits"))?),
+            "similarity" => self.similarity = Some(value.parse().map_err(|_| wrong("share"))?),
+            "window" => self.window = Some(value.into()),
+            "method" => {
+                self.method = Some(value.into());
+                if value != "verified" {
+                    (self.similarity, self.boilerplate) = (None, None);
+                }
+            }
+            _ => {
+                return Err(ConfigError::option(
+                    option,
+                    "is none of k, method, similarity, window",
+                ));
+            }
+        }
+        Ok(self)
+    }
+
     pub(super) fn over(self, below: RouteOptions) -> RouteOptions {
         RouteOptions {
             index: self.index.or(below.index),

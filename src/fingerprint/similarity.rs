@@ -45,6 +45,11 @@ impl Similarity {
         }
     }
 
+    /// The number itself, 0 to 1.
+    pub fn share(self) -> f32 {
+        self.0
+    }
+
     /// What is needed of two texts of which the shorter has so many shingles. `characters`: most of its tokens are
     /// characters. `shared`: so many fingerprints of the one have a near node in the tree of the other.
     pub fn needed(self, shingles: f32, characters: bool, shared: usize) -> f32 {
