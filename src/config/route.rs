@@ -41,8 +41,8 @@ pub struct RouteOptions {
     /// Fingerprints at most this many bits apart are near [default: 3; 0 for verified]
     #[arg(long, env = "SPINNEY_K", value_name = "BITS")]
     k: Option<u32>,
-    /// For the method verified: the share of its text that a long article must have in common with the first one of its
-    /// cluster, 0 to 1; texts in words need 0.07 less, short texts more [default: 0.43]
+    /// How similar verified wants a long article and the first one of its cluster, 0 to 1: of the phrases in either, the
+    /// share in both; texts in words need 0.07 less, short texts more [default: 0.43]
     #[arg(long, env = "SPINNEY_SIMILARITY", value_name = "SHARE")]
     similarity: Option<f32>,
     /// How long after its last arrival a fingerprint is remembered, such as 30d, or none [default: 30d]

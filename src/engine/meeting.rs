@@ -46,3 +46,41 @@ impl Stamped {
         self.meetings.as_deref().unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::RouteOptions;
+    use crate::engine::Call;
+    use crate::forest::Millis;
+
+    #[test]
+    fn meetings_are_told_to_those_who_ask() {
+        let route = RouteOptions::default().everything().or_clock("none");
+        let route = route.check("test").unwrap();
+        let engine = || Engine::new(std::slice::from_ref(&route), "cluster_", 1).unwrap();
+        let report = |sum: u32| {
+            let text = "The council has voted for the budget of the coming year, which leaves the libraries open and \
+                        the swimming bath closed. The mayor called it a plan for difficult times.";
+            format!("{{\"content\":\"{text} It comes to {sum} thousand.\"}}\n")
+        };
+        let body = format!("{}\n{{\"content\":\"\"}}\n{}", report(4711), report(815));
+        let call = Call {
+            now: Millis(0),
+            latest: Millis(i64::MAX),
+            unique: 0,
+        };
+        assert_eq!(engine().stamp_lines(body.as_bytes(), call).meetings(), []);
+        let stamped = engine()
+            .telling_meetings()
+            .stamp_lines(body.as_bytes(), call);
+        let [first, second] = stamped.meetings() else {
+            panic!("{:?}", stamped.meetings());
+        };
+        assert_eq!((first.item, second.item), (0, 2));
+        assert_eq!(first.decision, Decision::NewRoot);
+        assert!(first.refused.is_empty());
+        let refusals: Vec<Refusal> = second.refused.iter().map(|&(_, why)| why).collect();
+        assert_eq!(refusals, [Refusal::Numbers]);
+    }
+}

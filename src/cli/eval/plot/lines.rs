@@ -60,7 +60,7 @@ fn places(points: &[Point]) -> Vec<f64> {
 fn meaning(option: &str) -> String {
     let meaning = match option {
         "k" => "near fingerprints differ in at most this many bits",
-        "similarity" => "the share of long texts that their cluster's first must have too",
+        "similarity" => "of the phrases in a long text or its cluster's first, the share in both",
         "window" => "how long a fingerprint is remembered",
         _ => return option.to_owned(),
     };
