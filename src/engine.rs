@@ -6,12 +6,14 @@
 
 mod dates;
 mod learned;
+mod meeting;
 mod place;
 mod settle;
 #[cfg(test)]
 mod tests;
 mod trees;
 
+pub use meeting::Meeting;
 pub use settle::{Placed, Settled, Verdict};
 
 use std::ops::Range;
@@ -24,8 +26,8 @@ use crate::bulk::{
     SelectionError, Splice, StampNames,
 };
 use crate::config::{Clock, Route};
-use crate::fingerprint::{Brought, Features, Fingerprint, Method, Stage, WIDE, Workspace};
-use crate::forest::{ForestError, Millis, Settings, Stats};
+use crate::fingerprint::{Brought, Features, Fingerprint, Method, Stage, Workspace};
+use crate::forest::{ForestError, Millis, Stats};
 use crate::text;
 use trees::{Trees, find_or_add};
 
@@ -73,6 +75,7 @@ pub struct Engine {
     forests: Vec<(String, Trees)>,
     names: StampNames,
     pool: rayon::ThreadPool,
+    tells_meetings: bool,
 }
 
 /// A route bound to its forest.
@@ -111,6 +114,8 @@ pub struct Stamped {
     tally: Tally,
     learned: Vec<learned::Learned>,
     stages: Vec<(usize, Stage)>,
+    /// `None`: nobody asked for them.
+    meetings: Option<Vec<Meeting>>,
 }
 
 /// One object to stamp, read and turned into fingerprints, not yet placed.
@@ -168,18 +173,12 @@ impl Engine {
         let mut forests: Vec<(String, Trees)> = Vec::new();
         let mut bound = Vec::with_capacity(routes.len());
         for route in routes {
-            let settings = |k| Settings {
-                k,
-                window: route.window,
-            };
-            let forest = find_or_add(&mut forests, route.forest.clone(), || {
-                Trees::new(&route.method, settings(route.k), &route.boilerplate)
-            })?;
+            let forest = find_or_add(&mut forests, route.forest.clone(), || Trees::new(route))?;
             let short = match route.method {
                 Method::Short(_) => Some(find_or_add(
                     &mut forests,
                     format!("{} (short texts)", route.forest),
-                    || Trees::short(settings(route.k.max(WIDE))),
+                    || Trees::short(route),
                 )?),
                 _ => None,
             };
@@ -217,6 +216,7 @@ impl Engine {
             forests,
             names: StampNames::new(prefix)?,
             pool,
+            tells_meetings: false,
         })
     }
 
@@ -339,6 +339,7 @@ impl Engine {
                 ops,
                 held: Vec::new(),
             },
+            meetings: self.tells_meetings.then(Vec::new),
             ..Stamped::default()
         };
         let mut first = 0;

@@ -118,9 +118,92 @@ fn a_sweep_tries_every_value_and_draws_it() {
     );
     assert_eq!(lines(&alone)[0]["on_pairs"]["recall"], recall[2]);
     let drawing = std::fs::read_to_string(plot).unwrap();
-    assert_eq!(drawing.matches("<circle").count(), 15);
+    assert_eq!(drawing.matches(" at k ").count(), 15);
     let table = of_sample("pairs.ndjson", &["--pairs", &pairs, "--sweep", "method"]);
     assert_eq!(String::from_utf8(table.stdout).unwrap().lines().count(), 5);
+}
+
+#[test]
+fn a_sweep_over_the_similarity_trades_recall_for_precision() {
+    let pairs = sample("pairs.tsv");
+    let plot = temporary("similarity.svg");
+    let sweep = |more: &[&str]| {
+        let mut args = vec!["--pairs", &pairs, "--json"];
+        args.extend(more);
+        lines(&of_sample("pairs.ndjson", &args))
+    };
+    let reports = sweep(&[
+        "--sweep",
+        "similarity=0.3..0.9/0.2",
+        "--plot",
+        plot.to_str().unwrap(),
+    ]);
+    let figure = |figure: &'static str| reports.iter().map(move |report| &report[figure]);
+    assert_eq!(
+        figure("similarity").collect::<Vec<_>>(),
+        [0.3, 0.5, 0.7, 0.9]
+    );
+    let clusters: Vec<u64> = figure("clusters").filter_map(Value::as_u64).collect();
+    assert!(
+        clusters.is_sorted() && clusters[0] < clusters[3],
+        "{clusters:?}"
+    );
+    let [first, last] = [0, 3].map(|at| {
+        let of = |name: &str| reports[at]["on_pairs"][name].as_f64().unwrap();
+        (of("precision"), of("recall"))
+    });
+    assert!(first.0 < last.0 && first.1 > last.1, "{first:?} {last:?}");
+    let drawing = std::fs::read_to_string(plot).unwrap();
+    assert_eq!(drawing.matches(" at similarity ").count(), 12);
+    // The default is the default, whether it is written or not.
+    let without = |report: &Value| {
+        let mut report = report.clone();
+        report.as_object_mut().unwrap().remove("sweep");
+        report
+    };
+    let default = sweep(&[]);
+    assert_eq!(default[0]["similarity"], 0.43);
+    assert_eq!(sweep(&["--similarity", "0.43"]), default);
+    assert_eq!(
+        without(&sweep(&["--sweep", "similarity=0.43"])[0]),
+        default[0]
+    );
+}
+
+#[test]
+fn a_missed_pair_tells_why() {
+    let pairs = sample("pairs.tsv");
+    let reasons = |more: &[&str]| -> Vec<String> {
+        let mut args = vec!["--pairs", &pairs, "--json", "--show", "1000"];
+        args.extend(more);
+        let report = lines(&of_sample("pairs.ndjson", &args)).remove(0);
+        let figures = &report["on_pairs"];
+        let together = figures["worst_together"].as_array().unwrap();
+        assert!(together.iter().all(|wrong| wrong.get("reason").is_none()));
+        let apart = figures["worst_apart"].as_array().unwrap();
+        let reason = |wrong: &Value| wrong["reason"].as_str().unwrap().to_owned();
+        apart.iter().map(reason).collect()
+    };
+    let has = |reasons: &[String], begin: &str| reasons.iter().any(|r| r.starts_with(begin));
+    let verified = reasons(&["--similarity", "0.9"]);
+    assert!(
+        has(&verified, "refused: too little of the text"),
+        "{verified:?}"
+    );
+    let longest = reasons(&["--method", "longest"]);
+    assert!(
+        has(&longest, "never met") && !has(&longest, "refused"),
+        "{longest:?}"
+    );
+    let short = reasons(&["--method", "short"]);
+    assert!(has(&short, "refused: too many letters"), "{short:?}");
+    let output = of_sample("pairs.ndjson", &["--pairs", &pairs, "--similarity", "0.9"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        text.starts_with("method verified, k 0, similarity 0.9: "),
+        "{text}"
+    );
+    assert!(text.contains("; refused: too little"), "{text}");
 }
 
 #[test]
@@ -150,8 +233,23 @@ fn what_is_wrong_is_said() {
         ),
         (&["--pairs", &pairs, "--sweep", "k=0..99"], "k"),
         (
+            &["--pairs", &pairs, "--similarity", "43"],
+            "eval: similarity: 43 is no share",
+        ),
+        (
+            &[
+                "--pairs",
+                &pairs,
+                "--sweep",
+                "similarity",
+                "--method",
+                "full",
+            ],
+            "similarity: the method full does not compare whole texts",
+        ),
+        (
             &["--pairs", &pairs, "--sweep", "magic=1"],
-            "none of k, method, window",
+            "none of k, method, similarity, window",
         ),
     ] {
         let (code, error) = with(args);

@@ -6,7 +6,7 @@ use clap::Args;
 use serde::Deserialize;
 
 use super::{ConfigError, units};
-use crate::fingerprint::{Distance, Method};
+use crate::fingerprint::{Distance, Method, Similarity};
 use crate::forest::Millis;
 
 /// The options of one route as written.
@@ -41,6 +41,10 @@ pub struct RouteOptions {
     /// Fingerprints at most this many bits apart are near [default: 3; 0 for verified]
     #[arg(long, env = "SPINNEY_K", value_name = "BITS")]
     k: Option<u32>,
+    /// How similar verified wants a long article and the first one of its cluster, 0 to 1: of the phrases in either, the
+    /// share in both; texts in words need 0.07 less, short texts more [default: 0.43]
+    #[arg(long, env = "SPINNEY_SIMILARITY", value_name = "SHARE")]
+    similarity: Option<f32>,
     /// How long after its last arrival a fingerprint is remembered, such as 30d, or none [default: 30d]
     #[arg(long, env = "SPINNEY_WINDOW", value_name = "SPAN")]
     window: Option<String>,
@@ -109,6 +113,8 @@ pub struct Route {
     pub id_field: Option<String>,
     pub method: Method,
     pub k: Distance,
+    /// What `verified` asks of long texts; the default for the other methods.
+    pub similarity: Similarity,
     /// `None`: nothing expires.
     pub window: Option<Millis>,
     pub clock: Clock,
@@ -138,6 +144,33 @@ impl RouteOptions {
         self
     }
 
+    /// With one option as the command line would set it; `check` says what the value is worth. A method other than
+    /// verified takes the options of verified alone away, so that methods can be compared.
+    ///
+    /// # Errors
+    /// When the option cannot be set so, or its value has the wrong form.
+    pub fn with(mut self, option: &str, value: &str) -> Result<RouteOptions, ConfigError> {
+        let wrong = |what: &str| ConfigError::option(option, format!("'{value}' is no {what}"));
+        match option {
+            "k" => self.k = Some(value.parse().map_err(|_| wrong("number of bits"))?),
+            "similarity" => self.similarity = Some(value.parse().map_err(|_| wrong("share"))?),
+            "window" => self.window = Some(value.into()),
+            "method" => {
+                self.method = Some(value.into());
+                if value != "verified" {
+                    (self.similarity, self.boilerplate) = (None, None);
+                }
+            }
+            _ => {
+                return Err(ConfigError::option(
+                    option,
+                    "is none of k, method, similarity, window",
+                ));
+            }
+        }
+        Ok(self)
+    }
+
     pub(super) fn over(self, below: RouteOptions) -> RouteOptions {
         RouteOptions {
             index: self.index.or(below.index),
@@ -146,6 +179,7 @@ impl RouteOptions {
             url_field: self.url_field.or(below.url_field),
             method: self.method.or(below.method),
             k: self.k.or(below.k),
+            similarity: self.similarity.or(below.similarity),
             window: self.window.or(below.window),
             clock: self.clock.or(below.clock),
             forest: self.forest.or(below.forest),
@@ -195,6 +229,16 @@ impl RouteOptions {
                 format!("{k} is too far: fingerprints of unrelated texts meet; use at most 16"),
             ));
         }
+        if self.similarity.is_some() && method != Method::Verified {
+            return Err(wrong(
+                "similarity",
+                format!("the method {method} does not compare whole texts: use verified, or k"),
+            ));
+        }
+        let similarity = self
+            .similarity
+            .map_or(Ok(Similarity::default()), Similarity::new)
+            .map_err(|e| wrong("similarity", e.to_string()))?;
         if self.boilerplate.is_some() && method != Method::Verified {
             return Err(wrong(
                 "boilerplate",
@@ -215,6 +259,7 @@ impl RouteOptions {
             id_field: None,
             method,
             k: Distance(k),
+            similarity,
             window: if clock == Clock::None { None } else { window },
             clock,
         })
@@ -242,14 +287,15 @@ impl Route {
             let first = routes[..at]
                 .iter()
                 .find(|other| other.forest == route.forest);
+            let numbers = |route: &Route| (route.k, route.similarity, route.window);
             if first.is_some_and(|o| {
-                (&o.method, o.k, o.window, &o.boilerplate)
-                    != (&route.method, route.k, route.window, &route.boilerplate)
+                (&o.method, numbers(o), &o.boilerplate)
+                    != (&route.method, numbers(route), &route.boilerplate)
             }) {
                 return Err(ConfigError::option(
                     "forest",
                     format!(
-                        "routes that share the forest '{}' need the same method, k, window and boilerplate",
+                        "routes that share the forest '{}' need the same method, k, similarity, window and boilerplate",
                         route.forest
                     ),
                 ));
@@ -326,17 +372,46 @@ mod tests {
     }
 
     #[test]
+    fn a_similarity_is_a_share_and_for_verified_only() {
+        let with = |share: f32, method: &str| {
+            let options = RouteOptions {
+                similarity: Some(share),
+                method: Some(method.into()),
+                ..options("news")
+            };
+            options.check("route 2").map(|route| route.similarity)
+        };
+        assert_eq!(with(0.43, "verified").unwrap(), Similarity::default());
+        assert_ne!(with(0.5, "verified").unwrap(), Similarity::default());
+        for (share, method, reason) in [
+            (1.5, "verified", "route 2: similarity: 1.5 is no share"),
+            (0.5, "full", "route 2: similarity: the method full does not"),
+        ] {
+            let error = with(share, method).unwrap_err().to_string();
+            assert!(error.starts_with(reason), "{error}");
+        }
+        // Written as a whole number, and as the default, which must be the very default.
+        for (written, share) in [("1", 1.0), ("0.43", 0.43)] {
+            let read: RouteOptions = toml::from_str(&format!("similarity = {written}")).unwrap();
+            assert_eq!(read.similarity, Some(share));
+        }
+    }
+
+    #[test]
     fn routes_that_share_a_forest_must_agree() {
-        let shared = |k| {
+        let shared = |k, similarity| {
             RouteOptions {
                 forest: Some("f".into()),
                 k: Some(k),
+                similarity,
                 ..options("a")
             }
             .check("r")
             .unwrap()
         };
-        assert!(Route::agree_on_forests(&[shared(3), shared(3)]).is_ok());
-        assert!(Route::agree_on_forests(&[shared(3), shared(4)]).is_err());
+        let agree = |one, other| Route::agree_on_forests(&[one, other]);
+        assert!(agree(shared(3, None), shared(3, Some(0.43))).is_ok());
+        assert!(agree(shared(3, None), shared(4, None)).is_err());
+        assert!(agree(shared(3, None), shared(3, Some(0.5))).is_err());
     }
 }

@@ -1,6 +1,7 @@
 //! The first phase: what was read is placed in order, and its stamps are written.
 
 use super::learned::Learned;
+use super::meeting::Meeting;
 use super::settle::Held;
 use super::trees::Locked;
 use super::{Call, Engine, Prepared, Read, Stamped, dates};
@@ -90,7 +91,10 @@ impl Stamped {
                 // The stored document keeps its date, or an update without a change would look like one.
                 (Root(Fingerprint(own_root)), now.filter(|_| !partial))
             }
-            Some((placement, sentences)) => {
+            Some((mut placement, sentences)) => {
+                if let Some(meetings) = &mut self.meetings {
+                    meetings.push(Meeting::of(item, &mut placement));
+                }
                 if !sentences.is_empty() {
                     self.learned.push(Learned {
                         route,

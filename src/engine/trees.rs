@@ -2,8 +2,9 @@
 
 use parking_lot::{Mutex, MutexGuard};
 
+use crate::config::Route;
 use crate::fingerprint::{
-    Features, InTurn, Method, Offer, Proof, Reading, ShortText, TAKEN, TAKEN_SHORT,
+    Features, InTurn, Method, Offer, Proof, Reading, ShortText, TAKEN, TAKEN_SHORT, WIDE,
 };
 use crate::forest::{
     Decision, Forest, ForestError, Millis, Placement, Settings, SharedForest, Sketch, Stats, Ticket,
@@ -53,16 +54,16 @@ pub(super) fn find_or_add(
 }
 
 impl Trees {
-    /// `boilerplate`: sentences that say nothing, known from the start.
-    pub fn new(
-        method: &Method,
-        settings: Settings,
-        boilerplate: &[String],
-    ) -> Result<Trees, ForestError> {
-        Ok(match method {
+    /// What a route asks for; for `short`, where its longer texts stand.
+    pub fn new(route: &Route) -> Result<Trees, ForestError> {
+        let settings = Settings {
+            k: route.k,
+            window: route.window,
+        };
+        Ok(match route.method {
             Method::Verified => Trees::Verified(Mutex::new(Verified {
-                forest: Forest::new(settings)?,
-                boilerplate: seeded(boilerplate),
+                forest: Forest::new(settings)?.on_terms(route.similarity),
+                boilerplate: seeded(&route.boilerplate),
                 kept: Kept::default(),
             })),
             Method::Staged => Trees::Staged(Mutex::new(Forest::new(settings)?)),
@@ -71,7 +72,11 @@ impl Trees {
     }
 
     /// A forest for the short texts of a route, beside the one for its longer texts.
-    pub fn short(settings: Settings) -> Result<Trees, ForestError> {
+    pub fn short(route: &Route) -> Result<Trees, ForestError> {
+        let settings = Settings {
+            k: route.k.max(WIDE),
+            window: route.window,
+        };
         Ok(Trees::Short(Mutex::new(Forest::new(settings)?)))
     }
 

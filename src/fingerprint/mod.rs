@@ -4,6 +4,7 @@ mod method;
 mod proof;
 mod short;
 mod simhash;
+mod similarity;
 mod staged;
 mod verified;
 
@@ -14,6 +15,7 @@ pub use proof::{BadProof, Proof};
 pub(crate) use short::TAKEN_SHORT;
 pub use short::{SHORT, ShortReading, ShortText, WIDE};
 pub use simhash::{Simhash, simhash};
+pub use similarity::{NoSimilarity, Similarity};
 pub use staged::{InTurn, Stage, StagedPrints};
 pub use verified::{Offer, Reading, TAKEN};
 

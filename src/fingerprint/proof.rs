@@ -9,6 +9,7 @@
 //! (Shrivastava, "Optimal Densification for Fast and Accurate Minwise Hashing", ICML 2017) fills the bins that a short
 //! text leaves empty, and of each two bits are kept (Li and König, "b-Bit Minwise Hashing", WWW 2010).
 
+use super::Similarity;
 use crate::text::boilerplate::Kept;
 use crate::text::numbers::{Comparison, KEPT, Sample};
 use crate::text::shingles::{Shingles, mix};
@@ -22,21 +23,6 @@ const WORDS: usize = BINS * BITS / 64;
 const FIXED: usize = 1 + WORDS * 8;
 /// The longest proof, in bytes.
 pub const LONGEST: usize = FIXED + 2 * KEPT;
-
-/// The similarity that long texts need. A reprint with a fifth of its words changed and a paragraph dropped has more, a
-/// second report of the same event has less. Windows of words suffer more from a changed letter than windows of
-/// characters, so a text in words needs less.
-const NEEDED_WORDS: f32 = 0.36;
-const NEEDED_CHARACTERS: f32 = 0.43;
-/// What texts of at most `SHORT` shingles need. Between `SHORT` and `LONG` the need falls evenly: in a short text a few
-/// phrases that everybody uses are a large share.
-const NEEDED_SHORT: f32 = 0.65;
-const SHORT: f32 = 20.0;
-const LONG: f32 = 100.0;
-
-/// Fingerprints are exact where the minima estimate: texts that are similar enough nearly always share two or more of
-/// them. One that was found by a single fingerprint needs so much more.
-const NEEDED_SINGLE: f32 = 0.06;
 
 /// What a document shows to join a tree, and what the root of the tree keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,24 +135,17 @@ impl Proof {
         ((agreeing as f32 / BINS as f32 - chance) / (1.0 - chance)).max(0.0)
     }
 
-    /// The similarity that a document of this proof needs to join `root`. `shared` is how many of the fingerprints that
-    /// the document offers have a near node in the tree of that root.
-    pub fn needed(&self, root: &Proof, shared: usize) -> f32 {
-        let long = if self.length.characters() {
-            NEEDED_CHARACTERS
-        } else {
-            NEEDED_WORDS
-        };
+    /// The similarity that a document of this proof needs to join `root`, where long texts need `long`. `shared` is how
+    /// many of the fingerprints that the document offers have a near node in the tree of that root.
+    pub fn needed(&self, root: &Proof, shared: usize, long: Similarity) -> f32 {
         let shorter = self.length.shingles().min(root.length.shingles());
-        let shortness = ((LONG - shorter) / (LONG - SHORT)).clamp(0.0, 1.0);
-        let single = if shared < 2 { NEEDED_SINGLE } else { 0.0 };
-        long + (NEEDED_SHORT - long) * shortness + single
+        long.needed(shorter, self.length.characters(), shared)
     }
 
     /// Whether a document of this proof may join the tree of the root that keeps `root`; its similarity if it may.
-    /// `shared` as for `needed`.
-    pub fn agrees(&self, root: &Proof, shared: usize) -> Result<f32, Refusal> {
-        let (similarity, needed) = (self.similarity(root), self.needed(root, shared));
+    /// `shared` and `long` as for `needed`.
+    pub fn agrees(&self, root: &Proof, shared: usize, long: Similarity) -> Result<f32, Refusal> {
+        let (similarity, needed) = (self.similarity(root), self.needed(root, shared, long));
         if similarity < needed {
             return Err(Refusal::Proof { similarity, needed });
         }
@@ -246,8 +225,15 @@ fn pack(bins: &[u32; BINS]) -> [u64; WORDS] {
 }
 
 impl crate::forest::Proof for Proof {
-    fn agrees(&self, root: &Self, shared: usize) -> Result<(), crate::forest::Refusal> {
-        match Proof::agrees(self, root, shared) {
+    type Terms = Similarity;
+
+    fn agrees(
+        &self,
+        root: &Self,
+        shared: usize,
+        long: Similarity,
+    ) -> Result<(), crate::forest::Refusal> {
+        match Proof::agrees(self, root, shared, long) {
             Ok(_) => Ok(()),
             Err(Refusal::Proof { .. }) => Err(crate::forest::Refusal::Proof),
             Err(Refusal::Numbers(_)) => Err(crate::forest::Refusal::Numbers),

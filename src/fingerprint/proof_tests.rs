@@ -22,11 +22,15 @@ fn words(seed: u64, count: u64) -> String {
         .collect()
 }
 
+fn agrees(one: &Proof, root: &Proof) -> Result<f32, Refusal> {
+    one.agrees(root, 4, Similarity::default())
+}
+
 #[test]
 fn the_same_text_agrees_and_another_does_not() {
     let (a, b) = (proof(&words(1, 200)), proof(&words(2, 200)));
-    assert_eq!(a.agrees(&a, 4), Ok(1.0));
-    assert!(matches!(a.agrees(&b, 4), Err(Refusal::Proof { .. })));
+    assert_eq!(agrees(&a, &a), Ok(1.0));
+    assert!(matches!(agrees(&a, &b), Err(Refusal::Proof { .. })));
     assert!(a.similarity(&b) < 0.25, "{}", a.similarity(&b));
 }
 
@@ -50,13 +54,35 @@ fn the_estimate_is_near_the_truth() {
 }
 
 #[test]
-fn short_texts_and_single_fingerprints_need_more() {
+fn the_need_goes_by_the_shorter_text() {
     let (long, short) = (proof(&words(1, 200)), proof(&words(1, 10)));
-    assert_eq!(long.needed(&long, 2), NEEDED_WORDS);
-    assert_eq!(long.needed(&long, 1), NEEDED_WORDS + NEEDED_SINGLE);
-    assert_eq!(long.needed(&short, 2), NEEDED_SHORT);
     let han = proof(&"今天天气很好我们一起出去玩".repeat(20));
-    assert_eq!(han.needed(&han, 2), NEEDED_CHARACTERS);
+    for share in [0.2, 0.43, 0.7] {
+        let long_needs = Similarity::new(share).unwrap();
+        let needed = |one: &Proof, root: &Proof| one.needed(root, 1, long_needs);
+        assert_eq!(needed(&long, &long), long_needs.needed(127.0, false, 1));
+        let shorter = long_needs.needed(short.length.shingles(), false, 1);
+        assert_eq!(needed(&long, &short), shorter);
+        assert_eq!(needed(&short, &long), shorter);
+        assert_eq!(
+            needed(&han, &han),
+            long_needs.needed(han.length.shingles(), true, 1)
+        );
+    }
+}
+
+#[test]
+fn who_asks_for_more_gets_less() {
+    let common = words(9, 300);
+    let (a, b) = [1, 2]
+        .map(|seed| proof(&format!("{common}. {}", words(seed, 100))))
+        .into();
+    let joins = |share| a.agrees(&b, 4, Similarity::new(share).unwrap()).is_ok();
+    assert!(joins(0.43) && !joins(0.8));
+    assert!(
+        a.agrees(&a, 1, Similarity::new(1.0).unwrap()).is_ok(),
+        "the same text"
+    );
 }
 
 #[test]
@@ -72,8 +98,8 @@ fn a_template_is_refused_for_its_numbers() {
         )
     };
     let (a, b) = (proof(&report(4)), proof(&report(14)));
-    assert!(a.similarity(&b) > NEEDED_SHORT);
-    let refusal = a.agrees(&b, 4);
+    assert!(a.similarity(&b) > a.needed(&b, 4, Similarity::default()));
+    let refusal = agrees(&a, &b);
     assert!(
         matches!(
             refusal,
@@ -81,7 +107,7 @@ fn a_template_is_refused_for_its_numbers() {
         ),
         "{refusal:?}"
     );
-    assert!(proof(&report(4)).agrees(&a, 4).is_ok());
+    assert!(agrees(&proof(&report(4)), &a).is_ok());
 }
 
 #[test]
@@ -99,7 +125,7 @@ fn bytes_of_a_wrong_length_are_refused() {
 #[test]
 fn nothing_is_similar_to_no_text() {
     assert_eq!(proof("").to_bytes().len(), FIXED);
-    assert!(proof("").agrees(&proof(&words(1, 200)), 4).is_err());
+    assert!(agrees(&proof(""), &proof(&words(1, 200))).is_err());
 }
 
 proptest! {

@@ -58,8 +58,9 @@ impl ShortText {
 impl crate::forest::Proof for ShortText {
     /// A short text has one fingerprint, and texts of other content near it are no accident.
     const CROWDED: bool = true;
+    type Terms = ();
 
-    fn agrees(&self, root: &ShortText, _: usize) -> Result<(), Refusal> {
+    fn agrees(&self, root: &ShortText, _: usize, (): ()) -> Result<(), Refusal> {
         self.is_near(root).then_some(()).ok_or(Refusal::Radius)
     }
 }

@@ -38,8 +38,9 @@ pub struct InTurn;
 
 impl crate::forest::Proof for InTurn {
     const IN_TURN: bool = true;
+    type Terms = ();
 
-    fn agrees(&self, _: &InTurn, _: usize) -> Result<(), crate::forest::Refusal> {
+    fn agrees(&self, _: &InTurn, _: usize, (): ()) -> Result<(), crate::forest::Refusal> {
         Ok(())
     }
 }

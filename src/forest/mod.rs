@@ -72,10 +72,11 @@ pub enum ForestError {
 
 /// The nodes of one forest, their index and their window. `P` is the proof kept at every root.
 #[derive(Debug)]
-pub struct Forest<P = ()> {
+pub struct Forest<P: Proof = ()> {
     index: HammingIndex,
     slab: Slab,
     proofs: Proofs<P>,
+    terms: P::Terms,
     window: Option<Millis>,
     clock: Millis,
     expired_total: u64,
@@ -95,10 +96,17 @@ impl<P: Proof> Forest<P> {
             index: HammingIndex::new(settings.k)?,
             slab: Slab::new(),
             proofs: Proofs::new(),
+            terms: P::Terms::default(),
             window: settings.window,
             clock: Millis(i64::MIN),
             expired_total: 0,
             withdrawn_total: 0,
         })
+    }
+
+    /// The same forest with other terms for the proofs than the default. To be chosen before anything is placed: trees
+    /// that stand keep what joined them.
+    pub fn on_terms(self, terms: P::Terms) -> Self {
+        Forest { terms, ..self }
     }
 }

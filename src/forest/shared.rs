@@ -6,7 +6,7 @@ use parking_lot::{Mutex, MutexGuard};
 /// A thin lock around a [`Forest`]. A mutex and not a reader-writer lock, because every placement writes and nobody
 /// holds it for longer than a bulk takes to be placed.
 #[derive(Debug)]
-pub struct SharedForest<P = ()>(Mutex<Forest<P>>);
+pub struct SharedForest<P: Proof = ()>(Mutex<Forest<P>>);
 
 impl<P: Proof> SharedForest<P> {
     /// Shares a forest.

@@ -6,6 +6,7 @@ use super::{Forest, Millis, Root};
 use crate::fingerprint::Fingerprint;
 use crate::hamming::NodeId;
 use std::cmp::Reverse;
+use std::fmt::Debug;
 
 /// A few bytes kept at each root by which a candidate is verified before it joins. Comparing with the root, never with
 /// a leaf, bounds drift: there are no chains.
@@ -16,19 +17,24 @@ pub trait Proof: Clone {
     /// A document that founds a tree also makes those of its fingerprints leaves that are near another tree whose
     /// proof refused it: it could not be found again otherwise where it has only one.
     const CROWDED: bool = false;
+    /// What proofs are held against besides each other: the same for all of a forest, which keeps it
+    /// ([`Forest::on_terms`]).
+    type Terms: Copy + Default + Debug + Send;
 
     /// Whether a document with this proof may join the tree whose root has the other one. `shared` is how many of the
     /// document's fingerprints are near a node of that tree; all of them count when the text itself was placed there.
-    /// Must be `Ok` for a proof and itself, so that a document that comes again finds its own tree.
+    /// Must be `Ok` for a proof and itself on any terms, so that a document that comes again finds its own tree.
     ///
     /// # Errors
     /// The reason why it may not.
-    fn agrees(&self, root: &Self, shared: usize) -> Result<(), Refusal>;
+    fn agrees(&self, root: &Self, shared: usize, terms: Self::Terms) -> Result<(), Refusal>;
 }
 
 /// No proof, the strict law: near is enough.
 impl Proof for () {
-    fn agrees(&self, (): &(), _: usize) -> Result<(), Refusal> {
+    type Terms = ();
+
+    fn agrees(&self, (): &(), _: usize, (): ()) -> Result<(), Refusal> {
         Ok(())
     }
 }
@@ -225,7 +231,7 @@ impl<P: Proof> Forest<P> {
             return Err(Refusal::Proof);
         };
         self.proofs.get(number).map_or(Err(Refusal::Proof), |kept| {
-            sketch.proof.agrees(kept, shared)
+            sketch.proof.agrees(kept, shared, self.terms)
         })
     }
 

@@ -26,7 +26,9 @@ impl<P> Document<P> {
 pub struct Topic(pub i32);
 
 impl Proof for Topic {
-    fn agrees(&self, root: &Self, _: usize) -> Result<(), Refusal> {
+    type Terms = ();
+
+    fn agrees(&self, root: &Self, _: usize, (): ()) -> Result<(), Refusal> {
         agree(self.0, root.0)
     }
 }
@@ -45,8 +47,9 @@ pub struct InTurn(pub i32);
 
 impl Proof for InTurn {
     const IN_TURN: bool = true;
+    type Terms = ();
 
-    fn agrees(&self, root: &Self, _: usize) -> Result<(), Refusal> {
+    fn agrees(&self, root: &Self, _: usize, (): ()) -> Result<(), Refusal> {
         agree(self.0, root.0)
     }
 }
@@ -57,8 +60,9 @@ pub struct Crowded(pub i32);
 
 impl Proof for Crowded {
     const CROWDED: bool = true;
+    type Terms = ();
 
-    fn agrees(&self, root: &Self, _: usize) -> Result<(), Refusal> {
+    fn agrees(&self, root: &Self, _: usize, (): ()) -> Result<(), Refusal> {
         agree(self.0, root.0)
     }
 }

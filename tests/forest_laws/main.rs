@@ -63,7 +63,7 @@ fn settings() -> impl Strategy<Value = Settings> {
 }
 
 /// One forest beside its model, and what is known of each document that was placed.
-struct Trial<P> {
+struct Trial<P: Proof> {
     settings: Settings,
     forest: Forest<P>,
     model: Model<P>,

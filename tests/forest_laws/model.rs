@@ -173,7 +173,10 @@ impl<P: Proof> Model<P> {
             .collect();
         let agrees = |model: &Self, root: Fingerprint| {
             let proof = model.get(root).and_then(|node| node.proof.as_ref());
-            sketch.proof.agrees(proof.unwrap(), 1).is_ok()
+            sketch
+                .proof
+                .agrees(proof.unwrap(), 1, P::Terms::default())
+                .is_ok()
         };
 
         // The document was placed before.

@@ -7,8 +7,8 @@ use anyhow::{Context, bail};
 use serde::Deserialize;
 
 use crate::bulk::{self, Fields, Selected, Selection};
-use crate::config::{Clock, Route};
-use crate::engine::{Call, Engine};
+use crate::config::Route;
+use crate::engine::{Call, Engine, Meeting};
 use crate::forest::Millis;
 
 /// Characters of a text's beginning.
@@ -32,6 +32,8 @@ pub struct Stamped {
     pub roots: Vec<u64>,
     /// Nodes of the forest at the end.
     pub nodes: u64,
+    /// What the documents met; those without usable text are not among them.
+    pub meetings: HashMap<Document, Meeting>,
 }
 
 #[derive(Deserialize)]
@@ -121,13 +123,18 @@ impl Documents {
     /// # Errors
     /// When the settings of the route cannot be used.
     pub fn stamp(&self, route: &Route, threads: usize) -> anyhow::Result<Stamped> {
-        let engine = Engine::new(std::slice::from_ref(route), PREFIX, threads)?;
+        let engine = Engine::new(std::slice::from_ref(route), PREFIX, threads)?.telling_meetings();
         let call = Call {
             now: Millis(0),
             latest: Millis(i64::MAX),
             unique: 0,
         };
-        let (splice, _) = engine.stamp_lines(&self.body, call).into_parts();
+        let stamped = engine.stamp_lines(&self.body, call);
+        let meetings = stamped.meetings().iter();
+        let meetings =
+            meetings.filter_map(|met| Some((u32::try_from(met.item).ok()?, met.clone())));
+        let meetings = meetings.collect();
+        let (splice, _) = stamped.into_parts();
         let mut out = Vec::with_capacity(splice.len(self.body.len()));
         splice.write_to(&self.body, &mut out);
         let lines = out.split(|&byte| byte == b'\n');
@@ -142,13 +149,12 @@ impl Documents {
             roots.push(root.with_context(|| format!("document `{id}` could not be stamped"))?);
         }
         let nodes = engine.forests().map(|(_, stats)| stats.nodes as u64).sum();
-        Ok(Stamped { roots, nodes })
+        Ok(Stamped {
+            roots,
+            nodes,
+            meetings,
+        })
     }
-}
-
-/// Whether time passes from one document to the next.
-pub fn has_clock(route: &Route) -> bool {
-    matches!(route.clock, Clock::Field(_))
 }
 
 fn beginning(parts: &[&str]) -> String {

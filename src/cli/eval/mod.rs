@@ -9,6 +9,7 @@
 mod documents;
 mod labels;
 mod plot;
+mod reason;
 mod report;
 mod score;
 mod sweep;
@@ -42,7 +43,8 @@ pub struct Args {
     /// Field that holds the id
     #[arg(long, value_name = "FIELD", default_value = "id")]
     id_field: String,
-    /// Try several settings: k=0..8, method=verified,longest,…, or window=1d,7d,… (with a clock)
+    /// Try several settings: k=0..8, similarity=0.3..0.6 (in steps of 0.05, or /STEP), method=verified,longest,…, or
+    /// window=1d,7d,… (with a clock)
     #[arg(long, value_name = "OPTION=VALUES")]
     sweep: Option<String>,
     /// Draw precision and recall of the sweep into an SVG file
@@ -66,12 +68,8 @@ pub struct Args {
 /// # Errors
 /// When an option is wrong, or a file cannot be read or does not fit the documents.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let mut route = args
-        .route
-        .clone()
-        .everything()
-        .or_clock("none")
-        .check("eval")?;
+    let options = args.route.clone().everything().or_clock("none");
+    let mut route = options.clone().check("eval")?;
     route.id_field = Some(args.id_field.clone());
     let sweep = args.sweep.as_deref().map(Sweep::parse).transpose()?;
     let documents = Documents::read(&args.documents, &route)?;
@@ -82,10 +80,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     };
     let report = |route: &Route| -> anyhow::Result<Report> {
         let stamped = documents.stamp(route, args.threads.unwrap_or(0))?;
-        let method = route.method.to_string();
-        Ok(Report::new(
-            method, route.k.0, &documents, &stamped, &labels, args.show,
-        ))
+        Ok(Report::new(route, &documents, &stamped, &labels, args.show))
     };
     let mut out = Output(std::io::stdout().lock());
     let Some(sweep) = sweep else {
@@ -108,7 +103,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     let mut points = Vec::new();
     for value in &sweep.values {
-        let report = report(&sweep.apply(value, &route)?)?;
+        let report = report(&sweep.apply(value, &options)?)?;
         let figures = report.figures();
         points.push(Point {
             value: value.clone(),

@@ -6,7 +6,10 @@ use serde::Serialize;
 
 use super::documents::{Document, Documents, Stamped};
 use super::labels::{Clusters, Pairs};
+use super::reason::why_apart;
 use super::score::{self, Counts, Mistake, Mistakes};
+use crate::config::Route;
+use crate::fingerprint::Method;
 
 /// The documents of a cluster whose beginnings are shown.
 const SHOWN: usize = 3;
@@ -15,6 +18,9 @@ const SHOWN: usize = 3;
 pub struct Report {
     pub method: String,
     pub k: u32,
+    /// What `verified` asked of long texts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub similarity: Option<f64>,
     pub documents: usize,
     pub clusters: usize,
     pub nodes_per_document: f64,
@@ -62,6 +68,9 @@ pub struct Cluster {
 #[derive(Debug, Serialize)]
 pub struct Wrong {
     pub pairs: u64,
+    /// Why they are apart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     pub one: Shown,
     pub other: Shown,
 }
@@ -81,8 +90,7 @@ pub struct Labels {
 impl Report {
     /// Scores the roots. `show`: so many clusters and mistakes are told of.
     pub fn new(
-        method: String,
-        k: u32,
+        route: &Route,
         documents: &Documents,
         stamped: &Stamped,
         labels: &Labels,
@@ -102,7 +110,7 @@ impl Report {
                     })
                     .collect(),
                 lines_left_out: labelled.left_out,
-                ..Figures::new(scored.counts, &scored.mistakes, documents, show)
+                ..Figures::new(scored.counts, &scored.mistakes, documents, stamped, show)
             }
         });
         let on_clusters = labels.clusters.as_ref().map(|labelled| {
@@ -110,13 +118,15 @@ impl Report {
             Figures {
                 adjusted_rand: Some(rounded(counts.adjusted_rand())),
                 lines_left_out: labelled.left_out,
-                ..Figures::new(counts, &mistakes, documents, show)
+                ..Figures::new(counts, &mistakes, documents, stamped, show)
             }
         });
         let shown = |&document: &Document| Shown::of(document, documents);
         Report {
-            method,
-            k,
+            method: route.method.to_string(),
+            k: route.k.0,
+            similarity: (route.method == Method::Verified)
+                .then(|| rounded(route.similarity.share().into())),
             documents: documents.len(),
             clusters: largest.len(),
             nodes_per_document: rounded(stamped.nodes as f64 / documents.len() as f64),
@@ -142,10 +152,14 @@ impl Report {
     /// # Errors
     /// When `out` does not take it.
     pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        write!(out, "method {}, k {}", self.method, self.k)?;
+        if let Some(similarity) = self.similarity {
+            write!(out, ", similarity {similarity}")?;
+        }
         writeln!(
             out,
-            "method {}, k {}: {} documents in {} clusters, {:.2} nodes a document",
-            self.method, self.k, self.documents, self.clusters, self.nodes_per_document
+            ": {} documents in {} clusters, {:.2} nodes a document",
+            self.documents, self.clusters, self.nodes_per_document
         )?;
         for (name, figures) in [("pairs", &self.on_pairs), ("clusters", &self.on_clusters)] {
             if let Some(figures) = figures {
@@ -168,12 +182,19 @@ impl Report {
 }
 
 impl Figures {
-    fn new(counts: Counts, mistakes: &Mistakes, documents: &Documents, show: usize) -> Figures {
-        let worst = |mistakes: &[Mistake]| -> Vec<Wrong> {
+    fn new(
+        counts: Counts,
+        mistakes: &Mistakes,
+        documents: &Documents,
+        stamped: &Stamped,
+        show: usize,
+    ) -> Figures {
+        let worst = |mistakes: &[Mistake], apart: bool| -> Vec<Wrong> {
             let worst = mistakes.iter().take(show);
             worst
                 .map(|mistake| Wrong {
                     pairs: mistake.pairs,
+                    reason: apart.then(|| why_apart(mistake.one, mistake.other, stamped)),
                     one: Shown::of(mistake.one, documents),
                     other: Shown::of(mistake.other, documents),
                 })
@@ -192,8 +213,8 @@ impl Figures {
             wrong_pairs_apart: counts.wrongly_apart,
             labels: Vec::new(),
             lines_left_out: 0,
-            worst_together: worst(&mistakes.together),
-            worst_apart: worst(&mistakes.apart),
+            worst_together: worst(&mistakes.together, false),
+            worst_apart: worst(&mistakes.apart, true),
         }
     }
 
@@ -231,12 +252,22 @@ impl Figures {
             if all > 0 {
                 writeln!(out, "  wrongly {name}: {all} pairs, the worst:")?;
             }
-            for Wrong { pairs, one, other } in wrong {
-                writeln!(
+            for Wrong {
+                pairs,
+                reason,
+                one,
+                other,
+            } in wrong
+            {
+                write!(
                     out,
                     "  {pairs} {}",
                     if *pairs == 1 { "pair" } else { "pairs" }
                 )?;
+                match reason {
+                    Some(reason) => writeln!(out, "; {reason}")?,
+                    None => writeln!(out)?,
+                }
                 one.print(out)?;
                 other.print(out)?;
             }

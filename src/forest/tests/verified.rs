@@ -2,13 +2,16 @@
 
 use super::*;
 
-/// A proof that agrees with its own kind only.
+/// A proof that agrees with its own kind only, on the terms of most forests here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Kind(u8);
 
 impl Proof for Kind {
-    fn agrees(&self, root: &Self, _: usize) -> Result<(), Refusal> {
-        if self == root {
+    /// Kinds this far apart agree.
+    type Terms = u8;
+
+    fn agrees(&self, root: &Self, _: usize, apart: u8) -> Result<(), Refusal> {
+        if self.0.abs_diff(root.0) <= apart {
             Ok(())
         } else {
             Err(Refusal::Numbers)
@@ -204,4 +207,15 @@ fn check_says_what_place_would_do_and_changes_nothing() {
         Decision::NewRoot
     );
     assert_eq!((rows(&forest), forest.stats(), forest.clock()), before);
+}
+
+#[test]
+fn a_forest_holds_proofs_against_its_own_terms() {
+    let [mut strict, loose] = [(), ()].map(|()| forest_of::<Kind>(3, NEVER));
+    let mut loose = loose.on_terms(1);
+    for (forest, roots) in [(&mut strict, [A, B, C]), (&mut loose, [A, A, C])] {
+        let placed = [(1, [A, A]), (2, [A ^ 1, B]), (3, [A ^ 2, C])]
+            .map(|(kind, prints)| place_kind(forest, kind, &prints, prints[1] ^ WHOLE, 1).root);
+        assert_eq!(placed, roots.map(root));
+    }
 }

@@ -1,0 +1,133 @@
+//! How much of a text must stand in the first article of a cluster before it may join: what the proof of `verified` is
+//! held against.
+
+/// The similarity that long texts need where nobody chose one. A reprint with a fifth of its words changed and a paragraph
+/// dropped has more, a second report of the same event has less. Windows of words suffer more from a changed letter than
+/// windows of characters, so a text in words needs less.
+const CHARACTERS: f32 = 0.43;
+const WORDS: f32 = 0.36;
+/// What texts of at most `SHORT` shingles need. Between `SHORT` and `LONG` the need falls evenly: in a short text a few
+/// phrases that everybody uses are a large share.
+const SHORT_TEXT: f32 = 0.65;
+const SHORT: f32 = 20.0;
+const LONG: f32 = 100.0;
+/// Fingerprints are exact where the minima estimate: texts that are similar enough nearly always share two or more of
+/// them. One that was found by a single fingerprint needs so much more.
+const SINGLE: f32 = 0.06;
+
+/// The Jaccard similarity of their shingles that long texts in characters need, 0 to 1. The needs of all other texts
+/// follow from it and keep their order: those of texts in words are 0.07 less, those of short texts stand between it and 1
+/// where they stand by default (0.65 over 0.43). Nothing ever needs more than 1, which the same text has.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Similarity(f32);
+
+/// A number that is no similarity.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+#[error(
+    "{0} is no share: use a number from 0 (one fingerprint in common is enough) to 1 (nothing but copies)"
+)]
+pub struct NoSimilarity(f32);
+
+impl Default for Similarity {
+    fn default() -> Similarity {
+        Similarity(CHARACTERS)
+    }
+}
+
+impl Similarity {
+    /// # Errors
+    /// When the number is not from 0 to 1.
+    pub fn new(share: f32) -> Result<Similarity, NoSimilarity> {
+        if (0.0..=1.0).contains(&share) {
+            Ok(Similarity(share))
+        } else {
+            Err(NoSimilarity(share))
+        }
+    }
+
+    /// The number itself, 0 to 1.
+    pub fn share(self) -> f32 {
+        self.0
+    }
+
+    /// What is needed of two texts of which the shorter has so many shingles. `characters`: most of its tokens are
+    /// characters. `shared`: so many fingerprints of the one have a near node in the tree of the other.
+    pub fn needed(self, shingles: f32, characters: bool, shared: usize) -> f32 {
+        // Counted from the default, so that the default gives exactly what the constants say.
+        let more = self.0 - CHARACTERS;
+        let long = if characters {
+            self.0
+        } else {
+            (WORDS + more).max(0.0)
+        };
+        let short = SHORT_TEXT + more * (1.0 - SHORT_TEXT) / (1.0 - CHARACTERS);
+        let shortness = ((LONG - shingles) / (LONG - SHORT)).clamp(0.0, 1.0);
+        let single = if shared < 2 { SINGLE } else { 0.0 };
+        (long + (short - long) * shortness + single).min(1.0)
+    }
+}
+
+/// The number as it is written in options.
+impl std::fmt::Display for Similarity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn of(share: f32) -> Similarity {
+        Similarity::new(share).unwrap()
+    }
+
+    #[test]
+    fn the_default_needs_what_the_constants_say() {
+        let needed = |shingles, characters, shared| {
+            Similarity::default().needed(shingles, characters, shared)
+        };
+        assert_eq!(needed(127.0, true, 2), CHARACTERS);
+        assert_eq!(needed(127.0, false, 2), WORDS);
+        assert_eq!(needed(127.0, false, 1), WORDS + SINGLE);
+        assert_eq!(needed(20.0, false, 2), SHORT_TEXT);
+        assert_eq!(needed(0.0, true, 9), SHORT_TEXT);
+        let half = needed(60.0, true, 2);
+        assert_eq!(half, CHARACTERS + (SHORT_TEXT - CHARACTERS) * 0.5);
+    }
+
+    #[test]
+    fn only_shares_are_similarities() {
+        for wrong in [-0.01, 1.01, f32::NAN, f32::INFINITY, 43.0] {
+            assert!(Similarity::new(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(
+            Similarity::new(43.0).unwrap_err().to_string(),
+            "43 is no share: use a number from 0 (one fingerprint in common is enough) to 1 (nothing but copies)"
+        );
+        assert_eq!(of(0.43), Similarity::default());
+        assert_eq!(Similarity::default().to_string(), "0.43");
+    }
+
+    proptest! {
+        /// A law of the forest: a document that comes again finds its own tree, so nothing needs more than the same
+        /// text has.
+        #[test]
+        fn a_need_can_be_met(share in 0f32..=1.0, shingles in 0u8..128, characters: bool, shared in 0usize..9) {
+            let needed = of(share).needed(f32::from(shingles), characters, shared);
+            prop_assert!((0.0..=1.0).contains(&needed), "{needed}");
+        }
+
+        #[test]
+        fn more_similarity_and_shorter_texts_need_more(
+            (low, high) in (0f32..=1.0, 0f32..=1.0), shingles in 0u8..127, characters: bool, shared in 0usize..9,
+        ) {
+            let (low, high) = (of(low.min(high)), of(low.max(high)));
+            let shingles = f32::from(shingles);
+            let needed = |need: Similarity, shingles| need.needed(shingles, characters, shared);
+            prop_assert!(needed(low, shingles) <= needed(high, shingles) + 1e-6);
+            prop_assert!(needed(low, shingles) >= needed(low, shingles + 1.0) - 1e-6);
+        }
+    }
+}
