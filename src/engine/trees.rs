@@ -4,7 +4,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::config::Route;
 use crate::fingerprint::{
-    Features, InTurn, Method, Offer, Proof, Reading, ShortText, TAKEN, TAKEN_SHORT, WIDE,
+    Features, Founder, InTurn, Method, Offer, Reading, ShortText, TAKEN_SHORT, WIDE,
 };
 use crate::forest::{
     Decision, Forest, ForestError, Millis, Placement, Settings, SharedForest, Sketch, Stats, Ticket,
@@ -25,7 +25,7 @@ pub(super) enum Trees {
 /// the order in which documents were placed.
 #[derive(Debug)]
 pub(super) struct Verified {
-    forest: Forest<Proof>,
+    forest: Forest<Founder>,
     boilerplate: Boilerplate,
     kept: Kept,
 }
@@ -118,6 +118,7 @@ impl Locked<'_> {
                 let sketch = Sketch {
                     fingerprints: &prints.fingerprints,
                     whole: prints.whole,
+                    known_by: &[],
                     proof: &(),
                     take: 1,
                 };
@@ -130,13 +131,7 @@ impl Locked<'_> {
                     kept,
                 } = &mut **verified;
                 let offer = Offer::of(reading, boilerplate, kept);
-                let sketch = Sketch {
-                    fingerprints: offer.fingerprints(),
-                    whole: offer.whole(),
-                    proof: offer.proof(),
-                    take: TAKEN,
-                };
-                let placement = forest.place(&sketch, now);
+                let placement = forest.place(&offer.sketch(), now);
                 let learned = if placement.decision == Decision::NewRoot {
                     boilerplate.learn(reading.shingles())
                 } else {
@@ -149,6 +144,7 @@ impl Locked<'_> {
                 let sketch = Sketch {
                     fingerprints: &prints.fingerprints,
                     whole: prints.whole,
+                    known_by: &[],
                     proof: &InTurn,
                     take: prints.fingerprints.len(),
                 };
@@ -158,6 +154,7 @@ impl Locked<'_> {
                 let sketch = Sketch {
                     fingerprints: &short.prints.fingerprints,
                     whole: short.prints.whole,
+                    known_by: &[],
                     proof: &short.text,
                     take: TAKEN_SHORT,
                 };

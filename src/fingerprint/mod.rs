@@ -17,7 +17,7 @@ pub use short::{SHORT, ShortReading, ShortText, WIDE};
 pub use simhash::{Simhash, simhash};
 pub use similarity::{NoSimilarity, Similarity};
 pub use staged::{InTurn, Stage, StagedPrints};
-pub use verified::{Offer, Reading, TAKEN};
+pub use verified::{Founder, Offer, Reading, TAKEN};
 
 use std::fmt;
 

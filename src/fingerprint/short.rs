@@ -75,6 +75,7 @@ mod tests {
         let sketch = Sketch {
             fingerprints: &[Fingerprint(print)],
             whole: Fingerprint(xxhash_rust::xxh3::xxh3_64(text.as_bytes())),
+            known_by: &[],
             proof: &ShortText(text.into()),
             take: TAKEN_SHORT,
         };

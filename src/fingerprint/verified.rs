@@ -14,17 +14,18 @@
 //! there already and adds few nodes, and a phrase that many documents share is never the only one by which a document
 //! can be found.
 
-use super::Fingerprint;
 use super::proof::Proof;
+use super::{Fingerprint, Similarity};
+use crate::forest;
 use crate::text::boilerplate::{Boilerplate, Kept};
 use crate::text::shingles::Shingles;
 use crate::text::{Fields, Scratch};
 
 /// Fingerprints that are looked up for a document.
 pub const OFFERED: usize = 8;
-/// Fingerprints of a document that have a node. The hash of the whole text is one more, by which a document that comes
-/// again is known at once.
-pub const TAKEN: usize = 3;
+/// Fingerprints of a document that have a node. For one that joins a tree the hash of its whole text is one more, by
+/// which it is known when it comes again; the founder of a tree is known by its root.
+pub const TAKEN: usize = 4;
 
 /// A body of fewer shingles says too little by itself: its title is read as its first sentence.
 const TITLED: usize = 24;
@@ -98,13 +99,61 @@ impl Reading {
     }
 }
 
+/// What a root keeps of the document that founded it: its proof, and which text it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Founder {
+    whole: Fingerprint,
+    proof: Proof,
+}
+
+impl forest::Proof for Founder {
+    type Terms = Similarity;
+
+    fn is_of_text(&self, whole: Fingerprint) -> bool {
+        self.whole == whole
+    }
+
+    fn agrees(
+        &self,
+        root: &Founder,
+        shared: usize,
+        long: Similarity,
+    ) -> Result<(), forest::Refusal> {
+        forest::Proof::agrees(&self.proof, &root.proof, shared, long)
+    }
+}
+
+/// The first fingerprints of a document, fewer if it has no more.
+#[derive(Debug, Clone, Copy)]
+struct First {
+    fingerprints: [Fingerprint; OFFERED],
+    len: usize,
+}
+
+impl First {
+    fn of(hashes: impl Iterator<Item = u64>) -> First {
+        let mut first = First {
+            fingerprints: [Fingerprint(0); OFFERED],
+            len: 0,
+        };
+        for (slot, hash) in first.fingerprints.iter_mut().zip(hashes) {
+            *slot = Fingerprint(hash);
+            first.len += 1;
+        }
+        first
+    }
+
+    fn as_slice(&self) -> &[Fingerprint] {
+        self.fingerprints.get(..self.len).unwrap_or_default()
+    }
+}
+
 /// What a document brings to the forest.
 #[derive(Debug, Clone, Copy)]
 pub struct Offer {
-    offered: [Fingerprint; OFFERED],
-    len: usize,
-    whole: Fingerprint,
-    proof: Proof,
+    offered: First,
+    own: First,
+    founder: Founder,
     left_out: usize,
 }
 
@@ -117,37 +166,43 @@ impl Offer {
         } else {
             Proof::of(&mut reading.shingles, kept)
         };
-        let mut offer = Offer {
-            offered: [Fingerprint(0); OFFERED],
-            len: 0,
-            whole: Fingerprint(reading.shingles.whole),
-            proof,
-            left_out: kept.left_out(),
+        let prints = reading.shingles.prints.iter();
+        let own = First::of(prints.clone().map(|print| print.hash));
+        let offered = if kept.left_out() == 0 {
+            own
+        } else {
+            let offered = prints.filter(|print| kept.keeps(print.sentence));
+            First::of(offered.map(|print| print.hash))
         };
-        let prints = reading
-            .shingles
-            .prints
-            .iter()
-            .filter(|print| kept.keeps(print.sentence));
-        for (slot, print) in offer.offered.iter_mut().zip(prints) {
-            *slot = Fingerprint(print.hash);
-            offer.len += 1;
+        Offer {
+            offered,
+            own,
+            founder: Founder {
+                whole: Fingerprint(reading.shingles.whole),
+                proof,
+            },
+            left_out: kept.left_out(),
         }
-        offer
+    }
+
+    /// What the forest is told.
+    pub fn sketch(&self) -> forest::Sketch<'_, Founder> {
+        forest::Sketch {
+            fingerprints: self.fingerprints(),
+            whole: self.founder.whole,
+            known_by: self.own.as_slice(),
+            proof: &self.founder,
+            take: TAKEN,
+        }
     }
 
     /// The fingerprints to look up, smallest first. The roots of the nodes near them are the candidates.
     pub fn fingerprints(&self) -> &[Fingerprint] {
-        self.offered.get(..self.len).unwrap_or_default()
-    }
-
-    /// A hash of the whole text: looked up if no candidate stays, and the root if none of the fingerprints can be one.
-    pub fn whole(&self) -> Fingerprint {
-        self.whole
+        self.offered.as_slice()
     }
 
     pub fn proof(&self) -> &Proof {
-        &self.proof
+        &self.founder.proof
     }
 
     /// Sentences that were left out as boilerplate.

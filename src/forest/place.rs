@@ -14,6 +14,9 @@ pub struct Sketch<'a, P = ()> {
     /// A hash of the whole text. It stands for the document itself where its fingerprints alone would not find its
     /// root again, and is the root where none of them can be. Under the strict law it is the one fingerprint.
     pub whole: Fingerprint,
+    /// Fingerprints by which the founder of a tree is known again: the same whenever its text comes, whatever is left
+    /// out of `fingerprints` by then. Empty where the proof does not keep the text ([`Proof::is_of_text`]).
+    pub known_by: &'a [Fingerprint],
     /// What the near roots' proofs are compared with; kept if the document founds a tree.
     pub proof: &'a P,
     /// How many nodes the fingerprints may have in the document's tree because of it, at least 1: those that stand
@@ -27,6 +30,7 @@ impl<'a> Sketch<'a> {
         Sketch {
             fingerprints: std::slice::from_ref(fingerprint),
             whole: *fingerprint,
+            known_by: &[],
             proof: &(),
             take: 1,
         }
@@ -233,6 +237,10 @@ impl<P: Proof> Forest<P> {
         };
         for &leaf in leaves.iter().filter(|&&leaf| leaf != fingerprint) {
             self.add_if_taken(leaf, root, sketch.take, &mut own);
+        }
+        // The root itself tells who founded it, so that most trees need no node for the whole text.
+        if sketch.known_by.contains(&fingerprint) && sketch.proof.is_of_text(sketch.whole) {
+            own.scattered = false;
         }
         self.finish(sketch, root, own)
     }

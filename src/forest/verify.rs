@@ -21,6 +21,11 @@ pub trait Proof: Clone {
     /// ([`Forest::on_terms`]).
     type Terms: Copy + Default + Debug + Send;
 
+    /// Whether a root with this proof was founded by the text with this hash; never where the proof does not keep it.
+    fn is_of_text(&self, _whole: Fingerprint) -> bool {
+        false
+    }
+
     /// Whether a document with this proof may join the tree whose root has the other one. `shared` is how many of the
     /// document's fingerprints are near a node of that tree; all of them count when the text itself was placed there.
     /// Must be `Ok` for a proof and itself on any terms, so that a document that comes again finds its own tree.
@@ -145,13 +150,16 @@ impl<P: Proof> Forest<P> {
         }
     }
 
-    /// The tree the document was placed in before: that of the hash of its whole text, or the one in which all of its
-    /// fingerprints have their nodes. [`place`](Forest::place) sees to it that one of the two is so, and because a
-    /// node never changes its tree, a document that comes again always lands on the same root, whatever was placed
-    /// in between.
+    /// The tree the document was placed in before: that of the hash of its whole text, the one that its text founded,
+    /// or the one in which all of its fingerprints have their nodes. [`place`](Forest::place) sees to it that one of
+    /// the three is so, and because a node never changes its tree, a document that comes again always lands on the same
+    /// root, whatever was placed in between.
     fn known(&self, sketch: &Sketch<'_, P>, horizon: Millis) -> Option<NodeId> {
         // The text itself is known: what its proof leaves out by now does not matter.
         if let Some(root) = self.tree_of(sketch.whole, horizon) {
+            return Some(root);
+        }
+        if let Some(root) = self.founded(sketch, horizon) {
             return Some(root);
         }
         let agreeing = |root: &NodeId| {
@@ -167,6 +175,19 @@ impl<P: Proof> Forest<P> {
             .all(|root| root == Some(first))
             .then_some(first)
             .filter(agreeing)
+    }
+
+    /// The tree that the document's text founded, as far as its root is one of the fingerprints it is known by.
+    fn founded(&self, sketch: &Sketch<'_, P>, horizon: Millis) -> Option<NodeId> {
+        let mut own = sketch.known_by.iter();
+        own.find_map(|&fingerprint| {
+            let id = self.index.find(fingerprint)?;
+            let Kind::Root { proof: number, .. } = self.slab.node(id).kind else {
+                return None;
+            };
+            let kept = self.proofs.get(number)?;
+            (kept.is_of_text(sketch.whole) && self.live_root(id, horizon).is_some()).then_some(id)
+        })
     }
 
     /// The root of a fingerprint's own node, if it has one that is alive.

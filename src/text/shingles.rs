@@ -16,6 +16,10 @@ const WINDOW: u32 = 5;
 const CHARACTER: u32 = 1;
 const WORD: u32 = 3;
 
+/// A print is a window and the token before it; the window alone where it has so many letters. Both are rare enough that few
+/// unrelated documents share one, and the shorter one is less often broken by an edit.
+const PRINT_LETTERS: u32 = 12;
+
 /// How many of the smallest prints of a document are kept. More than are used, because those of sentences that turn out
 /// to be boilerplate are left out later.
 const PRINTS: usize = 32;
@@ -39,8 +43,7 @@ pub struct Shingles {
     pub(crate) sentences: Vec<SentenceShingles>,
     /// The numbers with their contexts, in the order of the text.
     pub(crate) numbers: Vec<Number>,
-    /// The smallest distinct hashes of windows that are one token longer, in ascending order: rarer than the windows,
-    /// so that few unrelated documents share one.
+    /// The smallest distinct hashes of windows that are long enough to be rare, in ascending order.
     pub(crate) prints: Vec<Print>,
     /// Buffer of the walk: the hashes for prints of the latest windows.
     gathered: Vec<u64>,
@@ -219,10 +222,34 @@ const START: [u64; 2] = [1, 2];
 #[derive(Clone, Copy)]
 struct Run {
     hash: u64,
+    letters: u32,
     /// Only digits so far, with full stops and commas between them.
     number: bool,
     /// A full stop or comma behind a digit: part of the number if another digit follows.
     separator: Option<u8>,
+}
+
+/// How much tokens are.
+#[derive(Clone, Copy, Default)]
+struct Size {
+    weight: u32,
+    /// Up to `PRINT_LETTERS` for each token: more makes no difference.
+    letters: u32,
+}
+
+impl Size {
+    const CHARACTER: Size = Size {
+        weight: CHARACTER,
+        letters: 1,
+    };
+
+    #[inline(always)]
+    fn word(letters: usize) -> Size {
+        Size {
+            weight: WORD,
+            letters: letters.min(PRINT_LETTERS as usize) as u32,
+        }
+    }
 }
 
 /// The character of more than one byte at `at` of UTF-8, and its length.
@@ -246,15 +273,15 @@ fn decode(bytes: &[u8], at: usize) -> (char, usize) {
 struct Walk<'s> {
     out: &'s mut Shingles,
     tables: &'static Tables,
-    /// Rolling hashes and weights of the last tokens, by token number modulo `RING`.
+    /// Rolling hashes and sizes of the last tokens, by token number modulo `RING`.
     rolled: [u64; RING],
-    weights: [u32; RING],
+    sizes: [Size; RING],
     /// Tokens of this sentence so far, and how many of them are words or numbers.
     tokens: usize,
     words: usize,
-    /// The window: its tokens and their weight.
+    /// The window: its tokens and their size.
     window: usize,
-    weight: u32,
+    size: Size,
     /// The last two tokens that are no numbers.
     before: [u64; 2],
     /// A number that waits for the token behind it: context so far, value.
@@ -269,11 +296,11 @@ impl<'s> Walk<'s> {
             out,
             tables: Tables::get(),
             rolled: [0; RING],
-            weights: [0; RING],
+            sizes: [Size::default(); RING],
             tokens: 0,
             words: 0,
             window: 0,
-            weight: 0,
+            size: Size::default(),
             before: START,
             pending: None,
             sentence_hash: 0,
@@ -299,7 +326,7 @@ impl<'s> Walk<'s> {
                         self.end_run();
                         self.token(
                             u64::from(u32::from(c)).wrapping_mul(CHARACTER_FACTOR),
-                            CHARACTER,
+                            Size::CHARACTER,
                             false,
                         );
                     }
@@ -332,7 +359,7 @@ impl<'s> Walk<'s> {
         self.rolled[0] = 0;
         self.tokens = 0;
         self.window = 0;
-        self.weight = 0;
+        self.size = Size::default();
         self.before = START;
         self.sentence_hash = 0;
     }
@@ -363,10 +390,11 @@ impl<'s> Walk<'s> {
             end += len as usize;
         }
         if bytes.get(end).is_none_or(u8::is_ascii) {
-            self.token(hash, WORD, is_numeral(start));
+            self.token(hash, Size::word(end - at), is_numeral(start));
         } else {
             self.run = Some(Run {
                 hash,
+                letters: u32::try_from(end - at).unwrap_or(u32::MAX),
                 number: false,
                 separator: None,
             });
@@ -378,6 +406,7 @@ impl<'s> Walk<'s> {
     fn digit_run(&mut self, bytes: &[u8], at: usize) -> usize {
         let mut run = Run {
             hash: FNV_OFFSET,
+            letters: 0,
             number: true,
             separator: None,
         };
@@ -391,8 +420,9 @@ impl<'s> Walk<'s> {
             run.number &= b.is_ascii_digit();
             end += 1;
         };
+        run.letters = u32::try_from(end - at).unwrap_or(u32::MAX);
         if next.is_ascii() && !(run.number && matches!(next, b'.' | b',')) {
-            self.token(run.hash, WORD, run.number);
+            self.token(run.hash, Size::word(end - at), run.number);
         } else {
             self.run = Some(run);
         }
@@ -412,12 +442,14 @@ impl<'s> Walk<'s> {
                 self.end_run();
                 self.run.insert(Run {
                     hash: FNV_OFFSET,
+                    letters: 0,
                     number: true,
                     separator: None,
                 })
             }
         };
         run.hash = (run.hash ^ u64::from(c)).wrapping_mul(FNV_PRIME);
+        run.letters = run.letters.saturating_add(1);
         run.number &= digit;
     }
 
@@ -434,12 +466,12 @@ impl<'s> Walk<'s> {
     #[inline]
     fn end_run(&mut self) {
         if let Some(run) = self.run.take() {
-            self.token(run.hash, WORD, run.number);
+            self.token(run.hash, Size::word(run.letters as usize), run.number);
         }
     }
 
     #[inline]
-    fn token(&mut self, token: u64, weight: u32, number: bool) {
+    fn token(&mut self, token: u64, size: Size, number: bool) {
         if let Some((context, value)) = self.pending.take() {
             let behind = if number {
                 NUMBER_FOLLOWS
@@ -465,24 +497,27 @@ impl<'s> Walk<'s> {
             .wrapping_mul(BASE)
             .wrapping_add(token);
         self.tokens += 1;
-        self.words += usize::from(weight == WORD);
+        self.words += usize::from(size.weight == WORD);
         self.rolled[self.tokens % RING] = rolled;
-        self.weights[self.tokens % RING] = weight;
+        self.sizes[self.tokens % RING] = size;
         self.window += 1;
-        self.weight += weight;
+        self.size.weight += size.weight;
+        self.size.letters += size.letters;
         // The window is the fewest tokens that weigh enough.
         loop {
-            let first = self.weights[(self.tokens + 1 - self.window) % RING];
-            if self.weight < WINDOW + first {
+            let first = self.sizes[(self.tokens + 1 - self.window) % RING];
+            if self.size.weight < WINDOW + first.weight {
                 break;
             }
-            self.weight -= first;
+            self.size.weight -= first.weight;
+            self.size.letters -= first.letters;
             self.window -= 1;
         }
-        if self.weight >= WINDOW {
+        if self.size.weight >= WINDOW {
             self.out.windows.push(half(self.last(rolled, self.window)));
-            let longer = self.last(rolled, (self.window + 1).min(self.tokens));
-            self.print(mix(longer ^ PRINT_MARK));
+            let print = self.window + usize::from(self.size.letters < PRINT_LETTERS);
+            let print = self.last(rolled, print.min(self.tokens));
+            self.print(mix(print ^ PRINT_MARK));
         }
     }
 

@@ -6,6 +6,7 @@ use spinney::forest::{Proof, Refusal, Sketch};
 pub struct Document<P> {
     pub fingerprints: Vec<Fingerprint>,
     pub whole: Fingerprint,
+    pub known_by: Vec<Fingerprint>,
     pub proof: P,
     pub take: usize,
 }
@@ -15,6 +16,7 @@ impl<P> Document<P> {
         Sketch {
             fingerprints: &self.fingerprints,
             whole: self.whole,
+            known_by: &self.known_by,
             proof: &self.proof,
             take: self.take,
         }
@@ -67,6 +69,22 @@ impl Proof for Crowded {
     }
 }
 
+/// The same that knows the text of the founder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Founder(pub Topic, pub Fingerprint);
+
+impl Proof for Founder {
+    type Terms = ();
+
+    fn is_of_text(&self, whole: Fingerprint) -> bool {
+        self.1 == whole
+    }
+
+    fn agrees(&self, root: &Self, shared: usize, (): ()) -> Result<(), Refusal> {
+        self.0.agrees(&root.0, shared, ())
+    }
+}
+
 pub fn splitmix(seed: u64) -> u64 {
     let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -96,6 +114,7 @@ pub fn strict(number: u64) -> Document<()> {
     Document {
         fingerprints: vec![fingerprint],
         whole: fingerprint,
+        known_by: Vec::new(),
         proof: (),
         take: 1,
     }
@@ -108,6 +127,7 @@ pub fn verified(number: u64) -> Document<Topic> {
     Document {
         fingerprints: fingerprints.collect(),
         whole: Fingerprint(splitmix(!seed)),
+        known_by: Vec::new(),
         proof: Topic((seed >> 32) as i32 & 3),
         take: 1 + (seed >> 40) as usize % 4,
     }
@@ -118,13 +138,34 @@ pub fn with<P>(number: u64, proof: impl FnOnce(i32) -> P) -> Document<P> {
     let Document {
         fingerprints,
         whole,
+        known_by,
         proof: Topic(topic),
         take,
     } = verified(number);
     Document {
         fingerprints,
         whole,
+        known_by,
         proof: proof(topic),
         take,
+    }
+}
+
+/// The same where the root keeps the text that founded it. It is known by some of its fingerprints, and by one that it
+/// does not offer.
+pub fn founding(number: u64) -> Document<Founder> {
+    let document = verified(number);
+    let seed = splitmix(number ^ 0xf0);
+    let known = document.fingerprints.iter().copied();
+    let known = known.enumerate().filter(|(at, _)| seed >> at & 3 != 0);
+    Document {
+        known_by: known
+            .map(|(_, fingerprint)| fingerprint)
+            .chain([fingerprint(seed % 3000)])
+            .collect(),
+        proof: Founder(document.proof, document.whole),
+        fingerprints: document.fingerprints,
+        whole: document.whole,
+        take: document.take,
     }
 }

@@ -4,7 +4,7 @@ mod documents;
 mod model;
 mod threads;
 
-use documents::{Crowded, Document, InTurn, strict, verified, with};
+use documents::{Crowded, Document, InTurn, founding, strict, verified, with};
 use model::{Model, row};
 use proptest::prelude::*;
 use spinney::fingerprint::{Distance, Fingerprint};
@@ -319,6 +319,11 @@ proptest! {
     }
 
     #[test]
+    fn founders_known_by_their_root_as_the_model(settings in settings(), steps in steps()) {
+        Trial::new(settings).run(&steps, founding, false);
+    }
+
+    #[test]
     fn one_fingerprint_and_no_proof_is_the_strict_law(settings in settings(), steps in steps()) {
         Trial::new(settings).run(&steps, strict, false);
     }
@@ -342,7 +347,13 @@ fn the_worlds_are_lively() {
     plain.run(&steps, strict, true);
     let mut proved = Trial::new(settings);
     proved.run(&steps, verified, false);
-    for seen in [&plain.seen, &proved.seen] {
+    let mut told = Trial::new(settings);
+    told.run(&steps, founding, false);
+    assert!(
+        told.model.created < proved.model.created,
+        "founders need fewer nodes"
+    );
+    for seen in [&plain.seen, &proved.seen, &told.seen] {
         let least = [
             seen.joined,
             seen.contests,

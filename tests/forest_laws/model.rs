@@ -183,7 +183,12 @@ impl<P: Proof> Model<P> {
         let by_whole = self.root_of(sketch.whole);
         let by_all = own[0]
             .filter(|&root| own.iter().all(|&other| other == Some(root)) && agrees(self, root));
-        if let Some(root) = by_whole.or(by_all) {
+        let by_root = sketch.known_by.iter().copied().find(|&f| {
+            let root = self.get(f).filter(|node| node.root == f);
+            let proof = root.and_then(|node| node.proof.as_ref());
+            proof.is_some_and(|proof| proof.is_of_text(sketch.whole))
+        });
+        if let Some(root) = by_whole.or(by_root).or(by_all) {
             return (
                 Root(root),
                 Decision::Refreshed,
@@ -275,7 +280,10 @@ impl<P: Proof> Model<P> {
                 .iter()
                 .all(|&f| model.root_of(f) == Some(root))
         };
-        if !all_here(self) && self.root_of(sketch.whole).is_none() {
+        let founded = self.get(root).and_then(|node| node.proof.as_ref());
+        let told = sketch.known_by.contains(&root)
+            && founded.is_some_and(|proof| proof.is_of_text(sketch.whole));
+        if !told && !all_here(self) && self.root_of(sketch.whole).is_none() {
             self.hold(sketch.whole, root, None, who);
         }
         self.refresh(sketch, root, who)

@@ -30,6 +30,7 @@ fn place_kind(
     let sketch = Sketch {
         fingerprints: &fingerprints,
         whole: Fingerprint(whole),
+        known_by: &[],
         proof: &Kind(kind),
         take: fingerprints.len(),
     };
@@ -184,6 +185,7 @@ fn check_says_what_place_would_do_and_changes_nothing() {
     let sketch = Sketch {
         fingerprints: &fingerprints,
         whole: Fingerprint(7),
+        known_by: &[],
         proof: &Kind(2),
         take: 2,
     };
