@@ -75,10 +75,7 @@ fn a_template_is_refused_for_its_numbers() {
     assert!(a.similarity(&b) > NEEDED_SHORT);
     let refusal = a.agrees(&b, 4);
     assert!(
-        matches!(
-            refusal,
-            Err(Refusal::Numbers(Comparison { different: 2.., .. }))
-        ),
+        matches!(refusal, Err(Refusal::Numbers { different: 2.., .. })),
         "{refusal:?}"
     );
     assert!(proof(&report(4)).agrees(&a, 4).is_ok());
