@@ -3,10 +3,12 @@
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::fingerprint::{
-    Features, InTurn, Method, Offer, Proof, Reading, ShortText, TAKEN, TAKEN_SHORT,
+    Features, InTurn, Method, Offer, Prints, Proof, Reading, ShortReading, ShortText, StagedPrints,
+    TAKEN, TAKEN_SHORT,
 };
 use crate::forest::{
-    Decision, Forest, ForestError, Millis, Placement, Settings, SharedForest, Sketch, Stats, Ticket,
+    Decision, Forest, ForestError, Millis, Placement, Refusal, Settings, SharedForest, Sketch,
+    Stats, Ticket,
 };
 use crate::text::boilerplate::{Boilerplate, Kept};
 use crate::text::{Fields, Scratch};
@@ -24,8 +26,8 @@ pub(super) enum Trees {
 /// the order in which documents were placed.
 #[derive(Debug)]
 pub(super) struct Verified {
-    forest: Forest<Proof>,
-    boilerplate: Boilerplate,
+    pub(super) forest: Forest<Proof>,
+    pub(super) boilerplate: Boilerplate,
     kept: Kept,
 }
 
@@ -100,6 +102,62 @@ fn seeded(sentences: &[String]) -> Boilerplate {
     boilerplate
 }
 
+// What each kind of features tells the forest.
+
+pub(super) fn strict(prints: &Prints) -> Sketch<'_> {
+    Sketch {
+        fingerprints: &prints.fingerprints,
+        whole: prints.whole,
+        proof: &(),
+        take: 1,
+    }
+}
+
+pub(super) fn verified_by(offer: &Offer) -> Sketch<'_, Proof> {
+    Sketch {
+        fingerprints: offer.fingerprints(),
+        whole: offer.whole(),
+        proof: offer.proof(),
+        take: TAKEN,
+    }
+}
+
+pub(super) fn in_turn(staged: &StagedPrints) -> Sketch<'_, InTurn> {
+    let prints = staged.prints();
+    Sketch {
+        fingerprints: &prints.fingerprints,
+        whole: prints.whole,
+        proof: &InTurn,
+        take: prints.fingerprints.len(),
+    }
+}
+
+pub(super) fn short_text(short: &ShortReading) -> Sketch<'_, ShortText> {
+    Sketch {
+        fingerprints: &short.prints.fingerprints,
+        whole: short.prints.whole,
+        proof: &short.text,
+        take: TAKEN_SHORT,
+    }
+}
+
+/// Adds the trees that the document would have met, had the sentences that they share not become boilerplate.
+fn refuse_boilerplate(
+    placement: &mut Placement,
+    forest: &Forest<Proof>,
+    reading: &Reading,
+    kept: &Kept,
+) {
+    let (own, refused) = (placement.root, &mut placement.refused);
+    for fingerprint in reading.left_out(kept) {
+        forest.roots_near(fingerprint, |root| {
+            if root != own && !refused.iter().any(|&(tree, _)| tree == root) {
+                refused.push((root, Refusal::Boilerplate));
+            }
+        });
+    }
+}
+
 impl Locked<'_> {
     /// Places a document. Features of the other law have no place here and no caller: such a document stays outside.
     /// Also tells which sentences of the document became boilerplate by it.
@@ -110,13 +168,7 @@ impl Locked<'_> {
     ) -> Option<(Placement, Vec<usize>)> {
         match (self, features) {
             (Locked::Strict(forest), Features::Strict(prints)) => {
-                let sketch = Sketch {
-                    fingerprints: &prints.fingerprints,
-                    whole: prints.whole,
-                    proof: &(),
-                    take: 1,
-                };
-                Some((forest.place(&sketch, now), Vec::new()))
+                Some((forest.place(&strict(prints), now), Vec::new()))
             }
             (Locked::Verified(verified), Features::Verified(reading)) => {
                 let Verified {
@@ -125,38 +177,19 @@ impl Locked<'_> {
                     kept,
                 } = &mut **verified;
                 let offer = Offer::of(reading, boilerplate, kept);
-                let sketch = Sketch {
-                    fingerprints: offer.fingerprints(),
-                    whole: offer.whole(),
-                    proof: offer.proof(),
-                    take: TAKEN,
-                };
-                let placement = forest.place(&sketch, now);
-                let learned = if placement.decision == Decision::NewRoot {
-                    boilerplate.learn(reading.shingles())
-                } else {
-                    Vec::new()
-                };
+                let mut placement = forest.place(&verified_by(&offer), now);
+                let mut learned = Vec::new();
+                if placement.decision == Decision::NewRoot {
+                    refuse_boilerplate(&mut placement, forest, reading, kept);
+                    learned = boilerplate.learn(reading.shingles());
+                }
                 Some((placement, learned))
             }
             (Locked::Staged(forest), Features::Staged(staged)) => {
-                let prints = staged.prints();
-                let sketch = Sketch {
-                    fingerprints: &prints.fingerprints,
-                    whole: prints.whole,
-                    proof: &InTurn,
-                    take: prints.fingerprints.len(),
-                };
-                Some((forest.place(&sketch, now), Vec::new()))
+                Some((forest.place(&in_turn(staged), now), Vec::new()))
             }
             (Locked::Short(forest), Features::Short(short)) => {
-                let sketch = Sketch {
-                    fingerprints: &short.prints.fingerprints,
-                    whole: short.prints.whole,
-                    proof: &short.text,
-                    take: TAKEN_SHORT,
-                };
-                Some((forest.place(&sketch, now), Vec::new()))
+                Some((forest.place(&short_text(short), now), Vec::new()))
             }
             _ => None,
         }
