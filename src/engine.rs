@@ -4,17 +4,21 @@
 //! placed one after the other in their order under the forests' locks: the order of documents inside a bulk is the
 //! order of placement.
 
-mod dates;
+mod check;
+pub mod dates;
 mod learned;
 mod meeting;
 mod place;
 mod settle;
+mod stamped;
 #[cfg(test)]
 mod tests;
 mod trees;
 
+pub use check::{CheckError, Checked, CheckedTree, Fate, LookedUp, Measure};
 pub use meeting::Meeting;
 pub use settle::{Placed, Settled, Verdict};
+pub use stamped::{Refused, Stamped, Tally};
 
 use std::ops::Range;
 
@@ -23,10 +27,10 @@ use xxhash_rust::xxh3::Xxh3;
 
 use crate::bulk::{
     self, BulkError, Cut, Document, Fields, Item, JsonError, Op, Part, Selected, Selection,
-    SelectionError, Splice, StampNames,
+    SelectionError, StampNames,
 };
 use crate::config::{Clock, Route};
-use crate::fingerprint::{Brought, Features, Fingerprint, Method, Stage, Workspace};
+use crate::fingerprint::{Brought, Features, Fingerprint, Method, Workspace};
 use crate::forest::{ForestError, Millis, Stats};
 use crate::text;
 use trees::{Trees, find_or_add};
@@ -97,27 +101,6 @@ impl Bound {
     }
 }
 
-/// What became of the documents of a request.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
-    pub stamped: u64,
-    pub without_text: u64,
-    pub unstamped: u64,
-    pub joined: u64,
-}
-
-/// A stamped body: edits over the original bytes, and the nodes that are to be settled.
-#[derive(Debug, Default)]
-pub struct Stamped {
-    splice: Splice,
-    placed: Placed,
-    tally: Tally,
-    learned: Vec<learned::Learned>,
-    stages: Vec<(usize, Stage)>,
-    /// `None`: nobody asked for them.
-    meetings: Option<Vec<Meeting>>,
-}
-
 /// One object to stamp, read and turned into fingerprints, not yet placed.
 struct Prepared {
     item: usize,
@@ -138,30 +121,6 @@ struct Prepared {
 struct Read {
     objects: [Option<Prepared>; 2],
     unstamped: bool,
-}
-
-impl Tally {
-    pub fn add(&mut self, other: Tally) {
-        self.stamped += other.stamped;
-        self.without_text += other.without_text;
-        self.unstamped += other.unstamped;
-        self.joined += other.joined;
-    }
-}
-
-impl Stamped {
-    pub fn tally(&self) -> Tally {
-        self.tally
-    }
-
-    /// For the method `staged`: by which stage a tree was found, for the items for which one was, by their place.
-    pub fn stages(&self) -> &[(usize, Stage)] {
-        &self.stages
-    }
-
-    pub fn into_parts(self) -> (Splice, Placed) {
-        (self.splice, self.placed)
-    }
 }
 
 impl Engine {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tracing_subscriber::EnvFilter;
 
 use crate::config::LogFormat;
+use crate::forest::{Reason, Reasons};
 
 /// Structured lines on standard error.
 ///
@@ -30,7 +31,11 @@ macro_rules! counters {
     ($($(#[doc = $help:literal])+ $name:ident,)+) => {
         /// Monotone counters since the start of the process.
         #[derive(Debug, Default)]
-        pub struct Counters { $($(#[doc = $help])+ pub $name: Counter,)+ }
+        pub struct Counters {
+            $($(#[doc = $help])+ pub $name: Counter,)+
+            /// Near trees that founders of trees were not let into.
+            pub refusals: Refusals,
+        }
 
         impl Counters {
             /// Name, help text and value of every counter.
@@ -90,6 +95,23 @@ impl Counter {
     }
 }
 
+/// One counter for each reason of a refusal.
+#[derive(Debug, Default)]
+pub struct Refusals([Counter; Reason::ALL.len()]);
+
+impl Refusals {
+    pub fn add(&self, reasons: Reasons) {
+        for (counter, (_, count)) in self.0.iter().zip(reasons.all()) {
+            counter.add(count);
+        }
+    }
+
+    /// Every reason with its count.
+    pub fn all(&self) -> impl Iterator<Item = (Reason, u64)> {
+        Reason::ALL.into_iter().zip(self.0.iter().map(Counter::get))
+    }
+}
+
 /// A gauge for [`prometheus`]: name, help, labels such as `{forest="news"}` or nothing, value.
 pub type Gauge = (&'static str, &'static str, String, u64);
 
@@ -101,6 +123,17 @@ pub fn prometheus(counters: &Counters, gauges: &[Gauge]) -> String {
             out,
             "# HELP spinney_{name}_total {}\n# TYPE spinney_{name}_total counter\nspinney_{name}_total {value}",
             help.trim()
+        );
+    }
+    let _ = writeln!(
+        out,
+        "# HELP spinney_refusals_total Near trees that documents were not let into, which founded a tree of their own.\n# TYPE spinney_refusals_total counter"
+    );
+    for (reason, value) in counters.refusals.all() {
+        let _ = writeln!(
+            out,
+            "spinney_refusals_total{{reason=\"{}\"}} {value}",
+            reason.as_str()
         );
     }
     let mut last = "";
@@ -133,6 +166,9 @@ mod tests {
     fn prometheus_names_each_family_once() {
         let counters = Counters::default();
         counters.requests.add(3);
+        let mut reasons = Reasons::default();
+        reasons.add(Reason::Numbers);
+        counters.refusals.add(reasons);
         let gauges = [
             (
                 "nodes",
@@ -145,6 +181,9 @@ mod tests {
         let text = prometheus(&counters, &gauges);
         assert!(text.contains("# TYPE spinney_requests_total counter\nspinney_requests_total 3\n"));
         assert_eq!(text.matches("# TYPE spinney_nodes gauge").count(), 1);
+        assert_eq!(text.matches("# TYPE spinney_refusals_total").count(), 1);
+        assert!(text.contains("spinney_refusals_total{reason=\"numbers\"} 1\n"));
+        assert!(text.contains("spinney_refusals_total{reason=\"radius\"} 0\n"));
         assert!(
             text.contains("spinney_nodes{forest=\"a\\\"b\"} 1\nspinney_nodes{forest=\"c\"} 2\n")
         );

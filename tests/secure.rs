@@ -3,6 +3,9 @@
 
 mod common;
 
+#[path = "secure/check.rs"]
+mod check;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

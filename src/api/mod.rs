@@ -1,5 +1,7 @@
 //! Own endpoints under `/_spinney/`. Those that show anything ask the cluster first, with the caller's own credentials.
 
+mod check;
+
 use hyper::body::Incoming;
 use hyper::{Method, Request, Response, StatusCode};
 use serde_json::json;
@@ -19,6 +21,25 @@ const READY: &str = "/";
 pub async fn answer(
     proxy: &Proxy,
     path: &str,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, Refusal> {
+    let endpoint = path.trim_end_matches('/');
+    let opaque_id = request.headers().get("x-opaque-id").cloned();
+    let mut response = match check::index_of(endpoint) {
+        Some(index) => check::answer(proxy, index, request).await?,
+        None => state(proxy, path, &request).await?,
+    };
+    if let Some(id) = opaque_id {
+        response.headers_mut().insert("x-opaque-id", id);
+    }
+    proxy.sign(&mut response);
+    Ok(response)
+}
+
+/// Answers the endpoints that tell of spinney itself.
+async fn state(
+    proxy: &Proxy,
+    path: &str,
     request: &Request<Incoming>,
 ) -> Result<Response<Body>, Refusal> {
     let endpoint = path.trim_end_matches('/');
@@ -28,7 +49,7 @@ pub async fn answer(
     if request.method() != Method::GET && request.method() != Method::HEAD {
         return Err(Refusal::GetOnly);
     }
-    let mut response = match endpoint {
+    Ok(match endpoint {
         "/_health" => json(StatusCode::OK, &json!({"status": "alive"})),
         "/_ready" => ready(proxy, request).await,
         _ => match refused(proxy, request).await? {
@@ -40,12 +61,7 @@ pub async fn answer(
                 metrics(proxy),
             ),
         },
-    };
-    if let Some(id) = request.headers().get("x-opaque-id") {
-        response.headers_mut().insert("x-opaque-id", id.clone());
-    }
-    proxy.sign(&mut response);
-    Ok(response)
+    })
 }
 
 /// Ready when not stopping and a node answers; 401 and 403 are answers.
@@ -88,6 +104,12 @@ fn stats(proxy: &Proxy) -> serde_json::Value {
         .all()
         .map(|(name, _, value)| (name.to_owned(), value.into()))
         .collect();
+    let refusals: serde_json::Map<_, _> = proxy
+        .counters
+        .refusals
+        .all()
+        .map(|(reason, count)| (reason.as_str().to_owned(), count.into()))
+        .collect();
     let forests: serde_json::Map<_, _> = proxy
         .engine
         .forests()
@@ -106,6 +128,7 @@ fn stats(proxy: &Proxy) -> serde_json::Value {
         "requests_in_flight": proxy.flight.in_flight(),
         "budget": {"bytes": proxy.budget.capacity(), "used_bytes": proxy.budget.used()},
         "counters": counters,
+        "refusals": refusals,
         "forests": forests,
     })
 }

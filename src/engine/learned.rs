@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use super::{Engine, Stamped, texts};
+use super::{Bound, Engine, Stamped, texts};
 use crate::bulk::{self, Selected};
 use crate::fingerprint::Reading;
 use crate::text::{Fields, Scratch};
@@ -21,7 +21,6 @@ pub(super) struct Learned {
 impl Engine {
     /// The sentences that became boilerplate by the documents of `body`, cleaned, in the order in which they did.
     pub fn learned(&self, body: &[u8], stamped: &Stamped) -> Vec<String> {
-        let (mut reading, mut scratch) = (Reading::new(), Scratch::new());
         let mut found = Vec::new();
         for learned in &stamped.learned {
             let Some(object) = body.get(learned.object.clone()) else {
@@ -30,18 +29,23 @@ impl Engine {
             let Some(bound) = self.routes.get(learned.route) else {
                 continue;
             };
-            let Ok(document) = bulk::scan(object, &bound.selection) else {
-                continue;
-            };
-            let texts = texts(&document);
-            let fields = Fields {
-                title: document.first(Selected::Title),
-                body: &texts,
-            };
-            let sentences = reading.sentences(&mut scratch, &fields);
-            let wanted = learned.sentences.iter().filter_map(|&at| sentences.get(at));
-            found.extend(wanted.cloned());
+            found.extend(sentences(object, bound, &learned.sentences));
         }
         found
     }
+}
+
+/// Those sentences of a document, cleaned, that have these numbers in it.
+pub(super) fn sentences(object: &[u8], bound: &Bound, wanted: &[usize]) -> Vec<String> {
+    let Ok(document) = bulk::scan(object, &bound.selection) else {
+        return Vec::new();
+    };
+    let texts = texts(&document);
+    let fields = Fields {
+        title: document.first(Selected::Title),
+        body: &texts,
+    };
+    let sentences = Reading::new().sentences(&mut Scratch::new(), &fields);
+    let wanted = wanted.iter().filter_map(|&at| sentences.get(at));
+    wanted.cloned().collect()
 }

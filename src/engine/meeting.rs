@@ -5,7 +5,7 @@ use super::{Engine, Stamped};
 use crate::forest::{Decision, Placement, Refusal, Root};
 
 /// What one document met.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Meeting {
     /// Place of the item in the body.
     pub item: usize,
@@ -19,12 +19,12 @@ pub struct Meeting {
 }
 
 impl Meeting {
-    pub(super) fn of(item: usize, placement: &mut Placement) -> Meeting {
+    pub(super) fn of(item: usize, placement: &Placement) -> Meeting {
         Meeting {
             item,
             decision: placement.decision,
             in_turn: placement.by.is_some(),
-            refused: std::mem::take(&mut placement.refused),
+            refused: placement.refused.clone(),
         }
     }
 }
@@ -81,6 +81,9 @@ mod tests {
         assert_eq!(first.decision, Decision::NewRoot);
         assert!(first.refused.is_empty());
         let refusals: Vec<Refusal> = second.refused.iter().map(|&(_, why)| why).collect();
-        assert_eq!(refusals, [Refusal::Numbers]);
+        assert!(
+            matches!(refusals[..], [Refusal::Numbers { .. }]),
+            "{refusals:?}"
+        );
     }
 }

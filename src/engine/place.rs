@@ -33,19 +33,11 @@ impl Engine {
             stamped.tally.unstamped += u64::from(item.unstamped);
             for prepared in item.objects.into_iter().flatten() {
                 let bound = &self.routes[prepared.route];
-                let (route, at) = (&bound.route, bound.forest_of(prepared.features.as_ref()));
+                let at = bound.forest_of(prepared.features.as_ref());
                 let Some(forest) = forests[at].as_mut() else {
                     continue;
                 };
-                let now = match &route.clock {
-                    Clock::Arrival => Some(call.now),
-                    Clock::None => None,
-                    // A document without a date comes when the one before it came.
-                    Clock::Field(_) => {
-                        let clock = Some(forest.clock()).filter(|clock| *clock > Millis(i64::MIN));
-                        prepared.date.map(|date| date.min(call.latest)).or(clock)
-                    }
-                };
+                let now = time(&bound.route.clock, prepared.date, call, forest.clock());
                 stamped.write(&self.names, prepared, at, forest, now, &mut arrivals);
             }
         }
@@ -91,10 +83,7 @@ impl Stamped {
                 // The stored document keeps its date, or an update without a change would look like one.
                 (Root(Fingerprint(own_root)), now.filter(|_| !partial))
             }
-            Some((mut placement, sentences)) => {
-                if let Some(meetings) = &mut self.meetings {
-                    meetings.push(Meeting::of(item, &mut placement));
-                }
+            Some((placement, sentences)) => {
                 if !sentences.is_empty() {
                     self.learned.push(Learned {
                         route,
@@ -102,17 +91,24 @@ impl Stamped {
                         sentences,
                     });
                 }
-                self.placed.held.push(Held {
-                    item,
-                    forest: forest_at,
-                    ticket: placement.ticket,
-                });
-                self.tally.joined += u64::from(placement.decision != Decision::NewRoot);
+                if placement.decision == Decision::NewRoot {
+                    self.refuse(item, placement.root, &placement.refused);
+                } else {
+                    self.tally.joined += 1;
+                }
                 let since = if partial {
                     placement.node_added
                 } else {
                     trees.clock()
                 };
+                if let Some(meetings) = &mut self.meetings {
+                    meetings.push(Meeting::of(item, &placement));
+                }
+                self.placed.held.push(Held {
+                    item,
+                    forest: forest_at,
+                    ticket: placement.ticket,
+                });
                 (placement.root, now.map(|_| since))
             }
         };
@@ -125,6 +121,19 @@ impl Stamped {
         match self.splice.stamp(base, &cut, names, &stamp) {
             Ok(()) => self.tally.stamped += 1,
             Err(_) => self.tally.unstamped += 1,
+        }
+    }
+}
+
+/// What time a document has; `None` where time stands still. `clock` is that of its forest.
+pub(super) fn time(by: &Clock, date: Option<Millis>, call: Call, clock: Millis) -> Option<Millis> {
+    match by {
+        Clock::Arrival => Some(call.now),
+        Clock::None => None,
+        // A document without a date comes when the one before it came.
+        Clock::Field(_) => {
+            let clock = Some(clock).filter(|clock| *clock > Millis(i64::MIN));
+            date.map(|date| date.min(call.latest)).or(clock)
         }
     }
 }

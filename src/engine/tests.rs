@@ -7,6 +7,7 @@ use super::*;
 use crate::bulk::ResponseScanner;
 use crate::config::RouteOptions;
 
+mod check;
 mod methods;
 
 const LONG: &str = "the harbour bridge was closed to traffic this morning after engineers found cracks in two of its piers";

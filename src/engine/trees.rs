@@ -4,10 +4,12 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::config::Route;
 use crate::fingerprint::{
-    Features, Founder, InTurn, Method, Offer, Reading, ShortText, TAKEN_SHORT, WIDE,
+    Features, Founder, InTurn, Method, Offer, Prints, Reading, ShortReading, ShortText,
+    StagedPrints, TAKEN_SHORT, WIDE,
 };
 use crate::forest::{
-    Decision, Forest, ForestError, Millis, Placement, Settings, SharedForest, Sketch, Stats, Ticket,
+    Decision, Forest, ForestError, Millis, Placement, Refusal, Settings, SharedForest, Sketch,
+    Stats, Ticket,
 };
 use crate::text::boilerplate::{Boilerplate, Kept};
 use crate::text::{Fields, Scratch};
@@ -25,8 +27,8 @@ pub(super) enum Trees {
 /// the order in which documents were placed.
 #[derive(Debug)]
 pub(super) struct Verified {
-    forest: Forest<Founder>,
-    boilerplate: Boilerplate,
+    pub(super) forest: Forest<Founder>,
+    pub(super) boilerplate: Boilerplate,
     kept: Kept,
 }
 
@@ -105,6 +107,56 @@ fn seeded(sentences: &[String]) -> Boilerplate {
     boilerplate
 }
 
+// What each kind of features tells the forest.
+
+pub(super) fn strict(prints: &Prints) -> Sketch<'_> {
+    Sketch {
+        fingerprints: &prints.fingerprints,
+        whole: prints.whole,
+        known_by: &[],
+        proof: &(),
+        take: 1,
+    }
+}
+
+pub(super) fn in_turn(staged: &StagedPrints) -> Sketch<'_, InTurn> {
+    let prints = staged.prints();
+    Sketch {
+        fingerprints: &prints.fingerprints,
+        whole: prints.whole,
+        known_by: &[],
+        proof: &InTurn,
+        take: prints.fingerprints.len(),
+    }
+}
+
+pub(super) fn short_text(short: &ShortReading) -> Sketch<'_, ShortText> {
+    Sketch {
+        fingerprints: &short.prints.fingerprints,
+        whole: short.prints.whole,
+        known_by: &[],
+        proof: &short.text,
+        take: TAKEN_SHORT,
+    }
+}
+
+/// Adds the trees that the document would have met, had the sentences that they share not become boilerplate.
+fn refuse_boilerplate(
+    placement: &mut Placement,
+    forest: &Forest<Founder>,
+    reading: &Reading,
+    kept: &Kept,
+) {
+    let (own, refused) = (placement.root, &mut placement.refused);
+    for fingerprint in reading.left_out(kept) {
+        forest.roots_near(fingerprint, |root| {
+            if root != own && !refused.iter().any(|&(tree, _)| tree == root) {
+                refused.push((root, Refusal::Boilerplate));
+            }
+        });
+    }
+}
+
 impl Locked<'_> {
     /// Places a document. Features of the other law have no place here and no caller: such a document stays outside.
     /// Also tells which sentences of the document became boilerplate by it.
@@ -115,14 +167,7 @@ impl Locked<'_> {
     ) -> Option<(Placement, Vec<usize>)> {
         match (self, features) {
             (Locked::Strict(forest), Features::Strict(prints)) => {
-                let sketch = Sketch {
-                    fingerprints: &prints.fingerprints,
-                    whole: prints.whole,
-                    known_by: &[],
-                    proof: &(),
-                    take: 1,
-                };
-                Some((forest.place(&sketch, now), Vec::new()))
+                Some((forest.place(&strict(prints), now), Vec::new()))
             }
             (Locked::Verified(verified), Features::Verified(reading)) => {
                 let Verified {
@@ -131,34 +176,19 @@ impl Locked<'_> {
                     kept,
                 } = &mut **verified;
                 let offer = Offer::of(reading, boilerplate, kept);
-                let placement = forest.place(&offer.sketch(), now);
-                let learned = if placement.decision == Decision::NewRoot {
-                    boilerplate.learn(reading.shingles())
-                } else {
-                    Vec::new()
-                };
+                let mut placement = forest.place(&offer.sketch(), now);
+                let mut learned = Vec::new();
+                if placement.decision == Decision::NewRoot {
+                    refuse_boilerplate(&mut placement, forest, reading, kept);
+                    learned = boilerplate.learn(reading.shingles());
+                }
                 Some((placement, learned))
             }
             (Locked::Staged(forest), Features::Staged(staged)) => {
-                let prints = staged.prints();
-                let sketch = Sketch {
-                    fingerprints: &prints.fingerprints,
-                    whole: prints.whole,
-                    known_by: &[],
-                    proof: &InTurn,
-                    take: prints.fingerprints.len(),
-                };
-                Some((forest.place(&sketch, now), Vec::new()))
+                Some((forest.place(&in_turn(staged), now), Vec::new()))
             }
             (Locked::Short(forest), Features::Short(short)) => {
-                let sketch = Sketch {
-                    fingerprints: &short.prints.fingerprints,
-                    whole: short.prints.whole,
-                    known_by: &[],
-                    proof: &short.text,
-                    take: TAKEN_SHORT,
-                };
-                Some((forest.place(&sketch, now), Vec::new()))
+                Some((forest.place(&short_text(short), now), Vec::new()))
             }
             _ => None,
         }

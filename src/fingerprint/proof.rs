@@ -10,6 +10,7 @@
 //! text leaves empty, and of each two bits are kept (Li and König, "b-Bit Minwise Hashing", WWW 2010).
 
 use super::Similarity;
+use crate::forest::Refusal;
 use crate::text::boilerplate::Kept;
 use crate::text::numbers::{Comparison, KEPT, Sample};
 use crate::text::shingles::{Shingles, mix};
@@ -51,35 +52,6 @@ impl Length {
 
     fn characters(self) -> bool {
         self.0 & Length::CHARACTERS != 0
-    }
-}
-
-/// Why a document may not join a tree.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Refusal {
-    /// The texts are not similar enough: estimated similarity, and the similarity that their lengths need.
-    Proof { similarity: f32, needed: f32 },
-    /// The texts are similar, but they say different numbers in the same places.
-    Numbers(Comparison),
-}
-
-impl std::fmt::Display for Refusal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Refusal::Proof { similarity, needed } => {
-                write!(
-                    f,
-                    "proof: the similarity is {similarity:.2}, needed is {needed:.2}"
-                )
-            }
-            Refusal::Numbers(Comparison { same, different }) => {
-                write!(
-                    f,
-                    "numbers: {different} of {} numbers in the same places differ",
-                    same + different
-                )
-            }
-        }
     }
 }
 
@@ -149,11 +121,17 @@ impl Proof {
         if similarity < needed {
             return Err(Refusal::Proof { similarity, needed });
         }
-        let numbers = self.numbers.compare(&root.numbers);
+        let numbers = self.compare_numbers(root);
         if numbers.refuses() {
-            return Err(Refusal::Numbers(numbers));
+            let Comparison { same, different } = numbers;
+            return Err(Refusal::Numbers { same, different });
         }
         Ok(similarity)
+    }
+
+    /// What the numbers in the same places say.
+    pub fn compare_numbers(&self, root: &Proof) -> Comparison {
+        self.numbers.compare(&root.numbers)
     }
 
     /// The bytes that are kept, at most `LONGEST`.
@@ -227,17 +205,8 @@ fn pack(bins: &[u32; BINS]) -> [u64; WORDS] {
 impl crate::forest::Proof for Proof {
     type Terms = Similarity;
 
-    fn agrees(
-        &self,
-        root: &Self,
-        shared: usize,
-        long: Similarity,
-    ) -> Result<(), crate::forest::Refusal> {
-        match Proof::agrees(self, root, shared, long) {
-            Ok(_) => Ok(()),
-            Err(Refusal::Proof { .. }) => Err(crate::forest::Refusal::Proof),
-            Err(Refusal::Numbers(_)) => Err(crate::forest::Refusal::Numbers),
-        }
+    fn agrees(&self, root: &Self, shared: usize, long: Similarity) -> Result<(), Refusal> {
+        Proof::agrees(self, root, shared, long).map(drop)
     }
 }
 

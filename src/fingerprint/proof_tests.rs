@@ -101,10 +101,7 @@ fn a_template_is_refused_for_its_numbers() {
     assert!(a.similarity(&b) > a.needed(&b, 4, Similarity::default()));
     let refusal = agrees(&a, &b);
     assert!(
-        matches!(
-            refusal,
-            Err(Refusal::Numbers(Comparison { different: 2.., .. }))
-        ),
+        matches!(refusal, Err(Refusal::Numbers { different: 2.., .. })),
         "{refusal:?}"
     );
     assert!(agrees(&proof(&report(4)), &a).is_ok());

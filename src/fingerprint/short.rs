@@ -48,10 +48,20 @@ impl ShortText {
 
     /// Whether at most every fifth letter must be changed, added or taken away to make one of the other (Levenshtein).
     pub fn is_near(&self, other: &ShortText) -> bool {
-        let longer = self.0.chars().count().max(other.0.chars().count());
-        let limit = longer / LETTERS_AN_EDIT;
-        let args = levenshtein::Args::default().score_cutoff(limit);
-        levenshtein::distance_with_args(self.0.chars(), other.0.chars(), &args).is_some()
+        self.compare(other).is_ok()
+    }
+
+    /// How many letters must be changed, added or taken away to make one of the other; at most every fifth of the
+    /// longer.
+    ///
+    /// # Errors
+    /// [`Refusal::Radius`] if they are more.
+    pub fn compare(&self, other: &ShortText) -> Result<usize, Refusal> {
+        let letters = self.0.chars().count().max(other.0.chars().count());
+        let allowed = letters / LETTERS_AN_EDIT;
+        let args = levenshtein::Args::default().score_cutoff(allowed);
+        levenshtein::distance_with_args(self.0.chars(), other.0.chars(), &args)
+            .ok_or(Refusal::Radius { letters, allowed })
     }
 }
 
@@ -61,7 +71,7 @@ impl crate::forest::Proof for ShortText {
     type Terms = ();
 
     fn agrees(&self, root: &ShortText, _: usize, (): ()) -> Result<(), Refusal> {
-        self.is_near(root).then_some(()).ok_or(Refusal::Radius)
+        self.compare(root).map(drop)
     }
 }
 
@@ -92,7 +102,11 @@ mod tests {
         let ferry = place(&mut forest, 0b0, "ferrycancelledbecauseofstorm").root;
         let other = place(&mut forest, 0b1, "choirwinsthesingingcontest");
         assert_eq!(other.decision, Decision::NewRoot);
-        assert_eq!(other.refused, [(ferry, Refusal::Radius)]);
+        let refusal = Refusal::Radius {
+            letters: 28,
+            allowed: 5,
+        };
+        assert_eq!(other.refused, [(ferry, refusal)]);
         let reprint = place(&mut forest, 0b11, "choirwinsthesongcontest");
         assert_eq!(reprint.root, other.root);
         assert_eq!(

@@ -93,6 +93,14 @@ impl Reading {
         std::iter::once(self.shingles.whole).chain(prints.take(TAKEN))
     }
 
+    /// The fingerprints that an [`Offer`] would have, were their sentences not left out as boilerplate: what unrelated
+    /// texts share.
+    pub fn left_out<'a>(&'a self, kept: &'a Kept) -> impl Iterator<Item = Fingerprint> + 'a {
+        let smallest = self.shingles.prints.iter().take(OFFERED);
+        let out = smallest.filter(|print| !kept.keeps(print.sentence));
+        out.map(|print| Fingerprint(print.hash))
+    }
+
     /// The proof of the whole text, boilerplate included.
     pub fn proof(&self) -> &Proof {
         &self.proof
@@ -104,6 +112,12 @@ impl Reading {
 pub struct Founder {
     whole: Fingerprint,
     proof: Proof,
+}
+
+impl Founder {
+    pub fn proof(&self) -> &Proof {
+        &self.proof
+    }
 }
 
 impl forest::Proof for Founder {

@@ -16,6 +16,7 @@
 //! all that reads.
 
 mod place;
+mod refusal;
 mod shared;
 mod slab;
 #[cfg(test)]
@@ -25,8 +26,9 @@ mod view;
 mod window;
 
 pub use place::{Decision, Placement, Sketch, Ticket};
+pub use refusal::{Reason, Reasons, Refusal};
 pub use shared::SharedForest;
-pub use verify::{Proof, Refusal};
+pub use verify::Proof;
 pub use view::{Check, Near, NodeView, Stats, TreeView};
 
 use crate::fingerprint::{Distance, Fingerprint};
@@ -108,5 +110,10 @@ impl<P: Proof> Forest<P> {
     /// that stand keep what joined them.
     pub fn on_terms(self, terms: P::Terms) -> Self {
         Forest { terms, ..self }
+    }
+
+    /// What proofs are held against here.
+    pub fn terms(&self) -> P::Terms {
+        self.terms
     }
 }

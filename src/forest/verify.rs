@@ -2,7 +2,7 @@
 
 use super::place::Sketch;
 use super::slab::Kind;
-use super::{Forest, Millis, Root};
+use super::{Forest, Millis, Refusal, Root};
 use crate::fingerprint::Fingerprint;
 use crate::hamming::NodeId;
 use std::cmp::Reverse;
@@ -42,19 +42,6 @@ impl Proof for () {
     fn agrees(&self, (): &(), _: usize, (): ()) -> Result<(), Refusal> {
         Ok(())
     }
-}
-
-/// Why a document may not join a tree although it is near.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Refusal {
-    /// The texts overlap too little.
-    Proof,
-    /// The texts are alike but for their numbers, which differ.
-    Numbers,
-    /// What is near is boilerplate that unrelated texts share.
-    Boilerplate,
-    /// Too far from the root for a text this short.
-    Radius,
 }
 
 /// What a document sees. Node numbers are valid until the forest changes.
@@ -248,12 +235,20 @@ impl<P: Proof> Forest<P> {
         root: NodeId,
         shared: usize,
     ) -> Result<(), Refusal> {
-        let Kind::Root { proof: number, .. } = self.slab.node(root).kind else {
-            return Err(Refusal::Proof);
+        // Every root has one; with none there is nothing that could agree.
+        let unproved = Refusal::Proof {
+            similarity: 0.0,
+            needed: 1.0,
         };
-        self.proofs.get(number).map_or(Err(Refusal::Proof), |kept| {
-            sketch.proof.agrees(kept, shared, self.terms)
-        })
+        let kept = self.proof_at(root).ok_or(unproved)?;
+        sketch.proof.agrees(kept, shared, self.terms)
+    }
+
+    pub(super) fn proof_at(&self, root: NodeId) -> Option<&P> {
+        match self.slab.node(root).kind {
+            Kind::Root { proof, .. } => self.proofs.get(proof),
+            _ => None,
+        }
     }
 
     pub(super) fn name(&self, root: NodeId) -> Root {

@@ -1,10 +1,10 @@
 //! All that reads the forest. What has expired at the clock is not seen, whether or not it was removed yet.
 
 use super::place::Sketch;
-use super::slab::Kind;
 use super::verify::Plan;
 use super::{Decision, Forest, Millis, Proof, Refusal, Root};
 use crate::fingerprint::{Distance, Fingerprint};
+use crate::hamming::NodeId;
 
 /// A stored fingerprint near another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub struct NodeView<'a, P = ()> {
 }
 
 /// What would happen to a document.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Check {
     /// The tree it would belong to.
     pub root: Root,
@@ -52,6 +52,8 @@ pub struct Check {
     pub decision: Decision,
     /// For every fingerprint, in the document's order, the nodes within k, nearest first.
     pub near: Vec<Vec<Near>>,
+    /// As [`Placement::by`](super::Placement::by).
+    pub by: Option<Fingerprint>,
     /// The near trees and whether their proof agrees, by root. A tree the document was placed in before wins whatever
     /// these say.
     pub verdicts: Vec<(Root, Result<(), Refusal>)>,
@@ -81,10 +83,12 @@ impl<P: Proof> Forest<P> {
 
     /// All nodes within k of a fingerprint, nearest first, then by fingerprint.
     pub fn near(&self, fingerprint: Fingerprint) -> Vec<Near> {
-        self.near_at(fingerprint, self.horizon(self.clock))
+        self.near_at(fingerprint, self.clock)
     }
 
-    fn near_at(&self, fingerprint: Fingerprint, horizon: Millis) -> Vec<Near> {
+    /// The same as [`place`](Forest::place) would see it at `now`.
+    pub fn near_at(&self, fingerprint: Fingerprint, now: Millis) -> Vec<Near> {
+        let horizon = self.horizon(now);
         let mut near = Vec::new();
         self.index.near(fingerprint, |id, fingerprint, distance| {
             if let Some(root) = self.live_root(id, horizon) {
@@ -102,11 +106,13 @@ impl<P: Proof> Forest<P> {
 
     /// The tree of a root.
     pub fn tree(&self, root: Root) -> Option<TreeView> {
-        let horizon = self.horizon(self.clock);
-        let id = self.index.find(root.0)?;
-        if self.live_root(id, horizon) != Some(id) {
-            return None;
-        }
+        self.tree_at(root, self.clock)
+    }
+
+    /// The same as [`place`](Forest::place) would see it at `now`.
+    pub fn tree_at(&self, root: Root, now: Millis) -> Option<TreeView> {
+        let horizon = self.horizon(now);
+        let id = self.live_tree(root, horizon)?;
         let node = self.slab.node(id);
         Some(TreeView {
             children: self.live_children(id, horizon),
@@ -115,13 +121,31 @@ impl<P: Proof> Forest<P> {
         })
     }
 
+    /// The proof at a root.
+    pub fn proof(&self, root: Root) -> Option<&P> {
+        self.proof_at(self.live_tree(root, self.horizon(self.clock))?)
+    }
+
+    fn live_tree(&self, root: Root, horizon: Millis) -> Option<NodeId> {
+        let id = self.index.find(root.0)?;
+        (self.live_root(id, horizon) == Some(id)).then_some(id)
+    }
+
+    /// Calls `each` with the root of every node within k of a fingerprint: a root comes as often as its tree has nodes
+    /// there.
+    pub fn roots_near(&self, fingerprint: Fingerprint, mut each: impl FnMut(Root)) {
+        let horizon = self.horizon(self.clock);
+        self.index.near(fingerprint, |id, _, _| {
+            if let Some(root) = self.live_root(id, horizon) {
+                each(self.name(root));
+            }
+        });
+    }
+
     /// What [`place`](Forest::place) would do with a document at `now`; nothing is changed.
     pub fn check(&self, sketch: &Sketch<'_, P>, now: Millis) -> Check {
         let horizon = self.horizon(now);
-        let near = sketch
-            .fingerprints
-            .iter()
-            .map(|&f| self.near_at(f, horizon));
+        let near = sketch.fingerprints.iter().map(|&f| self.near_at(f, now));
         let near: Vec<Vec<Near>> = near.collect();
         let mut roots: Vec<Root> = Vec::new();
         for near in &near {
@@ -153,6 +177,7 @@ impl<P: Proof> Forest<P> {
             root,
             decision,
             near,
+            by: sight.by,
             verdicts,
         }
     }
@@ -163,16 +188,12 @@ impl<P: Proof> Forest<P> {
         let nodes = self.slab.newest_first();
         nodes.filter_map(move |(id, node)| {
             let root = self.live_root(id, horizon)?;
-            let proof = match node.kind {
-                Kind::Root { proof, .. } => self.proofs.get(proof),
-                _ => None,
-            };
             Some(NodeView {
                 fingerprint: node.fingerprint,
                 root: self.name(root),
                 added: node.added,
                 arrival: node.arrival,
-                proof,
+                proof: self.proof_at(id),
             })
         })
     }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
-use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use hyper::{Response, StatusCode};
 
 /// What goes over the wire in either direction.
@@ -51,10 +51,28 @@ pub enum Refusal {
         "the request is signed over its body (AWS Signature Version 4), which the stamp changes: sign with x-amz-content-sha256: UNSIGNED-PAYLOAD, or write to an index outside spinney's routes"
     )]
     Signed,
-    #[error("spinney has no endpoint {0}: see GET /_spinney/_stats, _health, _ready and _metrics")]
+    #[error(
+        "spinney has no endpoint {0}: see GET /_spinney/_stats, _health, _ready and _metrics, and POST /_spinney/INDEX/_check"
+    )]
     NoEndpoint(String),
     #[error("this endpoint of spinney takes GET only")]
     GetOnly,
+    #[error("this endpoint of spinney takes POST only, with one document as its body")]
+    PostOnly,
+    #[error("{0} is not the name of one index: name it, or its alias, as a writer would")]
+    NotOneIndex(String),
+    #[error("{0}")]
+    NoRoute(String),
+    #[error(
+        "the body is not JSON, or is packed otherwise than with gzip: send Content-Type: application/json"
+    )]
+    NotJson,
+    #[error("{0}: send one JSON object, as it would be indexed")]
+    BadDocument(String),
+    #[error(
+        "the cluster shows these credentials nothing of {0}: ask as somebody who may search it"
+    )]
+    NotShown(String),
     #[error("spinney failed on this request, nothing was sent; its log says more")]
     Internal,
 }
@@ -69,9 +87,15 @@ impl Refusal {
             Refusal::Stopping | Refusal::Unreachable(_) => StatusCode::SERVICE_UNAVAILABLE,
             Refusal::Broken(_) => StatusCode::BAD_GATEWAY,
             Refusal::SlowBody(_) => StatusCode::REQUEST_TIMEOUT,
-            Refusal::BadBody(_) | Refusal::Signed => StatusCode::BAD_REQUEST,
-            Refusal::NoEndpoint(_) => StatusCode::NOT_FOUND,
-            Refusal::GetOnly => StatusCode::METHOD_NOT_ALLOWED,
+            Refusal::BadBody(_)
+            | Refusal::Signed
+            | Refusal::NotOneIndex(_)
+            | Refusal::BadDocument(_) => StatusCode::BAD_REQUEST,
+            Refusal::NoEndpoint(_) | Refusal::NoRoute(_) => StatusCode::NOT_FOUND,
+            Refusal::GetOnly | Refusal::PostOnly => StatusCode::METHOD_NOT_ALLOWED,
+            // As the servers answer a content type that they do not take.
+            Refusal::NotJson => StatusCode::NOT_ACCEPTABLE,
+            Refusal::NotShown(_) => StatusCode::FORBIDDEN,
             Refusal::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -85,9 +109,17 @@ impl Refusal {
             Refusal::Stopping => "spinney_stopping_exception",
             Refusal::Unreachable(_) => "spinney_upstream_unreachable_exception",
             Refusal::Broken(_) => "spinney_upstream_broken_exception",
-            Refusal::SlowBody(_) | Refusal::BadBody(_) => "spinney_body_exception",
+            Refusal::SlowBody(_)
+            | Refusal::BadBody(_)
+            | Refusal::NotJson
+            | Refusal::BadDocument(_) => "spinney_body_exception",
+            Refusal::NotOneIndex(_) => "spinney_index_name_exception",
+            Refusal::NoRoute(_) => "spinney_no_route_exception",
+            Refusal::NotShown(_) => "spinney_forbidden_exception",
             Refusal::Signed => "spinney_signed_body_exception",
-            Refusal::NoEndpoint(_) | Refusal::GetOnly => "spinney_no_endpoint_exception",
+            Refusal::NoEndpoint(_) | Refusal::GetOnly | Refusal::PostOnly => {
+                "spinney_no_endpoint_exception"
+            }
             Refusal::Internal => "spinney_internal_exception",
         }
     }
@@ -102,6 +134,15 @@ impl Refusal {
                 "status": status.as_u16(),
             }),
         );
+        let allowed = match self {
+            Refusal::GetOnly => Some("GET, HEAD"),
+            Refusal::PostOnly => Some("POST"),
+            _ => None,
+        };
+        if let Some(allowed) = allowed {
+            let headers = response.headers_mut();
+            headers.insert(ALLOW, HeaderValue::from_static(allowed));
+        }
         if matches!(
             self,
             Refusal::OverBudget { .. } | Refusal::Stopping | Refusal::Unreachable(_)

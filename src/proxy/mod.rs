@@ -1,13 +1,15 @@
 //! The door: accepts connections, tells writes from everything else, and passes both on.
 
 pub mod answer;
-mod budget;
-mod headers;
+pub(crate) mod body;
+pub(crate) mod budget;
+pub(crate) mod headers;
 mod patient;
 mod relay;
-mod router;
+pub(crate) mod router;
 mod settle;
 mod sniff;
+mod tell;
 mod tls;
 mod upstream;
 mod write;
@@ -33,7 +35,7 @@ use tracing::{Instrument, debug, error, info, warn};
 
 use crate::api;
 use crate::config::Config;
-use crate::engine::Engine;
+use crate::engine::{Call, Engine};
 use crate::forest::Millis;
 use crate::shutdown::Flight;
 use crate::telemetry::Counters;
@@ -45,6 +47,9 @@ use upstream::Upstream;
 /// How often expired nodes are removed while nobody writes, and how many at once.
 const EXPIRY_TICK: Duration = Duration::from_millis(100);
 const EXPIRY_BUDGET: usize = 2_000;
+
+/// How far in the future, in milliseconds, a document's own date may lie: clocks differ and zones are mistaken.
+const CLOCKS_DIFFER: i64 = 24 * 3_600_000;
 
 /// How many headers a request may have: the servers bound the bytes of a head only, and 16 KiB hold no more.
 const MAX_HEADERS: usize = 4096;
@@ -191,7 +196,10 @@ impl Proxy {
         async move {
             let result = match router::classify(request.method(), request.uri().path()) {
                 // Liveness and readiness answer during a stop too.
-                Target::Own(path) => api::answer(&self, path, &request).await,
+                Target::Own(path) => {
+                    let path = path.to_owned();
+                    api::answer(&self, &path, request).await
+                }
                 target => {
                     let write = write::Write::of(target, &request, &self);
                     self.pass_on(write, request).await
@@ -248,7 +256,15 @@ impl Proxy {
             _ => {}
         }
         match refusal {
-            Refusal::NoEndpoint(_) | Refusal::GetOnly | Refusal::Stopping => {
+            Refusal::NoEndpoint(_)
+            | Refusal::GetOnly
+            | Refusal::PostOnly
+            | Refusal::NotOneIndex(_)
+            | Refusal::NoRoute(_)
+            | Refusal::NotJson
+            | Refusal::BadDocument(_)
+            | Refusal::NotShown(_)
+            | Refusal::Stopping => {
                 debug!(reason = %refusal, "refused")
             }
             Refusal::Internal => error!(reason = %refusal, "refused"),
@@ -274,6 +290,16 @@ impl Proxy {
                 self.nonce as u32,
                 self.requests.fetch_add(1, Relaxed)
             ),
+        }
+    }
+
+    /// What the engine is told of a request that came now.
+    pub fn call(&self) -> Call {
+        let now = now();
+        Call {
+            now,
+            latest: Millis(now.0.saturating_add(CLOCKS_DIFFER)),
+            unique: self.unique(),
         }
     }
 

@@ -88,8 +88,8 @@ fn document<'a>(op: Op, index: &'a str, id: Option<&'a str>) -> Target<'a> {
     }
 }
 
-/// Percent-decodes one segment, for comparing with patterns only.
-fn decode(segment: &str) -> Cow<'_, str> {
+/// Percent-decodes one segment, for comparing with patterns and for messages only.
+pub fn decode(segment: &str) -> Cow<'_, str> {
     if !segment.contains('%') {
         return Cow::Borrowed(segment);
     }

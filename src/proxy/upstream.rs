@@ -153,13 +153,14 @@ impl Upstream {
     /// As [`Upstream::send`]; also when the answer is longer than `limit`.
     pub async fn get(
         &self,
-        path: &'static str,
+        path: &str,
         caller: &HeaderMap,
         limit: usize,
     ) -> Result<Response<Bytes>, Refusal> {
         let mut request = Request::new(full(Bytes::new()));
         *request.method_mut() = Method::GET;
-        *request.uri_mut() = Uri::from_static(path);
+        *request.uri_mut() =
+            Uri::try_from(path).map_err(|e| Refusal::Unreachable(e.to_string()))?;
         let of_request = |name: &str| {
             ["accept", "content-", "if-", "range"]
                 .iter()

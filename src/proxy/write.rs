@@ -1,48 +1,33 @@
 //! Requests that carry documents: held once within the budget, stamped off the async threads, passed on as splices.
 
-use std::io::Read as _;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use bytes::Bytes;
-use flate2::read::MultiGzDecoder;
 use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
-use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT};
+use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use hyper::{Request, Response};
-use tracing::{debug, error, info, warn};
+use tracing::{Span, debug, error, warn};
 
+use super::Proxy;
 use super::answer::{Body, BoxError, Refusal};
+use super::body::{self, Unpacked};
 use super::budget::Reservation;
 use super::headers::{self, Encoding};
 use super::router::Target;
 use super::settle::{Landing, Unsettled, verdict};
-use super::upstream::{drain, set_length};
-use super::{Proxy, now};
+use super::upstream::set_length;
 use crate::bulk::Op;
-use crate::engine::{Call, NotUnderstood, Stamped, Verdict};
-use crate::forest::Millis;
+use crate::engine::{NotUnderstood, Stamped, Verdict};
 use crate::shutdown::Passenger;
-
-/// Characters of a sentence that the log shows.
-const SENTENCE_SHOWN: usize = 120;
-
-/// How long a client may pause inside a body while it holds a part of the budget.
-const PAUSE: Duration = Duration::from_secs(60);
-
-/// A body of unknown length begins with this many bytes of the budget.
-const FIRST: usize = 64 << 10;
 
 /// What stamping a line takes in memory on top of the body: half an item, a stamp, an edit and a ticket.
 const BYTES_PER_LINE: usize = 320;
 
 /// Smaller bodies don't make spinney ask for the cluster's limit: no cluster is set below it.
 const ASK_LIMIT_ABOVE: u64 = 1 << 20;
-
-/// How far in the future, in milliseconds, a document's own date may lie: clocks differ and zones are mistaken.
-const CLOCKS_DIFFER: i64 = 24 * 3_600_000;
 
 /// The size of the pieces in which a stamped body goes out.
 const PIECE: usize = 128 << 10;
@@ -119,18 +104,7 @@ impl Write {
             &proxy.counters.document_requests
         }
         .add(1);
-        let waits_for_leave = parts.headers.contains_key(EXPECT);
-        let (raw, reservation) = match hold(&proxy, body).await {
-            Ok(held) => held,
-            Err((refusal, rest)) => {
-                // Most clients write the whole body before they read the answer: without a reader they would see a
-                // broken pipe. Those that asked first have sent nothing.
-                if !waits_for_leave {
-                    tokio::spawn(drain(rest));
-                }
-                return Err(refusal);
-            }
-        };
+        let (raw, reservation) = body::hold(&proxy.budget, body, &parts.headers).await?;
         proxy.counters.write_bytes.add(raw.len() as u64);
         let packed = headers::encoding(&parts.headers) == Encoding::Gzip;
         let Worked {
@@ -221,15 +195,13 @@ impl Write {
         mut reservation: Reservation,
     ) -> Result<Worked, Refusal> {
         let engine = proxy.engine.clone();
-        let now = now();
-        let call = Call {
-            now,
-            latest: Millis(now.0.saturating_add(CLOCKS_DIFFER)),
-            unique: proxy.unique(),
-        };
+        let call = proxy.call();
+        // What is told from another thread belongs to the request too.
+        let span = Span::current();
         let work = move || {
+            let _in_request = span.enter();
             let plain = if packed {
-                unpack(&raw, &mut reservation)?
+                body::unpack(&raw, &mut reservation)?
             } else {
                 Unpacked::No
             };
@@ -255,13 +227,7 @@ impl Write {
                 }
             };
             if let Ok(stamped) = &stamped {
-                for sentence in engine.learned(body, stamped) {
-                    let begins: String = sentence.chars().take(SENTENCE_SHOWN).collect();
-                    info!(begins, "a sentence has become boilerplate");
-                }
-                for (item, stage) in stamped.stages() {
-                    debug!(item, %stage, "a tree was found");
-                }
+                self.tell(&engine, body, stamped);
             }
             let plain = if let Unpacked::Yes(plain) = plain {
                 Some(plain)
@@ -305,6 +271,7 @@ impl Proxy {
         counters.documents_without_text.add(tally.without_text);
         counters.documents_unstamped.add(tally.unstamped);
         counters.documents_joined.add(tally.joined);
+        counters.refusals.add(stamped.reasons());
         debug!(?tally, "stamped");
     }
 
@@ -324,67 +291,6 @@ impl Proxy {
                 Err(Refusal::StampOverLimit { stamped, limit })
             }
             _ => Ok(()),
-        }
-    }
-}
-
-/// Reads a body into one piece of memory, within the budget. With an error comes what is left of the body.
-async fn hold(
-    proxy: &Proxy,
-    mut body: Incoming,
-) -> Result<(Bytes, Reservation), (Refusal, Incoming)> {
-    let exact = body
-        .size_hint()
-        .exact()
-        .map(|n| usize::try_from(n).unwrap_or(usize::MAX));
-    let mut reservation = match proxy.budget.reserve(exact.unwrap_or(FIRST)) {
-        Ok(reservation) => reservation,
-        Err(refusal) => return Err((refusal, body)),
-    };
-    let mut held = Vec::with_capacity(exact.unwrap_or(FIRST));
-    loop {
-        let refusal = match tokio::time::timeout(PAUSE, body.frame()).await {
-            Err(_) => Refusal::SlowBody(PAUSE.as_secs()),
-            Ok(None) => return Ok((held.into(), reservation)),
-            Ok(Some(Err(error))) => Refusal::BadBody(error.to_string()),
-            Ok(Some(Ok(frame))) => {
-                let Some(data) = frame.data_ref() else {
-                    continue;
-                };
-                match reservation.grow_to(held.len() + data.len()) {
-                    Ok(()) => {
-                        held.extend_from_slice(data);
-                        continue;
-                    }
-                    Err(refusal) => refusal,
-                }
-            }
-        };
-        return Err((refusal, body));
-    }
-}
-
-enum Unpacked {
-    No,
-    Yes(Bytes),
-    /// The cluster gets it as it came and says what it thinks of it.
-    Broken(String),
-}
-
-/// Unpacks gzip, several members too, within the budget.
-fn unpack(raw: &[u8], reservation: &mut Reservation) -> Result<Unpacked, Refusal> {
-    let mut decoder = MultiGzDecoder::new(raw);
-    let mut plain = Vec::with_capacity(raw.len().saturating_mul(3).min(8 << 20));
-    let mut piece = [0; 32 << 10];
-    loop {
-        match decoder.read(&mut piece) {
-            Ok(0) => return Ok(Unpacked::Yes(plain.into())),
-            Ok(n) => {
-                let piece = piece.get(..n).unwrap_or_default();
-                reservation.grow_to(raw.len() + plain.len() + n)?;
-                plain.extend_from_slice(piece);
-            }
-            Err(error) => return Ok(Unpacked::Broken(error.to_string())),
         }
     }
 }

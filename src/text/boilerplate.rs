@@ -62,6 +62,13 @@ impl Kept {
         self.count
     }
 
+    /// The sentences that are left out, by their numbers in the document.
+    pub fn out(&self) -> impl Iterator<Item = usize> + '_ {
+        let all = self.left_out.iter().enumerate();
+        let out = all.filter(|&(_, &out)| out && self.count > 0);
+        out.map(|(sentence, _)| sentence)
+    }
+
     pub(crate) fn keeps(&self, sentence: u32) -> bool {
         self.count == 0 || !self.left_out.get(sentence as usize).is_some_and(|&out| out)
     }

@@ -38,8 +38,14 @@ impl Proof for Topic {
 fn agree(one: i32, other: i32) -> Result<(), Refusal> {
     match (one - other).abs() {
         0 | 1 => Ok(()),
-        2 => Err(Refusal::Numbers),
-        _ => Err(Refusal::Proof),
+        2 => Err(Refusal::Numbers {
+            same: 0,
+            different: 2,
+        }),
+        _ => Err(Refusal::Proof {
+            similarity: 0.0,
+            needed: 1.0,
+        }),
     }
 }
 

@@ -15,7 +15,7 @@ pub fn why_apart(one: Document, other: Document, stamped: &Stamped) -> String {
     // The tree of the later one can be the older one: then it is the earlier document that was refused there.
     let refusal = refusal(after, earlier, stamped).or_else(|| refusal(before, later, stamped));
     match (refusal, after.decision) {
-        (Some(refusal), _) => format!("refused: {}", refused(refusal)),
+        (Some(refusal), _) => format!("refused: {refusal}"),
         (None, Decision::Refreshed) => {
             "the later one was known already and stays in its cluster".into()
         }
@@ -34,15 +34,6 @@ fn refusal(meeting: &Meeting, of: Document, stamped: &Stamped) -> Option<Refusal
     let root = Root(Fingerprint(*stamped.roots.get(of as usize)?));
     let found = meeting.refused.iter().find(|(near, _)| *near == root);
     found.map(|&(_, refusal)| refusal)
-}
-
-fn refused(refusal: Refusal) -> &'static str {
-    match refusal {
-        Refusal::Proof => "too little of the text is the same",
-        Refusal::Numbers => "their numbers differ",
-        Refusal::Boilerplate => "only boilerplate is the same",
-        Refusal::Radius => "too many letters differ for texts this short",
-    }
 }
 
 #[cfg(test)]
@@ -65,8 +56,28 @@ mod tests {
     fn the_reason_is_what_the_later_one_met() {
         let joined = |candidates| Decision::Joined { candidates };
         let meetings = [
-            meeting(Decision::NewRoot, false, &[(6, Refusal::Numbers)]),
-            meeting(Decision::NewRoot, false, &[(5, Refusal::Proof)]),
+            meeting(
+                Decision::NewRoot,
+                false,
+                &[(
+                    6,
+                    Refusal::Numbers {
+                        same: 1,
+                        different: 2,
+                    },
+                )],
+            ),
+            meeting(
+                Decision::NewRoot,
+                false,
+                &[(
+                    5,
+                    Refusal::Proof {
+                        similarity: 0.3,
+                        needed: 0.43,
+                    },
+                )],
+            ),
             meeting(joined(1), false, &[]),
             meeting(joined(2), false, &[]),
             meeting(joined(1), true, &[]),
@@ -79,9 +90,17 @@ mod tests {
             meetings: (0..).zip(meetings).collect(),
         };
         for (one, other, reason) in [
-            (0, 1, "refused: too little of the text is the same"),
-            (1, 0, "refused: too little of the text is the same"),
-            (0, 2, "refused: their numbers differ"),
+            (
+                0,
+                1,
+                "refused: proof: the similarity is 0.30, needed is 0.43",
+            ),
+            (
+                1,
+                0,
+                "refused: proof: the similarity is 0.30, needed is 0.43",
+            ),
+            (0, 2, "refused: numbers: 2 of 3 numbers"),
             (1, 2, "never met"),
             (0, 3, "the later one was near several clusters"),
             (0, 4, "the later one found another cluster"),

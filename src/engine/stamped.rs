@@ -1,0 +1,95 @@
+//! What stamping a body gave.
+
+use super::learned::Learned;
+use super::meeting::Meeting;
+use super::settle::Placed;
+use crate::bulk::Splice;
+use crate::fingerprint::Stage;
+use crate::forest::{Reasons, Refusal, Root};
+
+/// Refusals of one document that are kept to be told; all of them are counted.
+const KEPT: usize = 8;
+
+/// What became of the documents of a request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub stamped: u64,
+    pub without_text: u64,
+    pub unstamped: u64,
+    pub joined: u64,
+}
+
+/// A stamped body: edits over the original bytes, and the nodes that are to be settled.
+#[derive(Debug, Default)]
+pub struct Stamped {
+    pub(super) splice: Splice,
+    pub(super) placed: Placed,
+    pub(super) tally: Tally,
+    pub(super) learned: Vec<Learned>,
+    pub(super) stages: Vec<(usize, Stage)>,
+    pub(super) refused: Vec<Refused>,
+    pub(super) reasons: Reasons,
+    /// `None`: nobody asked for them.
+    pub(super) meetings: Option<Vec<Meeting>>,
+}
+
+/// A near tree that a document was not let into, so that it founded one of its own.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Refused {
+    /// The document's item, by its place in the body.
+    pub item: usize,
+    /// The root that it founded.
+    pub root: Root,
+    /// The near tree.
+    pub tree: Root,
+    /// Why it was not let in.
+    pub refusal: Refusal,
+}
+
+impl Tally {
+    pub fn add(&mut self, other: Tally) {
+        self.stamped += other.stamped;
+        self.without_text += other.without_text;
+        self.unstamped += other.unstamped;
+        self.joined += other.joined;
+    }
+}
+
+impl Stamped {
+    pub fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// For the method `staged`: by which stage a tree was found, for the items for which one was, by their place.
+    pub fn stages(&self) -> &[(usize, Stage)] {
+        &self.stages
+    }
+
+    /// The near trees that founders of trees were not let into, in the order of the items; of each the first few.
+    pub fn refused(&self) -> &[Refused] {
+        &self.refused
+    }
+
+    /// How many near trees founders of trees were not let into, by reason.
+    pub fn reasons(&self) -> Reasons {
+        self.reasons
+    }
+
+    pub fn into_parts(self) -> (Splice, Placed) {
+        (self.splice, self.placed)
+    }
+
+    /// Takes down the trees that refused the founder of `root`.
+    pub(super) fn refuse(&mut self, item: usize, root: Root, refused: &[(Root, Refusal)]) {
+        for &(_, refusal) in refused {
+            self.reasons.add(refusal.reason());
+        }
+        let kept = refused.iter().take(KEPT).map(|&(tree, refusal)| Refused {
+            item,
+            root,
+            tree,
+            refusal,
+        });
+        self.refused.extend(kept);
+    }
+}

@@ -1,0 +1,143 @@
+//! Why a document may not join a tree although it is near.
+
+use std::fmt;
+
+/// What kept a document out of a near tree, with the few figures that the proof knows anyway: small and `Copy`, so that a
+/// refusal that nobody reads costs nothing. `Display` is what people read.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Refusal {
+    /// The texts overlap too little. Both figures from 0 to 1.
+    Proof { similarity: f32, needed: f32 },
+    /// The texts are alike but for their numbers: in so many places they are the same, in so many they differ.
+    Numbers { same: usize, different: usize },
+    /// What is near is boilerplate that unrelated texts share.
+    Boilerplate,
+    /// Too far from the root for a text this short: more letters differ than are allowed for the longer of the two.
+    Radius { letters: usize, allowed: usize },
+}
+
+/// A refusal without its figures, for counting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    Proof,
+    Numbers,
+    Boilerplate,
+    Radius,
+}
+
+/// How often each reason was met.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Reasons([u64; Reason::ALL.len()]);
+
+impl Refusal {
+    pub fn reason(self) -> Reason {
+        match self {
+            Refusal::Proof { .. } => Reason::Proof,
+            Refusal::Numbers { .. } => Reason::Numbers,
+            Refusal::Boilerplate => Reason::Boilerplate,
+            Refusal::Radius { .. } => Reason::Radius,
+        }
+    }
+}
+
+impl Reason {
+    pub const ALL: [Reason; 4] = [
+        Reason::Proof,
+        Reason::Numbers,
+        Reason::Boilerplate,
+        Reason::Radius,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Reason::Proof => "proof",
+            Reason::Numbers => "numbers",
+            Reason::Boilerplate => "boilerplate",
+            Reason::Radius => "radius",
+        }
+    }
+}
+
+impl Reasons {
+    pub fn add(&mut self, reason: Reason) {
+        if let Some(count) = self.0.get_mut(reason as usize) {
+            *count += 1;
+        }
+    }
+
+    /// Every reason with its count, in the order of [`Reason::ALL`].
+    pub fn all(&self) -> impl Iterator<Item = (Reason, u64)> {
+        Reason::ALL.into_iter().zip(self.0)
+    }
+}
+
+/// The reason, a colon, and what it goes by: `numbers: 2 of 7 numbers in the same places differ`.
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.reason().as_str())?;
+        match self {
+            Refusal::Proof { similarity, needed } => {
+                write!(
+                    f,
+                    "the similarity is {similarity:.2}, needed is {needed:.2}"
+                )
+            }
+            Refusal::Numbers { same, different } => {
+                let all = same + different;
+                write!(f, "{different} of {all} numbers in the same places differ")
+            }
+            Refusal::Boilerplate => f.write_str("only sentences that are boilerplate are near"),
+            Refusal::Radius { letters, allowed } => {
+                write!(f, "more than {allowed} of {letters} letters differ")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_as_people_read_them() {
+        let proof = Refusal::Proof {
+            similarity: 0.206,
+            needed: 0.43,
+        };
+        let numbers = Refusal::Numbers {
+            same: 5,
+            different: 2,
+        };
+        let radius = Refusal::Radius {
+            letters: 27,
+            allowed: 5,
+        };
+        for (refusal, text) in [
+            (proof, "proof: the similarity is 0.21, needed is 0.43"),
+            (numbers, "numbers: 2 of 7 numbers in the same places differ"),
+            (
+                Refusal::Boilerplate,
+                "boilerplate: only sentences that are boilerplate are near",
+            ),
+            (radius, "radius: more than 5 of 27 letters differ"),
+        ] {
+            assert_eq!(refusal.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn each_reason_is_counted_by_itself() {
+        let mut reasons = Reasons::default();
+        for (at, reason) in Reason::ALL.into_iter().enumerate() {
+            (0..=at).for_each(|_| reasons.add(reason));
+        }
+        let counts: Vec<_> = reasons.all().map(|(r, n)| (r.as_str(), n)).collect();
+        let expected = [
+            ("proof", 1),
+            ("numbers", 2),
+            ("boilerplate", 3),
+            ("radius", 4),
+        ];
+        assert_eq!(counts, expected);
+    }
+}
