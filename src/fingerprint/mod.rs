@@ -6,6 +6,7 @@ mod short;
 mod simhash;
 mod similarity;
 mod staged;
+mod title;
 mod verified;
 
 pub use method::{
@@ -17,6 +18,7 @@ pub use short::{SHORT, ShortReading, ShortText, WIDE};
 pub use simhash::{Simhash, simhash};
 pub use similarity::{NoSimilarity, Similarity};
 pub use staged::{InTurn, Stage, StagedPrints};
+pub use title::TitleSketch;
 pub use verified::{Founder, Offer, Reading, TAKEN};
 
 use std::fmt;

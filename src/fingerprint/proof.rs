@@ -1,7 +1,7 @@
 //! The proof of the `verified` method: the few bytes at a root by which a document shows that it is the same text.
 //!
 //! ```text
-//! | length 1 | minima 24: 96 of 2 bits | numbers: 0..=12 of 2 bytes, little endian, ascending |
+//! | length 1 | title 2 | minima 24: 96 of 2 bits | numbers: 0..=10 of 2 bytes, little endian, ascending |
 //! ```
 //!
 //! The minima estimate the Jaccard similarity of the two sets of shingles: one-permutation hashing (Li, Owen and Zhang,
@@ -9,7 +9,7 @@
 //! (Shrivastava, "Optimal Densification for Fast and Accurate Minwise Hashing", ICML 2017) fills the bins that a short
 //! text leaves empty, and of each two bits are kept (Li and König, "b-Bit Minwise Hashing", WWW 2010).
 
-use super::Similarity;
+use super::{Similarity, TitleSketch};
 use crate::forest::Refusal;
 use crate::text::boilerplate::Kept;
 use crate::text::numbers::{Comparison, KEPT, Sample};
@@ -21,7 +21,7 @@ const BITS: usize = 2;
 const WORDS: usize = BINS * BITS / 64;
 
 /// Bytes before the numbers.
-const FIXED: usize = 1 + WORDS * 8;
+const FIXED: usize = 1 + 2 + WORDS * 8;
 /// The longest proof, in bytes.
 pub const LONGEST: usize = FIXED + 2 * KEPT;
 
@@ -30,6 +30,7 @@ pub const LONGEST: usize = FIXED + 2 * KEPT;
 pub struct Proof {
     /// Number of shingles, up to 127, and whether most tokens are characters.
     length: Length,
+    title: TitleSketch,
     minima: [u64; WORDS],
     numbers: Sample,
 }
@@ -62,7 +63,7 @@ pub struct BadProof(usize);
 
 impl Proof {
     /// The proof of a document without its boilerplate.
-    pub fn of(shingles: &mut Shingles, kept: &Kept) -> Proof {
+    pub fn of(shingles: &mut Shingles, title: TitleSketch, kept: &Kept) -> Proof {
         let mut bins = [u32::MAX; BINS];
         let mut count = 0;
         let mut begin = 0;
@@ -85,6 +86,7 @@ impl Proof {
         Proof {
             // A word weighs more than a character, here as in a window.
             length: Length::new(count, shingles.characters > 2 * shingles.words),
+            title,
             minima: pack(&bins),
             numbers,
         }
@@ -111,7 +113,8 @@ impl Proof {
     /// many of the fingerprints that the document offers have a near node in the tree of that root.
     pub fn needed(&self, root: &Proof, shared: usize, long: Similarity) -> f32 {
         let shorter = self.length.shingles().min(root.length.shingles());
-        long.needed(shorter, self.length.characters(), shared)
+        let titles = self.title.similarity(root.title);
+        long.needed(shorter, self.length.characters(), shared, titles)
     }
 
     /// Whether a document of this proof may join the tree of the root that keeps `root`; its similarity if it may.
@@ -138,6 +141,7 @@ impl Proof {
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(LONGEST);
         bytes.push(self.length.0);
+        bytes.extend_from_slice(&self.title.to_bytes());
         for word in self.minima {
             bytes.extend_from_slice(&word.to_le_bytes());
         }
@@ -150,7 +154,8 @@ impl Proof {
     pub fn from_bytes(bytes: &[u8]) -> Result<Proof, BadProof> {
         let bad = BadProof(bytes.len());
         let (&length, rest) = bytes.split_first().ok_or(bad)?;
-        let (fixed, numbers) = rest.split_at_checked(FIXED - 1).ok_or(bad)?;
+        let (&title, rest) = rest.split_first_chunk().ok_or(bad)?;
+        let (fixed, numbers) = rest.split_at_checked(WORDS * 8).ok_or(bad)?;
         let (numbers, odd) = numbers.as_chunks::<2>();
         if numbers.len() > KEPT || !odd.is_empty() {
             return Err(bad);
@@ -161,6 +166,7 @@ impl Proof {
         }
         Ok(Proof {
             length: Length(length),
+            title: TitleSketch::from_bytes(title),
             minima,
             numbers: Sample::from_words(numbers.iter().map(|number| u16::from_le_bytes(*number))),
         })

@@ -12,7 +12,7 @@ fn proof(text: &str) -> Proof {
     if let Some(text) = scratch.read(&fields) {
         shingles.read(&text);
     }
-    Proof::of(&mut shingles, &Kept::default())
+    Proof::of(&mut shingles, TitleSketch::default(), &Kept::default())
 }
 
 /// `count` words that no other `seed` has.
@@ -60,13 +60,16 @@ fn the_need_goes_by_the_shorter_text() {
     for share in [0.2, 0.43, 0.7] {
         let long_needs = Similarity::new(share).unwrap();
         let needed = |one: &Proof, root: &Proof| one.needed(root, 1, long_needs);
-        assert_eq!(needed(&long, &long), long_needs.needed(127.0, false, 1));
-        let shorter = long_needs.needed(short.length.shingles(), false, 1);
+        assert_eq!(
+            needed(&long, &long),
+            long_needs.needed(127.0, false, 1, None)
+        );
+        let shorter = long_needs.needed(short.length.shingles(), false, 1, None);
         assert_eq!(needed(&long, &short), shorter);
         assert_eq!(needed(&short, &long), shorter);
         assert_eq!(
             needed(&han, &han),
-            long_needs.needed(han.length.shingles(), true, 1)
+            long_needs.needed(han.length.shingles(), true, 1, None)
         );
     }
 }
@@ -137,7 +140,7 @@ proptest! {
     /// Counting agreeing pairs of bits by shifts is counting them one by one.
     #[test]
     fn similarity_counts_agreeing_minima(a in any::<[u64; WORDS]>(), b in any::<[u64; WORDS]>()) {
-        let of = |minima| Proof { length: Length(0), minima, numbers: Sample::default() };
+        let of = |minima| Proof { length: Length(0), title: TitleSketch::default(), minima, numbers: Sample::default() };
         let agreeing = (0..BINS).filter(|n| {
             let code = |words: &[u64; WORDS]| words[n * BITS / 64] >> (n * BITS % 64) & 3;
             code(&a) == code(&b)

@@ -14,6 +14,8 @@ const LONG: f32 = 100.0;
 /// Fingerprints are exact where the minima estimate: texts that are similar enough nearly always share two or more of
 /// them. One that was found by a single fingerprint needs so much more.
 const SINGLE: f32 = 0.06;
+/// Texts whose titles are the same need so much less, texts whose titles have nothing in common so much more.
+const TITLES: f32 = 0.05;
 
 /// The Jaccard similarity of their shingles that long texts in characters need, 0 to 1. The needs of all other texts
 /// follow from it and keep their order: those of texts in words are 0.07 less, those of short texts stand between it and 1
@@ -51,8 +53,15 @@ impl Similarity {
     }
 
     /// What is needed of two texts of which the shorter has so many shingles. `characters`: most of its tokens are
-    /// characters. `shared`: so many fingerprints of the one have a near node in the tree of the other.
-    pub fn needed(self, shingles: f32, characters: bool, shared: usize) -> f32 {
+    /// characters. `shared`: so many fingerprints of the one have a near node in the tree of the other. `titles`: how
+    /// similar their titles are, 0 to 1, if both have one.
+    pub fn needed(
+        self,
+        shingles: f32,
+        characters: bool,
+        shared: usize,
+        titles: Option<f32>,
+    ) -> f32 {
         // Counted from the default, so that the default gives exactly what the constants say.
         let more = self.0 - CHARACTERS;
         let long = if characters {
@@ -63,7 +72,8 @@ impl Similarity {
         let short = SHORT_TEXT + more * (1.0 - SHORT_TEXT) / (1.0 - CHARACTERS);
         let shortness = ((LONG - shingles) / (LONG - SHORT)).clamp(0.0, 1.0);
         let single = if shared < 2 { SINGLE } else { 0.0 };
-        (long + (short - long) * shortness + single).min(1.0)
+        let titles = titles.map_or(0.0, |alike| TITLES * (1.0 - 2.0 * alike));
+        (long + (short - long) * shortness + single + titles).clamp(0.0, 1.0)
     }
 }
 
@@ -86,7 +96,7 @@ mod tests {
     #[test]
     fn the_default_needs_what_the_constants_say() {
         let needed = |shingles, characters, shared| {
-            Similarity::default().needed(shingles, characters, shared)
+            Similarity::default().needed(shingles, characters, shared, None)
         };
         assert_eq!(needed(127.0, true, 2), CHARACTERS);
         assert_eq!(needed(127.0, false, 2), WORDS);
@@ -114,8 +124,8 @@ mod tests {
         /// A law of the forest: a document that comes again finds its own tree, so nothing needs more than the same
         /// text has.
         #[test]
-        fn a_need_can_be_met(share in 0f32..=1.0, shingles in 0u8..128, characters: bool, shared in 0usize..9) {
-            let needed = of(share).needed(f32::from(shingles), characters, shared);
+        fn a_need_can_be_met(share in 0f32..=1.0, shingles in 0u8..128, characters: bool, shared in 0usize..9, titles in prop::option::of(0f32..=1.0)) {
+            let needed = of(share).needed(f32::from(shingles), characters, shared, titles);
             prop_assert!((0.0..=1.0).contains(&needed), "{needed}");
         }
 
@@ -125,7 +135,7 @@ mod tests {
         ) {
             let (low, high) = (of(low.min(high)), of(low.max(high)));
             let shingles = f32::from(shingles);
-            let needed = |need: Similarity, shingles| need.needed(shingles, characters, shared);
+            let needed = |need: Similarity, shingles| need.needed(shingles, characters, shared, None);
             prop_assert!(needed(low, shingles) <= needed(high, shingles) + 1e-6);
             prop_assert!(needed(low, shingles) >= needed(low, shingles + 1.0) - 1e-6);
         }

@@ -15,7 +15,7 @@
 //! can be found.
 
 use super::proof::Proof;
-use super::{Fingerprint, Similarity};
+use super::{Fingerprint, Similarity, TitleSketch};
 use crate::forest;
 use crate::text::boilerplate::{Boilerplate, Kept};
 use crate::text::shingles::Shingles;
@@ -34,6 +34,7 @@ const TITLED: usize = 24;
 #[derive(Debug, Clone)]
 pub struct Reading {
     shingles: Shingles,
+    title: TitleSketch,
     proof: Proof,
 }
 
@@ -46,12 +47,17 @@ impl Default for Reading {
 impl Reading {
     pub fn new() -> Reading {
         let mut shingles = Shingles::new();
-        let proof = Proof::of(&mut shingles, &Kept::default());
-        Reading { shingles, proof }
+        let title = TitleSketch::default();
+        Reading {
+            proof: Proof::of(&mut shingles, title, &Kept::default()),
+            shingles,
+            title,
+        }
     }
 
     /// Reads a document; false if it has no letter or digit, and so neither fingerprint nor proof.
     pub fn read(&mut self, scratch: &mut Scratch, fields: &Fields<'_>) -> bool {
+        self.title = self.read_title(scratch, fields);
         let Some(text) = scratch.read(fields) else {
             return false;
         };
@@ -70,8 +76,22 @@ impl Reading {
                 self.shingles.read(&text);
             }
         }
-        self.proof = Proof::of(&mut self.shingles, &Kept::default());
+        self.proof = Proof::of(&mut self.shingles, self.title, &Kept::default());
         true
+    }
+
+    fn read_title(&mut self, scratch: &mut Scratch, fields: &Fields<'_>) -> TitleSketch {
+        let title = Fields {
+            title: None,
+            body: fields.title.as_slice(),
+        };
+        match scratch.read(&title) {
+            Some(text) => {
+                self.shingles.read(&text);
+                TitleSketch::of(&self.shingles)
+            }
+            None => TitleSketch::default(),
+        }
     }
 
     /// The sentences of a document in the order in which its shingles have them.
@@ -178,7 +198,7 @@ impl Offer {
         let proof = if kept.left_out() == 0 {
             reading.proof
         } else {
-            Proof::of(&mut reading.shingles, kept)
+            Proof::of(&mut reading.shingles, reading.title, kept)
         };
         let prints = reading.shingles.prints.iter();
         let own = First::of(prints.clone().map(|print| print.hash));

@@ -18,7 +18,7 @@ pub(crate) struct Number {
 }
 
 /// How many numbers of a document are kept.
-pub(crate) const KEPT: usize = 12;
+pub(crate) const KEPT: usize = 10;
 
 /// A kept number: context in the upper 11 bits, value in the lower 5.
 const VALUE_BITS: u32 = 5;
