@@ -15,7 +15,7 @@ const LONG: f32 = 100.0;
 /// them. One that was found by a single fingerprint needs so much more.
 const SINGLE: f32 = 0.06;
 /// Texts whose titles are the same need so much less, texts whose titles have nothing in common so much more.
-const TITLES: f32 = 0.05;
+const TITLES: f32 = 0.06;
 
 /// The Jaccard similarity of their shingles that long texts in characters need, 0 to 1. The needs of all other texts
 /// follow from it and keep their order: those of texts in words are 0.07 less, those of short texts stand between it and 1
