@@ -9,7 +9,7 @@ pub(super) enum Ascii {
     /// Leaves no trace.
     Drop,
     Punct,
-    /// `=()[]_$\` and others that code is full of.
+    /// `=()[]_$\*` and others that code is full of.
     Sign,
     Colon,
     Stop,
@@ -39,7 +39,7 @@ pub(super) const ASCII: [Ascii; 256] = {
             b'<' => Ascii::Less,
             b'>' => Ascii::Greater,
             b'&' => Ascii::Ampersand,
-            b'=' | b'(' | b')' | b'[' | b']' | b'_' | b'$' | b'\\' | b'}' => Ascii::Sign,
+            b'=' | b'(' | b')' | b'[' | b']' | b'_' | b'$' | b'\\' | b'*' | b'}' => Ascii::Sign,
             b'!'..=b'~' => Ascii::Punct,
             0xC2..=0xDF => Ascii::Two,
             0xE0..=0xEF => Ascii::Three,

@@ -371,6 +371,9 @@ impl<'s> Pass<'s> {
     /// Writes an ASCII full stop; `behind` is what follows it in the raw text.
     fn full_stop(&mut self, behind: &[u8]) {
         let before = if self.space { Class::Space } else { self.last };
+        // No sentence begins so, but a line of a style sheet does.
+        self.signs +=
+            usize::from(self.letters == 0 && behind.first().is_some_and(u8::is_ascii_alphabetic));
         self.join(Class::Punct);
         let dots = self.out.ends_with('.');
         self.out.push('.');

@@ -14,9 +14,11 @@ const KEYWORDS: [&str; 14] = [
 ];
 
 /// Elements that style sheets name without a dot or a hash.
-const SELECTORS: [&str; 21] = [
-    "a", "p", "b", "div", "span", "body", "html", "img", "ul", "ol", "li", "dl", "dd", "dt",
-    "table", "tr", "td", "h1", "h2", "h3", "em",
+const SELECTORS: [&str; 43] = [
+    "a", "article", "aside", "audio", "b", "body", "button", "dd", "div", "dl", "dt", "em",
+    "fieldset", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "html", "i",
+    "iframe", "img", "input", "label", "li", "nav", "ol", "p", "section", "select", "span",
+    "strong", "table", "td", "textarea", "th", "tr", "ul", "video",
 ];
 
 /// Finds blocks of code in one text, and remembers where looking for them was in vain.
@@ -169,12 +171,25 @@ fn head(written: &str, sentence: usize) -> usize {
                 .bytes()
                 .zip(token.bytes().skip(1))
                 .any(|(a, b)| matches!(a, b'.' | b':' | b'#') && b.is_ascii_alphabetic());
-        let word = KEYWORDS.contains(&token) || SELECTORS.contains(&token);
-        if len == 0 || !(signed || word) {
+        if len == 0 || !(signed || KEYWORDS.contains(&token) || is_names(token)) {
             return begin;
         }
         begin = start;
     }
+}
+
+/// Names as style sheets list them: `ul,ol,.list`.
+fn is_names(token: &str) -> bool {
+    let mut names = token.split(',');
+    names.all(|name| SELECTORS.contains(&name) || name.starts_with(['.', '#']))
+}
+
+/// Names of a rule whose block is gone; one of them joined as nobody joins words: `.nav-inner .logo,.tip i`.
+fn is_selectors(sentence: &str) -> bool {
+    let joined = |name: &str| name.starts_with(['.', '#']) && name.contains(['-', '_']);
+    let mut names = sentence.split_ascii_whitespace();
+    sentence.split([' ', ',']).any(joined)
+        && names.all(|names| is_names(names.trim_end_matches(',')))
 }
 
 /// Whether a whole sentence is code: it begins like a statement, or is dense with the signs of one.
@@ -199,6 +214,17 @@ pub(super) fn is_statement(sentence: &str) -> bool {
         _ => {}
     }
     if sentence.starts_with("(function") || sentence.starts_with("!function") {
+        return true;
+    }
+    if let Some(comment) = sentence.strip_prefix("/*") {
+        // What stands behind the comment is text or not by itself.
+        let behind = comment.split_once("*/").map_or("", |(_, behind)| behind);
+        return !behind.contains(char::is_alphanumeric) || is_statement(behind);
+    }
+    if sentence.starts_with(['.', '#']) && is_selectors(sentence) {
+        return true;
+    }
+    if sentence.ends_with(");") && has(&['=']) {
         return true;
     }
     let (mut signs, mut ascii, mut other, mut strong) = (0, 0, 0, false);
@@ -252,6 +278,8 @@ mod tests {
                 "|正文",
             ),
             ("if (a) {}", "|"),
+            ("正文结束。 .tip i,.list li{color:red}", "正文结束。 |"),
+            ("html,body,h4,form,textarea{margin:0;padding:0}", "|"),
         ] {
             assert_eq!(cut(text).as_deref(), Some(left), "{text}");
         }
@@ -281,6 +309,12 @@ mod tests {
             "(function(",
             "a_b['c_d'] = [1, 'e'];",
             "if(typeof x=='undefined')",
+            "/* navigation begin */",
+            "/*",
+            "/* 2014 */ a_b['c_d'] = [1, 'e'];",
+            ".nav-inner .logo,.tip-low i,.list,",
+            ".audio-error",
+            "//old phones var agent = navigator.agent.tolowercase();",
         ] {
             assert!(is_statement(code), "{code}");
         }
@@ -293,6 +327,12 @@ mod tests {
             "价格=成本+利润(含税)",
             "return to the office",
             "e = mc2",
+            "/* the report */ says nothing of it",
+            ".net is a framework",
+            ".com",
+            "#storm-warning for the whole coast",
+            "* all prices without tax",
+            "the sum (as he said);",
             "",
         ] {
             assert!(!is_statement(prose), "{prose}");
