@@ -92,7 +92,7 @@ impl Eight {
     /// Letters of both cases and digits.
     #[inline(always)]
     pub(super) fn alphanumeric(self) -> u64 {
-        Eight(self.0 | 0x20 * ONES).within(b'a', b'z') | self.within(b'0', b'9')
+        Eight(self.0 | (0x20 * ONES)).within(b'a', b'z') | self.within(b'0', b'9')
     }
 
     #[inline(always)]
