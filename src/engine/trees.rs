@@ -8,8 +8,7 @@ use crate::fingerprint::{
     StagedPrints, TAKEN_SHORT, WIDE,
 };
 use crate::forest::{
-    Decision, Forest, ForestError, Millis, Placement, Refusal, Settings, SharedForest, Sketch,
-    Stats, Ticket,
+    Decision, Forest, ForestError, Millis, Placement, Refusal, Settings, Sketch, Stats, Ticket,
 };
 use crate::text::boilerplate::{Boilerplate, Kept};
 use crate::text::{Fields, Scratch};
@@ -17,7 +16,7 @@ use crate::text::{Fields, Scratch};
 /// What the documents of a route are placed in.
 #[derive(Debug)]
 pub(super) enum Trees {
-    Strict(SharedForest),
+    Strict(Mutex<Forest>),
     Verified(Mutex<Verified>),
     Staged(Mutex<Forest<InTurn>>),
     Short(Mutex<Forest<ShortText>>),
@@ -69,7 +68,7 @@ impl Trees {
                 kept: Kept::default(),
             })),
             Method::Staged => Trees::Staged(Mutex::new(Forest::new(settings)?)),
-            _ => Trees::Strict(SharedForest::new(Forest::new(settings)?)),
+            _ => Trees::Strict(Mutex::new(Forest::new(settings)?)),
         })
     }
 

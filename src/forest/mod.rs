@@ -10,14 +10,13 @@
 //! There is one law for documents of one and of several fingerprints. With one fingerprint and the proof `()` it is the
 //! strict law to the letter: the fourth line then says "the leaf itself was within k of its root or a sibling".
 //!
-//! The forest is a pure, single-threaded state: documents and `now` in, roots out. [`SharedForest`] is the lock around
-//! it. [`place`](Forest::place) first lets a few expired nodes go (`window.rs`), then looks at what is near and asks
+//! The forest is a pure, single-threaded state: documents and `now` in, roots out; who shares it locks it.
+//! [`place`](Forest::place) first lets a few expired nodes go (`window.rs`), then looks at what is near and asks
 //! the proofs (`verify.rs`), then refreshes, joins or grows a tree (`place.rs`). `slab.rs` holds the nodes, `view.rs` is
 //! all that reads.
 
 mod place;
 mod refusal;
-mod shared;
 mod slab;
 #[cfg(test)]
 mod tests;
@@ -27,7 +26,6 @@ mod window;
 
 pub use place::{Decision, Placement, Sketch, Ticket};
 pub use refusal::{Reason, Reasons, Refusal};
-pub use shared::SharedForest;
 pub use verify::Proof;
 pub use view::{Check, Near, NodeView, Stats, TreeView};
 

@@ -34,7 +34,7 @@ const REFUSED_SHARE: usize = 15;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Sample {
     numbers: [u16; KEPT],
-    len: usize,
+    len: u8,
 }
 
 /// What two samples say of each other.
@@ -88,12 +88,14 @@ impl Sample {
     }
 
     pub(crate) fn words(&self) -> &[u16] {
-        self.numbers.get(..self.len).unwrap_or_default()
+        self.numbers
+            .get(..usize::from(self.len))
+            .unwrap_or_default()
     }
 
     /// False if there is no more room.
     fn push(&mut self, word: u16) -> bool {
-        match self.numbers.get_mut(self.len) {
+        match self.numbers.get_mut(usize::from(self.len)) {
             Some(slot) => {
                 *slot = word;
                 self.len += 1;

@@ -2,14 +2,15 @@
 
 use crate::assert_laws;
 use crate::documents::{Document, splitmix, strict, verified};
+use parking_lot::Mutex;
 use spinney::fingerprint::Distance;
-use spinney::forest::{Decision, Forest, Millis, Proof, Root, Settings, SharedForest};
+use spinney::forest::{Decision, Forest, Millis, Placement, Proof, Root, Settings, Ticket};
 use std::thread;
 
 /// Each thread places bulks of documents that the others place too, withdraws some of its placements later, and
 /// answers the rest: the number of the document and its root.
 fn work<P: Proof>(
-    forest: &SharedForest<P>,
+    forest: &Mutex<Forest<P>>,
     document: fn(u64) -> Document<P>,
     thread: u64,
 ) -> Vec<(u64, Root)> {
@@ -21,7 +22,12 @@ fn work<P: Proof>(
         let documents: Vec<_> = numbers.iter().map(|&number| document(number)).collect();
         let now = |i: usize| Millis((bulk * 20 + seed % 100) as i64 - i as i64);
         let bulk_of = documents.iter().enumerate();
-        let placements = forest.place_all(bulk_of.map(|(i, document)| (document.sketch(), now(i))));
+        // One lock for a whole bulk: nothing of another one comes in between.
+        let mut locked = forest.lock();
+        let placements: Vec<Placement> = bulk_of
+            .map(|(i, document)| locked.place(&document.sketch(), now(i)))
+            .collect();
+        drop(locked);
         for (number, placement) in numbers.into_iter().zip(placements) {
             assert_ne!(placement.decision, Decision::Outside);
             if splitmix(seed ^ number).is_multiple_of(3) {
@@ -31,14 +37,21 @@ fn work<P: Proof>(
             }
         }
         if failed.len() > 60 {
-            forest.withdraw_all(failed.drain(..40));
+            withdraw(forest, failed.drain(..40));
         }
         if bulk % 10 == 0 {
-            forest.expire(now(0), 50);
+            forest.lock().expire(now(0), 50);
         }
     }
-    forest.withdraw_all(failed);
+    withdraw(forest, failed);
     kept
+}
+
+fn withdraw<P: Proof>(forest: &Mutex<Forest<P>>, failed: impl IntoIterator<Item = Ticket>) {
+    let mut locked = forest.lock();
+    for ticket in failed {
+        locked.withdraw(ticket);
+    }
 }
 
 fn eight_threads<P: Proof + Send>(document: fn(u64) -> Document<P>, window: Option<Millis>) {
@@ -46,7 +59,7 @@ fn eight_threads<P: Proof + Send>(document: fn(u64) -> Document<P>, window: Opti
         k: Distance(3),
         window,
     };
-    let forest = SharedForest::new(Forest::new(settings).unwrap());
+    let forest = Mutex::new(Forest::new(settings).unwrap());
     let kept: Vec<(u64, Root)> = thread::scope(|scope| {
         let threads = [0, 1, 2, 3, 4, 5, 6, 7].map(|thread| {
             let forest = &forest;
@@ -57,8 +70,9 @@ fn eight_threads<P: Proof + Send>(document: fn(u64) -> Document<P>, window: Opti
             .flat_map(|thread| thread.join().unwrap())
             .collect()
     });
-    forest.read(|forest| assert_laws(forest, settings));
-    let stats = forest.read(|forest| forest.stats());
+    let mut forest = forest.into_inner();
+    assert_laws(&forest, settings);
+    let stats = forest.stats();
     assert!(stats.withdrawn_total > 0);
     if window.is_some() {
         assert!(stats.expired_total > 0);
@@ -67,10 +81,10 @@ fn eight_threads<P: Proof + Send>(document: fn(u64) -> Document<P>, window: Opti
     // Nothing expires: whoever placed a document, and whenever it comes again, it has one root.
     for (number, root) in kept {
         let document = document(number);
-        let again = forest.place_all([(document.sketch(), Millis(0))]).remove(0);
+        let again = forest.place(&document.sketch(), Millis(0));
         assert_eq!((again.root, again.decision), (root, Decision::Refreshed));
     }
-    let after = forest.read(|forest| forest.stats());
+    let after = forest.stats();
     assert_eq!((after.nodes, after.roots), (stats.nodes, stats.roots));
 }
 
