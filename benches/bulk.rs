@@ -24,6 +24,9 @@ use clap::Parser;
 use hyper::Method;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
+use spinney::config::RouteOptions;
+use spinney::engine::{Call, Engine};
+use spinney::forest::Millis;
 use tokio::signal::unix::{SignalKind, signal};
 
 use support::answers;
@@ -73,6 +76,8 @@ struct Options {
 enum Way {
     Direct,
     Spinney,
+    /// Directly, with the stamps that spinney would write in the documents already: what they cost the server.
+    Stamped,
     Nginx,
 }
 
@@ -81,21 +86,29 @@ impl Way {
         match self {
             Way::Direct => "direct",
             Way::Spinney => "spinney",
+            Way::Stamped => "stamped",
             Way::Nginx => "nginx",
         }
     }
+
+    fn writes_stamps(self) -> bool {
+        matches!(self, Way::Spinney | Way::Stamped)
+    }
 }
 
-/// Every order of the three ways; rounds take them by turns, so that none always follows the same other one.
-const ORDERS: [[Way; 3]; 6] = {
-    use Way::{Direct as D, Nginx as N, Spinney as S};
+/// Orders of the four ways; rounds take them by turns, so that each is once in every place and none always follows the
+/// same other one.
+const ORDERS: [[Way; 4]; 8] = {
+    use Way::{Direct as D, Nginx as N, Spinney as S, Stamped as T};
     [
-        [D, S, N],
-        [S, N, D],
-        [N, D, S],
-        [N, S, D],
-        [S, D, N],
-        [D, N, S],
+        [D, S, T, N],
+        [S, N, D, T],
+        [T, D, N, S],
+        [N, T, S, D],
+        [N, T, S, D],
+        [T, D, N, S],
+        [S, N, D, T],
+        [D, S, T, N],
     ]
 };
 
@@ -154,6 +167,7 @@ async fn run(options: Options) -> anyhow::Result<()> {
     );
 
     let bench = Bench {
+        stamped: stamped(&bodies, &options.method)?,
         bodies,
         warm: load::bulks(&mut Documents::new(WARM_SEED, None), WARM_BULKS),
         upstream,
@@ -165,15 +179,15 @@ async fn run(options: Options) -> anyhow::Result<()> {
     };
     // The server compiles its hot paths while it is first used: nothing of this is counted.
     let warm_up = bench.bodies.len().div_ceil(5).max(WARM_UP_BULKS);
-    let first: Arc<[Bytes]> = bench.bodies.iter().take(warm_up).cloned().collect();
     for way in ORDERS[0] {
+        let first = bench.bodies(way).iter().take(warm_up).cloned().collect();
         bench.measure(way, "warm-up", &first).await?;
     }
     let mut results = Results::default();
     for round in 0..rounds {
         for way in ORDERS[round % ORDERS.len()] {
             let label = format!("round {}/{rounds}", round + 1);
-            let measured = bench.measure(way, &label, &bench.bodies).await?;
+            let measured = bench.measure(way, &label, bench.bodies(way)).await?;
             results.of(way).push(measured.docs_per_s);
             results.cpu.extend(measured.cpu_s_per_1000_docs);
             results.peak_rss_mb = results.peak_rss_mb.max(measured.peak_rss_mb.unwrap_or(0.0));
@@ -184,8 +198,31 @@ async fn run(options: Options) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The same bulks with the stamps that an empty forest of this method writes.
+fn stamped(bodies: &[Bytes], method: &str) -> anyhow::Result<Arc<[Bytes]>> {
+    let options = format!(
+        "index = \"*\"\ntext_field = \"content\"\ntitle_field = \"title\"\nmethod = \"{method}\""
+    );
+    let route = toml::from_str::<RouteOptions>(&options)?.check("bench")?;
+    let engine = Engine::new(&[route], "cluster_", 0)?;
+    let now = jiff::Timestamp::now().as_millisecond();
+    let stamp = |(unique, body): (u64, &Bytes)| -> anyhow::Result<Bytes> {
+        let call = Call {
+            now: Millis(now),
+            latest: Millis(now),
+            unique,
+        };
+        let (splice, _) = engine.stamp_bulk(body, Some("bench"), call)?.into_parts();
+        let mut out = Vec::with_capacity(splice.len(body.len()));
+        splice.write_to(body, &mut out);
+        Ok(out.into())
+    };
+    (0..).zip(bodies).map(stamp).collect()
+}
+
 struct Bench {
     bodies: Arc<[Bytes]>,
+    stamped: Arc<[Bytes]>,
     warm: Arc<[Bytes]>,
     upstream: String,
     upstream_url: String,
@@ -203,6 +240,13 @@ struct Measured {
 }
 
 impl Bench {
+    fn bodies(&self, way: Way) -> &Arc<[Bytes]> {
+        match way {
+            Way::Stamped => &self.stamped,
+            _ => &self.bodies,
+        }
+    }
+
     /// Every load through spinney meets a new process: its forest starts empty, as it does with the others.
     async fn start_spinney(&self) -> anyhow::Result<Proxy> {
         peers::spinney(
@@ -287,7 +331,7 @@ impl Bench {
         })
     }
 
-    /// Every document must be there once, and behind spinney every one with a root. Answers with the number of roots.
+    /// Every document must be there once, and every one with a root where stamps are written. Answers with the number of roots.
     async fn check_index(&self, index: &str, docs: usize, way: Way) -> anyhow::Result<Option<u64>> {
         self.ask(Method::POST, &format!("/{index}/_refresh"), &Value::Null)
             .await?;
@@ -309,12 +353,12 @@ impl Bench {
             .ask(Method::POST, &format!("/{index}/_search"), &query)
             .await?;
         let stamped = &found["hits"]["total"]["value"];
-        let expected = if way == Way::Spinney { docs } else { 0 };
+        let expected = if way.writes_stamps() { docs } else { 0 };
         ensure!(
             *stamped == expected,
             "{index} holds {stamped} stamped documents instead of {expected}"
         );
-        Ok(if way == Way::Spinney {
+        Ok(if way.writes_stamps() {
             found["aggregations"]["roots"]["value"].as_u64()
         } else {
             None
@@ -395,6 +439,7 @@ impl Bench {
 struct Results {
     direct: Vec<f64>,
     proxied: Vec<f64>,
+    stamped: Vec<f64>,
     nginx: Vec<f64>,
     cpu: Vec<f64>,
     peak_rss_mb: f64,
@@ -405,29 +450,28 @@ impl Results {
         match way {
             Way::Direct => &mut self.direct,
             Way::Spinney => &mut self.proxied,
+            Way::Stamped => &mut self.stamped,
             Way::Nginx => &mut self.nginx,
         }
     }
 
     /// The ratio of two ways within each round, then the median: what changes from round to round drops out.
-    fn ratio(&self, of: &[f64]) -> f64 {
-        let ratios: Vec<_> = of
-            .iter()
-            .zip(&self.direct)
-            .map(|(other, direct)| other / direct)
-            .collect();
+    fn ratio(of: &[f64], to: &[f64]) -> f64 {
+        let ratios: Vec<_> = of.iter().zip(to).map(|(of, to)| of / to).collect();
         median(&ratios)
     }
 
     fn report(&self, method: &str, docs: usize, direct_ms: &[f64], proxied_ms: &[f64]) {
-        let (ratio, nginx_ratio) = (self.ratio(&self.proxied), self.ratio(&self.nginx));
+        let to_direct = |of| Self::ratio(of, &self.direct);
+        let (ratio, nginx_ratio) = (to_direct(&self.proxied), to_direct(&self.nginx));
         let wanted = f64::min(0.95, nginx_ratio - 0.03);
         let verdict = if ratio >= wanted { "reached" } else { "missed" };
         eprintln!(
             "latency of a bulk, median: direct {:.1} ms, spinney {:.1} ms; ratio to direct: spinney {ratio:.4}, \
-             nginx {nginx_ratio:.4}; at least {wanted:.4} is wanted: {verdict}",
+             documents that bring their stamps {:.4}, nginx {nginx_ratio:.4}; at least {wanted:.4} is wanted: {verdict}",
             median(direct_ms),
             median(proxied_ms),
+            to_direct(&self.stamped),
         );
         let added = |share| rounded(quantile(proxied_ms, share) - quantile(direct_ms, share), 2);
         let line = json!({
@@ -437,7 +481,9 @@ impl Results {
             "direct_docs_per_s": rounded(median(&self.direct), 1),
             "proxied_docs_per_s": rounded(median(&self.proxied), 1),
             "nginx_docs_per_s": rounded(median(&self.nginx), 1),
+            "stamped_docs_per_s": rounded(median(&self.stamped), 1),
             "ratio": rounded(ratio, 4),
+            "ratio_to_stamped": rounded(Self::ratio(&self.proxied, &self.stamped), 4),
             "cpu_s_per_1000_docs": rounded(median(&self.cpu), 5),
             "peak_rss_mb": rounded(self.peak_rss_mb, 1),
             "added_p50_ms": added(0.50),

@@ -260,12 +260,14 @@ fn tree(tree: &CheckedTree) -> Value {
         Measure::Text {
             similarity,
             needed,
+            titles,
             same,
             different,
         } => {
             let measured = [
                 ("similarity", two_digits(similarity)),
                 ("needed", two_digits(needed)),
+                ("titles", titles.map_or(Value::Null, two_digits)),
                 ("numbers", json!({"same": same, "different": different})),
             ];
             with(value, measured)

@@ -92,10 +92,12 @@ pub struct CheckedTree {
 pub enum Measure {
     /// There is no proof, or it was not asked.
     None,
-    /// Of the method `verified`: similarity from 0 to 1, and numbers in the same places.
+    /// Of the method `verified`: similarity from 0 to 1, that of the titles if both texts have one, and numbers in the
+    /// same places.
     Text {
         similarity: f32,
         needed: f32,
+        titles: Option<f32>,
         same: usize,
         different: usize,
     },
@@ -257,6 +259,7 @@ fn text_measure(own: &TextProof, root: &TextProof, shared: usize, long: Similari
     Measure::Text {
         similarity: own.similarity(root),
         needed: own.needed(root, shared, long),
+        titles: own.compare_titles(root),
         same: numbers.same,
         different: numbers.different,
     }

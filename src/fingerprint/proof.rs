@@ -113,7 +113,7 @@ impl Proof {
     /// many of the fingerprints that the document offers have a near node in the tree of that root.
     pub fn needed(&self, root: &Proof, shared: usize, long: Similarity) -> f32 {
         let shorter = self.length.shingles().min(root.length.shingles());
-        let titles = self.title.similarity(root.title);
+        let titles = self.compare_titles(root);
         long.needed(shorter, self.length.characters(), shared, titles)
     }
 
@@ -130,6 +130,11 @@ impl Proof {
             return Err(Refusal::Numbers { same, different });
         }
         Ok(similarity)
+    }
+
+    /// How similar the titles are, 0 to 1, if both texts have one.
+    pub fn compare_titles(&self, root: &Proof) -> Option<f32> {
+        self.title.similarity(root.title)
     }
 
     /// What the numbers in the same places say.

@@ -62,7 +62,7 @@ fn mapping() -> Value {
             "raw": {"type": "object", "enabled": false},
             "cluster_root": {"type": "keyword"},
             "cluster_key": {"type": "long"},
-            "cluster_hash": {"type": "keyword", "index": false},
+            "cluster_hash": {"type": "keyword", "index": false, "doc_values": false},
             "cluster_arrival": {"type": "date"},
         }},
     })
