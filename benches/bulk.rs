@@ -200,10 +200,10 @@ async fn run(options: Options) -> anyhow::Result<()> {
 
 /// The same bulks with the stamps that an empty forest of this method writes.
 fn stamped(bodies: &[Bytes], method: &str) -> anyhow::Result<Arc<[Bytes]>> {
-    let options = format!(
-        "index = \"*\"\ntext_field = \"content\"\ntitle_field = \"title\"\nmethod = \"{method}\""
-    );
-    let route = toml::from_str::<RouteOptions>(&options)?.check("bench")?;
+    let options = json!({
+        "index": ["*"], "text_field": ["content"], "title_field": "title", "method": method,
+    });
+    let route = serde_json::from_value::<RouteOptions>(options)?.check("bench")?;
     let engine = Engine::new(&[route], "cluster_", 0)?;
     let now = jiff::Timestamp::now().as_millisecond();
     let stamp = |(unique, body): (u64, &Bytes)| -> anyhow::Result<Bytes> {
