@@ -25,7 +25,7 @@ pub struct Word<'t> {
 
 static JIEBA: LazyLock<Jieba> = LazyLock::new(Jieba::new);
 
-/// Loads what cuts Chinese into words, some 0.1 s and 60 MB: only for methods that ask for words.
+/// Loads what cuts Chinese into words, some 0.1 s and 30 MB: only for methods that ask for words.
 pub fn load_dictionary() {
     LazyLock::force(&JIEBA);
     is_noise(0);
