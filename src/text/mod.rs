@@ -19,6 +19,7 @@ pub(crate) mod numbers;
 mod segment;
 mod sentences;
 pub mod shingles;
+mod token;
 
 pub use segment::{Word, load_dictionary, rarity};
 pub use sentences::Sentence;

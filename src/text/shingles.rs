@@ -6,9 +6,10 @@
 //! One walk over the text, two hashes a token, nothing allocated but the buffers, which the caller keeps.
 
 use super::Text;
-use super::bytes::{Eight, leading};
+use super::bytes::{Eight, decode, leading};
 use super::fold::{Class, Tables};
 use super::numbers::Number;
+use super::token::{FNV_OFFSET, FNV_PRIME, WORD_SEED, folded, is_numeral};
 
 /// A window is closed when its tokens weigh this much: five Chinese characters or two words.
 const WINDOW: u32 = 5;
@@ -137,76 +138,6 @@ const POWERS: [u64; RING] = {
     powers
 };
 
-/// FNV-1a (64 bits): character by character, for numbers, of which separators are left out, and for words with other
-/// letters than those of ASCII.
-const FNV_OFFSET: u64 = 0xCBF2_9CE4_8422_2325;
-const FNV_PRIME: u64 = 0x0000_0100_0000_01B3;
-
-/// Seed and factor for words of ASCII letters, which are hashed eight letters at a time.
-const WORD_SEED: u64 = 0x9AE1_6A3B_2F90_404F;
-const WORD_FACTOR: u64 = 0xE703_7ED1_A0B4_28DB;
-
-/// One step of a word's hash: the folded product of wyhash, which lets every bit in reach every bit out.
-#[inline(always)]
-fn folded(hash: u64, eight: u64) -> u64 {
-    let product = u128::from(hash ^ eight) * u128::from(WORD_FACTOR);
-    product as u64 ^ (product >> 64) as u64
-}
-
-/// A word of at most eight letters as `Eight` has it.
-const fn eight(word: &[u8]) -> u64 {
-    let mut value = 0;
-    let mut at = 0;
-    while at < word.len() {
-        value |= (word[at] as u64) << (8 * at);
-        at += 1;
-    }
-    value
-}
-
-/// Small numbers that English spells out. `one` is left out: it is a pronoun as often.
-const NUMERALS: [u64; 11] = [
-    eight(b"two"),
-    eight(b"three"),
-    eight(b"four"),
-    eight(b"five"),
-    eight(b"six"),
-    eight(b"seven"),
-    eight(b"eight"),
-    eight(b"nine"),
-    eight(b"ten"),
-    eight(b"eleven"),
-    eight(b"twelve"),
-];
-
-/// A table of them in which each has a slot of its own, and the factor that makes it so.
-const SPELLED: (u64, [u64; 32]) = {
-    let mut factor = BASE;
-    loop {
-        let mut slots = [0; 32];
-        let mut placed = 0;
-        while placed < NUMERALS.len() {
-            let slot = (NUMERALS[placed].wrapping_mul(factor) >> 59) as usize;
-            if slots[slot] != 0 {
-                break;
-            }
-            slots[slot] = NUMERALS[placed];
-            placed += 1;
-        }
-        if placed == NUMERALS.len() {
-            break (factor, slots);
-        }
-        factor = factor.wrapping_mul(BASE) | 1;
-    }
-};
-
-/// Whether a word is a number spelled out; `eight` is its first letters, zeros behind its end.
-#[inline(always)]
-fn is_numeral(eight: u64) -> bool {
-    let (factor, slots) = &SPELLED;
-    slots[(eight.wrapping_mul(*factor) >> 59) as usize] == eight
-}
-
 /// Makes a token of a character: odd, and without structure.
 const CHARACTER_FACTOR: u64 = 0xA24B_AED4_963E_E407;
 
@@ -250,24 +181,6 @@ impl Size {
             letters: letters.min(PRINT_LETTERS as usize) as u32,
         }
     }
-}
-
-/// The character of more than one byte at `at` of UTF-8, and its length.
-#[inline(always)]
-fn decode(bytes: &[u8], at: usize) -> (char, usize) {
-    let (code, len) = match bytes.get(at..) {
-        Some(&[a @ 0xE0..=0xEF, b, c, ..]) => (
-            u32::from(a & 0x0F) << 12 | u32::from(b & 0x3F) << 6 | u32::from(c & 0x3F),
-            3,
-        ),
-        Some(&[a @ 0xC0..=0xDF, b, ..]) => (u32::from(a & 0x1F) << 6 | u32::from(b & 0x3F), 2),
-        Some(&[a @ 0xF0..=0xFF, b, c, d, ..]) => {
-            let high = u32::from(a & 0x07) << 18 | u32::from(b & 0x3F) << 12;
-            (high | u32::from(c & 0x3F) << 6 | u32::from(d & 0x3F), 4)
-        }
-        _ => (0, 1),
-    };
-    (char::from_u32(code).unwrap_or(' '), len)
 }
 
 struct Walk<'s> {
