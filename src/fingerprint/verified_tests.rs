@@ -86,13 +86,16 @@ fn a_shared_footer_is_learned() {
             .collect();
         format!("{}. {footer}", words.join(" "))
     };
-    for n in 0..8 {
-        forest.place("", &stub(n));
-    }
+    let roots: Vec<Root> = (0..8).map(|n| forest.place("", &stub(n))).collect();
     let (a, b) = (forest.place("", &stub(100)), forest.place("", &stub(101)));
     assert_ne!(a, b);
     let offer = Offer::of(&mut forest.reading, &forest.boilerplate, &mut forest.kept);
     assert_eq!(offer.left_out(), 2, "the two sentences of the footer");
+    // What founded a tree is known by its root, whatever is left out of it by now.
+    let nodes_before = forest.nodes();
+    let again: Vec<Root> = (0..8).map(|n| forest.place("", &stub(n))).collect();
+    assert_eq!(again, roots);
+    assert_eq!(forest.nodes(), nodes_before);
 }
 
 #[test]
