@@ -333,19 +333,19 @@ fn every_refusal_has_a_reason() {
             (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 36
         )
     };
+    let run = |seed: u64, count: u64| -> String { (0..count).map(|n| word(seed, n)).collect() };
     // A full stop ends a sentence only before a capital.
-    let words = |seed: u64, count: u64| -> String {
-        let words: String = (0..count).map(|n| word(seed, n)).collect();
-        format!("Also {}. ", words.trim_end())
-    };
-    let shared = |seed: u64| format!("{}{}", words(7, 16), words(seed, 60));
+    let sentence = |words: String| format!("Also {}. ", words.trim_end());
+    let words = |seed: u64, count: u64| sentence(run(seed, count));
+    // One sentence each, a quarter of it the same: some of the smallest fingerprints of a few will be.
+    let shared = |seed: u64| sentence(run(7, 20) + &run(seed, 60));
     let footer: String = (0..12).map(|n| words(1000 + n, 14)).collect();
     let shuffled = [
         "harbour bridge traffic closed morning",
         "morning closed traffic bridge harbour",
     ];
     for (method, reason, texts) in [
-        ("verified", "proof", (0..3).map(shared).collect()),
+        ("verified", "proof", (0..12).map(shared).collect()),
         (
             "verified",
             "numbers",
