@@ -220,7 +220,7 @@ fn boilerplate_that_was_learned_can_be_looked_through_and_given_back() {
         learned.iter().any(|line| line.starts_with("版权声明"))
             && learned
                 .iter()
-                .any(|line| line.starts_with("quayside wire content is supplied")),
+                .any(|line| line.starts_with("a spokesperson said that the organisation")),
         "{learned:?}"
     );
     // What is known from the start is not learned again.
