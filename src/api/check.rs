@@ -4,7 +4,6 @@ use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use serde_json::{Value, json};
-use tracing::error;
 
 use crate::engine::dates;
 use crate::engine::{CheckError, Checked, CheckedTree, Fate, LookedUp, Measure};
@@ -13,7 +12,7 @@ use crate::proxy::answer::{Body, Refusal, full, typed};
 use crate::proxy::body::{self, Unpacked};
 use crate::proxy::budget::Reservation;
 use crate::proxy::headers::{Encoding, encoding, is_json};
-use crate::proxy::{Proxy, router};
+use crate::proxy::{Proxy, router, threads};
 
 /// The most nodes of one fingerprint, and the most trees, that an answer lists: those that count most come first.
 const LISTED: usize = 100;
@@ -84,7 +83,7 @@ pub async fn answer(
             answer.to_string()
         })
     };
-    let answer = on_text_threads(proxy, work).await?;
+    let answer = threads::run(proxy, work, drop).await?;
     let content_type = "application/json; charset=UTF-8";
     Ok(typed(StatusCode::OK, content_type, answer))
 }
@@ -141,25 +140,6 @@ fn unpacked(raw: Bytes, packed: bool, reservation: &mut Reservation) -> Result<B
         Unpacked::Yes(plain) => Ok(plain),
         Unpacked::No => Ok(raw),
         Unpacked::Broken(reason) => Err(Refusal::BadBody(reason)),
-    }
-}
-
-/// Runs the text work where it blocks no connection.
-async fn on_text_threads<T: Send + 'static>(
-    proxy: &Proxy,
-    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
-) -> Result<T, Refusal> {
-    let (done, result) = tokio::sync::oneshot::channel();
-    proxy.engine.spawn(move || {
-        // Nobody waits any more when the client has gone.
-        let _ = done.send(std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)));
-    });
-    match result.await {
-        Ok(Ok(result)) => result,
-        Ok(Err(_)) | Err(_) => {
-            error!("the text work failed: please report this as a bug");
-            Err(Refusal::Internal)
-        }
     }
 }
 

@@ -213,14 +213,6 @@ fn pack(bins: &[u32; BINS]) -> [u64; WORDS] {
     words
 }
 
-impl crate::forest::Proof for Proof {
-    type Terms = Similarity;
-
-    fn agrees(&self, root: &Self, shared: usize, long: Similarity) -> Result<(), Refusal> {
-        Proof::agrees(self, root, shared, long).map(drop)
-    }
-}
-
 #[cfg(test)]
 #[path = "proof_tests.rs"]
 mod tests;

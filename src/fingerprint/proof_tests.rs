@@ -1,18 +1,9 @@
 use super::*;
-use crate::text::{Fields, Scratch};
+use crate::text::shingles::tests::read;
 use proptest::prelude::*;
 
 fn proof(text: &str) -> Proof {
-    let mut scratch = Scratch::new();
-    let mut shingles = Shingles::new();
-    let fields = Fields {
-        title: None,
-        body: &[text],
-    };
-    if let Some(text) = scratch.read(&fields) {
-        shingles.read(&text);
-    }
-    Proof::of(&mut shingles, TitleSketch::default(), &Kept::default())
+    Proof::of(&mut read(text), TitleSketch::default(), &Kept::default())
 }
 
 /// `count` words that no other `seed` has.

@@ -56,19 +56,11 @@ impl TitleSketch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::{Fields, Scratch};
+    use crate::text::shingles::tests::read;
     use proptest::prelude::*;
 
     fn sketch(title: &str) -> TitleSketch {
-        let (mut scratch, mut shingles) = (Scratch::new(), Shingles::new());
-        let fields = Fields {
-            title: None,
-            body: &[title],
-        };
-        if let Some(text) = scratch.read(&fields) {
-            shingles.read(&text);
-        }
-        TitleSketch::of(&shingles)
+        TitleSketch::of(&read(title))
     }
 
     fn similarity(one: &str, other: &str) -> Option<f32> {

@@ -153,7 +153,7 @@ impl forest::Proof for Founder {
         shared: usize,
         long: Similarity,
     ) -> Result<(), forest::Refusal> {
-        forest::Proof::agrees(&self.proof, &root.proof, shared, long)
+        self.proof.agrees(&root.proof, shared, long).map(drop)
     }
 }
 

@@ -10,6 +10,7 @@ pub(crate) mod router;
 mod settle;
 mod sniff;
 mod tell;
+pub mod threads;
 mod tls;
 mod upstream;
 mod write;

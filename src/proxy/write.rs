@@ -9,7 +9,7 @@ use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use hyper::{Request, Response};
-use tracing::{Span, debug, error, warn};
+use tracing::{debug, warn};
 
 use super::Proxy;
 use super::answer::{Body, BoxError, Refusal};
@@ -18,6 +18,7 @@ use super::budget::Reservation;
 use super::headers::{self, Encoding};
 use super::router::Target;
 use super::settle::{Landing, Unsettled, verdict};
+use super::threads;
 use super::upstream::set_length;
 use crate::bulk::Op;
 use crate::engine::{NotUnderstood, Stamped, Verdict};
@@ -196,10 +197,7 @@ impl Write {
     ) -> Result<Worked, Refusal> {
         let engine = proxy.engine.clone();
         let call = proxy.call();
-        // What is told from another thread belongs to the request too.
-        let span = Span::current();
         let work = move || {
-            let _in_request = span.enter();
             let plain = if packed {
                 body::unpack(&raw, &mut reservation)?
             } else {
@@ -241,26 +239,14 @@ impl Write {
                 stamped,
             })
         };
-        let (done, result) = tokio::sync::oneshot::channel();
         let settling = proxy.engine.clone();
-        proxy.engine.spawn(move || {
-            let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-            // Nobody waits any more when the client has gone: nothing will be sent.
-            if let Err(Ok(Ok(Worked {
-                stamped: Ok(stamped),
-                ..
-            }))) = done.send(worked)
-            {
+        threads::run(proxy, work, move |worked: Worked| {
+            // Nothing will be sent.
+            if let Ok(stamped) = worked.stamped {
                 settling.settle(stamped.into_parts().1, &Verdict::Refused);
             }
-        });
-        match result.await {
-            Ok(Ok(worked)) => worked,
-            Ok(Err(_)) | Err(_) => {
-                error!("the text work failed: please report this as a bug");
-                Err(Refusal::Internal)
-            }
-        }
+        })
+        .await
     }
 }
 

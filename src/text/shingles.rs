@@ -469,10 +469,9 @@ impl<'s> Walk<'s> {
             Some(last) if known == PRINTS => self.pick(last.hash),
             // Hashes are spread evenly: this many, but for chance, are below.
             _ if gathered > 2 * PICKED => {
-                let before = self.out.prints.clone();
                 self.pick(u64::MAX / gathered * PICKED);
+                // Picked again they are equal ones, of which one stays.
                 if self.out.prints.len() < PRINTS {
-                    self.out.prints = before;
                     self.pick(u64::MAX);
                 }
             }
@@ -523,4 +522,4 @@ impl<'s> Walk<'s> {
 
 #[cfg(test)]
 #[path = "shingles_tests.rs"]
-mod tests;
+pub(crate) mod tests;

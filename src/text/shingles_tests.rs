@@ -2,7 +2,8 @@ use super::*;
 use crate::text::{Fields, Scratch};
 use proptest::prelude::*;
 
-fn read(text: &str) -> Shingles {
+/// The shingles of a text as it comes.
+pub(crate) fn read(text: &str) -> Shingles {
     let mut scratch = Scratch::new();
     let mut shingles = Shingles::new();
     let fields = Fields {
