@@ -25,8 +25,8 @@ use hyper::Method;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use spinney::config::RouteOptions;
-use spinney::engine::{Call, Engine};
-use spinney::forest::Millis;
+use spinney::engine::{Engine, RequestContext};
+use spinney::time::Millis;
 use tokio::signal::unix::{SignalKind, signal};
 
 use support::answers;
@@ -207,7 +207,7 @@ fn stamped(bodies: &[Bytes], method: &str) -> anyhow::Result<Arc<[Bytes]>> {
     let engine = Engine::new(&[route], "cluster_", 0)?;
     let now = jiff::Timestamp::now().as_millisecond();
     let stamp = |(unique, body): (u64, &Bytes)| -> anyhow::Result<Bytes> {
-        let call = Call {
+        let call = RequestContext {
             now: Millis(now),
             latest: Millis(now),
             unique,

@@ -1,5 +1,5 @@
 //! Throughput of the text and fingerprint rooms on one core: `cargo bench --bench text -- FILE.ndjson [ROUNDS]`.
-//! FILE holds documents with `title` and `content`. Prints the median of the rounds for each stage, in MB of field
+//! FILE holds documents with `title` and `content`. StrictFeatures the median of the rounds for each stage, in MB of field
 //! bytes (UTF-8) a second of processor time; the stages take turns, so that a busy machine slows all of them alike.
 
 use std::hint::black_box;
@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use serde::Deserialize;
-use spinney::fingerprint::{Method, Weights};
+use spinney::method::{Method, Weights};
 use spinney::text::{Fields, Scratch, load_dictionary, words};
 
 #[derive(Deserialize)]

@@ -4,6 +4,7 @@
 // The command line reads the configuration and opens the door.
 pub mod cli;
 pub mod config;
+pub mod eval;
 // The door: connections, routes, budget; everything else is relayed.
 pub mod proxy;
 // Joins the pure rooms below: bytes and `now` in, splices out.
@@ -13,7 +14,9 @@ pub mod bulk;
 pub mod fingerprint;
 pub mod forest;
 pub mod hamming;
+pub mod method;
 pub mod text;
+pub mod time;
 // Beside the way: own endpoints, counters and logs, the graceful stop.
 pub mod api;
 pub mod shutdown;

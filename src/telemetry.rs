@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tracing_subscriber::EnvFilter;
 
 use crate::config::LogFormat;
-use crate::forest::{Reason, Reasons};
+use crate::method::{Reason, Reasons};
 
 /// Structured lines on standard error.
 ///

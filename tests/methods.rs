@@ -4,9 +4,10 @@
 use std::borrow::Borrow;
 
 use proptest::prelude::*;
-use spinney::fingerprint::{
-    Brought, Distance, Features, Fingerprint, Method, MethodError, Prints, SHORT, ShortText, Stage,
-    WIDE, Weights, Workspace, simhash,
+use spinney::fingerprint::{Distance, Fingerprint};
+use spinney::method::{
+    Brought, Features, Method, MethodError, SHORT, ShortText, Stage, StrictFeatures, WIDE, Weights,
+    Workspace, simhash,
 };
 use spinney::text::{Fields, Scratch};
 
@@ -16,7 +17,11 @@ const METHODS: [Method; 3] = [
     Method::Sentences(3),
 ];
 
-fn prints(method: impl Borrow<Method>, title: Option<&str>, body: &[&str]) -> Option<Prints> {
+fn prints(
+    method: impl Borrow<Method>,
+    title: Option<&str>,
+    body: &[&str],
+) -> Option<StrictFeatures> {
     method
         .borrow()
         .fingerprint(&Fields { title, body }, &mut Scratch::new())
@@ -166,7 +171,7 @@ fn a_text_is_short_up_to_its_140th_letter() {
     }
 }
 
-fn strict_prints(method: &Method, body: &str) -> Option<Prints> {
+fn strict_prints(method: &Method, body: &str) -> Option<StrictFeatures> {
     prints(method, None, &[body])
 }
 

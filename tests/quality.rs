@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 use spinney::config::RouteOptions;
-use spinney::engine::{Call, Engine};
-use spinney::forest::Millis;
+use spinney::engine::{Engine, RequestContext};
+use spinney::time::Millis;
 
 /// Lines of `method label kind lang pairs together`, tab-separated: what was found when this was last looked at.
 const RECORDED: &str = include_str!("quality.tsv");
@@ -48,7 +48,7 @@ fn engine(method: &str) -> Engine {
 /// Roots by id, the documents placed in the order of the lines.
 fn roots(method: &str, documents: &[&str]) -> HashMap<String, String> {
     let body = documents.join("\n");
-    let call = Call {
+    let call = RequestContext {
         now: Millis(0),
         latest: Millis(i64::MAX),
         unique: 0,

@@ -5,14 +5,15 @@ use hyper::body::Incoming;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use serde_json::{Value, json};
 
-use crate::engine::dates;
 use crate::engine::{CheckError, Checked, CheckedTree, Fate, LookedUp, Measure};
-use crate::forest::{Decision, Near, Refusal as NotLetIn};
+use crate::forest::{Decision, Near};
+use crate::method::Refusal as NotLetIn;
 use crate::proxy::answer::{Body, Refusal, full, typed};
 use crate::proxy::body::{self, Unpacked};
 use crate::proxy::budget::Reservation;
 use crate::proxy::headers::{Encoding, encoding, is_json};
 use crate::proxy::{Proxy, router, threads};
+use crate::time;
 
 /// The most nodes of one fingerprint, and the most trees, that an answer lists: those that count most come first.
 const LISTED: usize = 100;
@@ -217,8 +218,8 @@ fn tree(tree: &CheckedTree) -> Value {
     let mut value = json!({
         "root": tree.root.to_string(),
         "children": tree.view.children,
-        "added": dates::format(tree.view.added),
-        "arrival": dates::format(tree.view.arrival),
+        "added": time::format_date(tree.view.added),
+        "arrival": time::format_date(tree.view.arrival),
         "shared": tree.shared,
         "agrees": tree.verdict.is_ok(),
     });

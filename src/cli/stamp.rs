@@ -8,8 +8,8 @@ use anyhow::Context;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 
 use crate::config::RouteOptions;
-use crate::engine::{Call, Engine, Tally};
-use crate::forest::Millis;
+use crate::engine::{Engine, RequestContext, Tally};
+use crate::time::Millis;
 
 /// Input is worked off in pieces of about this size, cut at line ends.
 const PIECE: usize = 1 << 20;
@@ -73,7 +73,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let mut lines = 0;
         for piece in pieces {
             let piece = piece.context("cannot read standard input")?;
-            let call = Call {
+            let call = RequestContext {
                 now: Millis(0),
                 latest: Millis(i64::MAX),
                 unique: lines,

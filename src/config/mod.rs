@@ -197,7 +197,7 @@ impl Raw {
         let grace = self
             .grace
             .as_deref()
-            .map_or(Ok(crate::forest::Millis(30_000)), span);
+            .map_or(Ok(crate::time::Millis(30_000)), span);
         let prefix = self.prefix.unwrap_or_else(|| "cluster_".into());
         if prefix.is_empty()
             || !prefix

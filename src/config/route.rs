@@ -6,8 +6,9 @@ use clap::Args;
 use serde::Deserialize;
 
 use super::{ConfigError, units};
-use crate::fingerprint::{Distance, Method, Similarity};
-use crate::forest::Millis;
+use crate::fingerprint::Distance;
+use crate::method::{Method, Similarity};
+use crate::time::Millis;
 
 /// The options of one route as written.
 #[derive(Debug, Clone, Default, PartialEq, Args, Deserialize)]

@@ -1,6 +1,6 @@
 //! Sizes and spans of time as people write them: `256MiB`, `30d`.
 
-use crate::forest::Millis;
+use crate::time::Millis;
 
 /// Parses a number of bytes: `1048576`, `512KiB`, `256MiB`, `1GiB`; `kb`, `mb`, `gb` are powers of 1024 as in the
 /// search servers' own settings.

@@ -7,14 +7,16 @@ use serde::de::IgnoredAny;
 
 use super::place::time;
 use super::trees::{self, Locked};
-use super::{Call, Engine, Prepared, dates, learned, own_root};
+use super::{Engine, Prepared, RequestContext, learned, own_root};
 use crate::bulk::{JsonError, Stamp, write_stamp};
-use crate::fingerprint::{
-    Distance, Features, Fingerprint, Founder, Method, Offer, Proof as TextProof, ShortText,
-    Similarity, Stage, WIDE, Workspace,
+use crate::fingerprint::{Distance, Fingerprint};
+use crate::forest::{Decision, Forest, Near, Root, TreeView};
+use crate::method::{
+    Features, Founder, Method, Offer, ShortText, Similarity, Stage, TextProof, WIDE, Workspace,
 };
-use crate::forest::{Decision, Forest, Millis, Near, Proof, Refusal, Root, Sketch, TreeView};
+use crate::method::{Proof, Query, Refusal};
 use crate::text::boilerplate::Kept;
+use crate::time::Millis;
 
 /// Why nothing can be said of a document.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -129,7 +131,7 @@ impl Engine {
         body: &[u8],
         index: &str,
         id: Option<&str>,
-        call: Call,
+        call: RequestContext,
     ) -> Result<Checked<'_>, CheckError> {
         let no_route = || CheckError::NoRoute(index.to_owned());
         let route = self.route(index).ok_or_else(no_route)?;
@@ -185,7 +187,7 @@ impl Engine {
         }
         checked.stamp = checked.root.map(|root| {
             let mut stamp = vec![b'{'];
-            let arrival = since.map(dates::format);
+            let arrival = since.map(crate::time::format_date);
             let members = Stamp {
                 root: root.0.0,
                 hashes: &hashes,
@@ -215,7 +217,7 @@ impl Locked<'_> {
                 let offer = Offer::of(reading, &verified.boilerplate, &mut kept);
                 let left_out: Vec<Fingerprint> = reading.left_out(&kept).collect();
                 let own = offer.proof();
-                let long = verified.forest.terms();
+                let long = verified.forest.thresholds();
                 let measure =
                     |root: &Founder, shared| text_measure(own, root.proof(), shared, long);
                 let mut looked = look(&verified.forest, &offer.sketch(), &left_out, now, measure);
@@ -268,7 +270,7 @@ fn text_measure(own: &TextProof, root: &TextProof, shared: usize, long: Similari
 /// Looks at a forest as it is at `now`. `left_out`: fingerprints that are not looked up when the document is placed.
 fn look<P: Proof>(
     forest: &Forest<P>,
-    sketch: &Sketch<'_, P>,
+    sketch: &Query<'_, P>,
     left_out: &[Fingerprint],
     now: Millis,
     measure: impl Fn(&P, usize) -> Measure,

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::{Bound, Engine, Stamped, texts};
 use crate::bulk::{self, Selected};
-use crate::fingerprint::Reading;
+use crate::method::VerifiedFeatures;
 use crate::text::{Fields, Scratch};
 
 /// Sentences of one document, by their number in it.
@@ -45,7 +45,7 @@ pub(super) fn sentences(object: &[u8], bound: &Bound, wanted: &[usize]) -> Vec<S
         title: document.first(Selected::Title),
         body: &texts,
     };
-    let sentences = Reading::new().sentences(&mut Scratch::new(), &fields);
+    let sentences = VerifiedFeatures::new().sentences(&mut Scratch::new(), &fields);
     let wanted = wanted.iter().filter_map(|&at| sentences.get(at));
     wanted.cloned().collect()
 }

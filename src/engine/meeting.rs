@@ -2,7 +2,8 @@
 //! into. For those who want to know (`spinney eval`); nobody else pays for it.
 
 use super::{Engine, Stamped};
-use crate::forest::{Decision, Placement, Refusal, Root};
+use crate::forest::{Decision, Placement, Root};
+use crate::method::Refusal;
 
 /// What one document met.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,8 +52,8 @@ impl Stamped {
 mod tests {
     use super::*;
     use crate::config::RouteOptions;
-    use crate::engine::Call;
-    use crate::forest::Millis;
+    use crate::engine::RequestContext;
+    use crate::time::Millis;
 
     #[test]
     fn meetings_are_told_to_those_who_ask() {
@@ -65,7 +66,7 @@ mod tests {
             format!("{{\"content\":\"{text} It comes to {sum} thousand.\"}}\n")
         };
         let body = format!("{}\n{{\"content\":\"\"}}\n{}", report(4711), report(815));
-        let call = Call {
+        let call = RequestContext {
             now: Millis(0),
             latest: Millis(i64::MAX),
             unique: 0,

@@ -4,15 +4,17 @@ use super::learned::Learned;
 use super::meeting::Meeting;
 use super::settle::Held;
 use super::trees::Locked;
-use super::{Call, Engine, Prepared, Read, Stamped, dates};
+use super::{Engine, Prepared, Read, RequestContext, Stamped};
 use crate::bulk::{Stamp, StampNames};
 use crate::config::Clock;
-use crate::fingerprint::{Features, Fingerprint};
-use crate::forest::{Decision, Millis, Root};
+use crate::fingerprint::Fingerprint;
+use crate::forest::{Decision, Root};
+use crate::method::Features;
+use crate::time::Millis;
 
 impl Engine {
     /// Places what was read, in order, under the locks of the forests concerned.
-    pub(super) fn place(&self, read: Vec<Read>, call: Call, stamped: &mut Stamped) {
+    pub(super) fn place(&self, read: Vec<Read>, call: RequestContext, stamped: &mut Stamped) {
         let mut locks: Vec<_> = self.forests.iter().map(|_| None).collect();
         for wanted in read
             .iter()
@@ -107,7 +109,7 @@ impl Stamped {
                 self.placed.held.push(Held {
                     item,
                     forest: forest_at,
-                    ticket: placement.ticket,
+                    rollback: placement.rollback,
                 });
                 (placement.root, now.map(|_| since))
             }
@@ -126,7 +128,12 @@ impl Stamped {
 }
 
 /// What time a document has; `None` where time stands still. `clock` is that of its forest.
-pub(super) fn time(by: &Clock, date: Option<Millis>, call: Call, clock: Millis) -> Option<Millis> {
+pub(super) fn time(
+    by: &Clock,
+    date: Option<Millis>,
+    call: RequestContext,
+    clock: Millis,
+) -> Option<Millis> {
     match by {
         Clock::Arrival => Some(call.now),
         Clock::None => None,
@@ -147,7 +154,7 @@ struct Arrivals {
 impl Arrivals {
     fn text(&mut self, at: Millis) -> &str {
         if self.last.as_ref().is_none_or(|(last, _)| *last != at) {
-            self.last = Some((at, dates::format(at)));
+            self.last = Some((at, crate::time::format_date(at)));
         }
         self.last.as_ref().map_or("", |(_, text)| text)
     }

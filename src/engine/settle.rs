@@ -2,7 +2,7 @@
 
 use super::Engine;
 use crate::bulk::{Op, Outcome};
-use crate::forest::Ticket;
+use crate::forest::Rollback;
 
 /// The nodes that the documents of a request rest on, by item.
 #[derive(Debug, Default)]
@@ -16,7 +16,7 @@ pub struct Placed {
 pub(super) struct Held {
     pub(super) item: usize,
     pub(super) forest: usize,
-    pub(super) ticket: Ticket,
+    pub(super) rollback: Rollback,
 }
 
 /// What is known of the outcome of a request.
@@ -74,13 +74,13 @@ impl Engine {
         for Held {
             item,
             forest,
-            ticket,
+            rollback,
         } in placed.held
         {
             if failed(item)
                 && let Some((_, forest)) = self.forests.get(forest)
             {
-                settled.withdrawn += forest.lock().withdraw(ticket) as u64;
+                settled.withdrawn += forest.lock().withdraw(rollback) as u64;
             }
         }
         settled

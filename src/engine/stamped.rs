@@ -4,8 +4,9 @@ use super::learned::Learned;
 use super::meeting::Meeting;
 use super::settle::Placed;
 use crate::bulk::Splice;
-use crate::fingerprint::Stage;
-use crate::forest::{Reasons, Refusal, Root};
+use crate::forest::Root;
+use crate::method::Stage;
+use crate::method::{Reasons, Refusal};
 
 /// Refusals of one document that are kept to be told; all of them are counted.
 const KEPT: usize = 8;

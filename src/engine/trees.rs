@@ -3,15 +3,15 @@
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::config::Route;
-use crate::fingerprint::{
-    Features, Founder, InTurn, Method, Offer, Prints, Reading, ShortReading, ShortText,
-    StagedPrints, TAKEN_SHORT, WIDE,
+use crate::forest::{Decision, Forest, ForestError, Placement, Rollback, Settings, Stats};
+use crate::method::{
+    Features, Founder, InTurn, Method, Offer, ShortFeatures, ShortText, StagedFeatures,
+    StrictFeatures, TAKEN_SHORT, VerifiedFeatures, WIDE,
 };
-use crate::forest::{
-    Decision, Forest, ForestError, Millis, Placement, Refusal, Settings, Sketch, Stats, Ticket,
-};
+use crate::method::{Query, Refusal};
 use crate::text::boilerplate::{Boilerplate, Kept};
 use crate::text::{Fields, Scratch};
+use crate::time::Millis;
 
 /// What the documents of a route are placed in.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl Trees {
         };
         Ok(match route.method {
             Method::Verified => Trees::Verified(Mutex::new(Verified {
-                forest: Forest::new(settings)?.on_terms(route.similarity),
+                forest: Forest::new(settings)?.with_thresholds(route.similarity),
                 boilerplate: seeded(&route.boilerplate),
                 kept: Kept::default(),
             })),
@@ -93,7 +93,7 @@ impl Trees {
 
 fn seeded(sentences: &[String]) -> Boilerplate {
     let mut boilerplate = Boilerplate::new();
-    let (mut reading, mut scratch) = (Reading::new(), Scratch::new());
+    let (mut reading, mut scratch) = (VerifiedFeatures::new(), Scratch::new());
     for sentence in sentences {
         let fields = Fields {
             title: None,
@@ -108,8 +108,8 @@ fn seeded(sentences: &[String]) -> Boilerplate {
 
 // What each kind of features tells the forest.
 
-pub(super) fn strict(prints: &Prints) -> Sketch<'_> {
-    Sketch {
+pub(super) fn strict(prints: &StrictFeatures) -> Query<'_> {
+    Query {
         fingerprints: &prints.fingerprints,
         whole: prints.whole,
         known_by: &[],
@@ -118,9 +118,9 @@ pub(super) fn strict(prints: &Prints) -> Sketch<'_> {
     }
 }
 
-pub(super) fn in_turn(staged: &StagedPrints) -> Sketch<'_, InTurn> {
+pub(super) fn in_turn(staged: &StagedFeatures) -> Query<'_, InTurn> {
     let prints = staged.prints();
-    Sketch {
+    Query {
         fingerprints: &prints.fingerprints,
         whole: prints.whole,
         known_by: &[],
@@ -129,8 +129,8 @@ pub(super) fn in_turn(staged: &StagedPrints) -> Sketch<'_, InTurn> {
     }
 }
 
-pub(super) fn short_text(short: &ShortReading) -> Sketch<'_, ShortText> {
-    Sketch {
+pub(super) fn short_text(short: &ShortFeatures) -> Query<'_, ShortText> {
+    Query {
         fingerprints: &short.prints.fingerprints,
         whole: short.prints.whole,
         known_by: &[],
@@ -143,7 +143,7 @@ pub(super) fn short_text(short: &ShortReading) -> Sketch<'_, ShortText> {
 fn refuse_boilerplate(
     placement: &mut Placement,
     forest: &Forest<Founder>,
-    reading: &Reading,
+    reading: &VerifiedFeatures,
     kept: &Kept,
 ) {
     let (own, refused) = (placement.root, &mut placement.refused);
@@ -211,12 +211,12 @@ impl Locked<'_> {
         }
     }
 
-    pub fn withdraw(&mut self, ticket: Ticket) -> usize {
+    pub fn withdraw(&mut self, rollback: Rollback) -> usize {
         match self {
-            Locked::Strict(forest) => forest.withdraw(ticket),
-            Locked::Verified(verified) => verified.forest.withdraw(ticket),
-            Locked::Staged(forest) => forest.withdraw(ticket),
-            Locked::Short(forest) => forest.withdraw(ticket),
+            Locked::Strict(forest) => forest.withdraw(rollback),
+            Locked::Verified(verified) => verified.forest.withdraw(rollback),
+            Locked::Staged(forest) => forest.withdraw(rollback),
+            Locked::Short(forest) => forest.withdraw(rollback),
         }
     }
 

@@ -16,7 +16,6 @@
 //! all that reads.
 
 mod place;
-mod refusal;
 mod slab;
 #[cfg(test)]
 mod tests;
@@ -24,13 +23,13 @@ mod verify;
 mod view;
 mod window;
 
-pub use place::{Decision, Placement, Sketch, Ticket};
-pub use refusal::{Reason, Reasons, Refusal};
-pub use verify::Proof;
+pub use place::{Decision, Placement, Rollback};
 pub use view::{Check, Near, NodeView, Stats, TreeView};
 
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::hamming::{HammingError, HammingIndex};
+use crate::method::Proof;
+use crate::time::Millis;
 use slab::{Proofs, Slab};
 use std::fmt;
 use thiserror::Error;
@@ -45,10 +44,6 @@ impl fmt::Display for Root {
         self.0.fmt(f)
     }
 }
-
-/// Milliseconds since 1970-01-01T00:00:00Z, or a span of milliseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Millis(pub i64);
 
 /// What a forest is made with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +71,7 @@ pub struct Forest<P: Proof = ()> {
     index: HammingIndex,
     slab: Slab,
     proofs: Proofs<P>,
-    terms: P::Terms,
+    thresholds: P::Thresholds,
     window: Option<Millis>,
     clock: Millis,
     expired_total: u64,
@@ -96,7 +91,7 @@ impl<P: Proof> Forest<P> {
             index: HammingIndex::new(settings.k)?,
             slab: Slab::new(),
             proofs: Proofs::new(),
-            terms: P::Terms::default(),
+            thresholds: P::Thresholds::default(),
             window: settings.window,
             clock: Millis(i64::MIN),
             expired_total: 0,
@@ -106,12 +101,12 @@ impl<P: Proof> Forest<P> {
 
     /// The same forest with other terms for the proofs than the default. To be chosen before anything is placed: trees
     /// that stand keep what joined them.
-    pub fn on_terms(self, terms: P::Terms) -> Self {
-        Forest { terms, ..self }
+    pub fn with_thresholds(self, thresholds: P::Thresholds) -> Self {
+        Forest { thresholds, ..self }
     }
 
     /// What proofs are held against here.
-    pub fn terms(&self) -> P::Terms {
-        self.terms
+    pub fn thresholds(&self) -> P::Thresholds {
+        self.thresholds
     }
 }

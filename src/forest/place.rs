@@ -2,40 +2,11 @@
 
 use super::slab::Kind;
 use super::verify::{Plan, Sight};
-use super::{Forest, Millis, Proof, Refusal, Root};
+use super::{Forest, Root};
 use crate::fingerprint::Fingerprint;
 use crate::hamming::NodeId;
-
-/// What the forest is told of a document.
-#[derive(Debug, Clone, Copy)]
-pub struct Sketch<'a, P = ()> {
-    /// The document's fingerprints, the most telling first.
-    pub fingerprints: &'a [Fingerprint],
-    /// A hash of the whole text. It stands for the document itself where its fingerprints alone would not find its
-    /// root again, and is the root where none of them can be. Under the strict law it is the one fingerprint.
-    pub whole: Fingerprint,
-    /// Fingerprints by which the founder of a tree is known again: the same whenever its text comes, whatever is left
-    /// out of `fingerprints` by then. Empty where the proof does not keep the text ([`Proof::is_of_text`]).
-    pub known_by: &'a [Fingerprint],
-    /// What the near roots' proofs are compared with; kept if the document founds a tree.
-    pub proof: &'a P,
-    /// How many nodes the fingerprints may have in the document's tree because of it, at least 1: those that stand
-    /// there first, then new ones in their order. The others are only looked up.
-    pub take: usize,
-}
-
-impl<'a> Sketch<'a> {
-    /// The document of the strict law: one fingerprint, no proof.
-    pub fn strict(fingerprint: &'a Fingerprint) -> Self {
-        Sketch {
-            fingerprints: std::slice::from_ref(fingerprint),
-            whole: *fingerprint,
-            known_by: &[],
-            proof: &(),
-            take: 1,
-        }
-    }
-}
+use crate::method::{Proof, Query, Refusal};
+use crate::time::Millis;
 
 /// What came of a document.
 #[derive(Debug)]
@@ -52,7 +23,7 @@ pub struct Placement {
     /// The near trees it was not let into, and why; in no particular order.
     pub refused: Vec<(Root, Refusal)>,
     /// To be given to [`Forest::withdraw`] if the document's item definitely failed, or else dropped.
-    pub ticket: Ticket,
+    pub rollback: Rollback,
 }
 
 /// How a document's root was found.
@@ -73,7 +44,7 @@ pub enum Decision {
 
 /// The nodes that a placement rests on. It is valid for the forest that gave it, and harmless when they are gone.
 #[derive(Debug, Default)]
-pub struct Ticket {
+pub struct Rollback {
     holds: Vec<Hold>,
 }
 
@@ -85,7 +56,7 @@ struct Hold {
 
 /// The document's own nodes in the tree it is answered with, as they are found or made.
 struct Own {
-    ticket: Ticket,
+    rollback: Rollback,
     added: Option<Millis>,
     /// Some fingerprint has its node elsewhere, or none.
     scattered: bool,
@@ -101,7 +72,7 @@ impl<P: Proof> Forest<P> {
     /// founds a tree, and the others without one become leaves; or else the hash of its text founds one.
     ///
     /// Only nodes in the tree that is answered are refreshed: a tree lives as long as documents are given its root.
-    pub fn place(&mut self, sketch: &Sketch<'_, P>, now: Millis) -> Placement {
+    pub fn place(&mut self, sketch: &Query<'_, P>, now: Millis) -> Placement {
         // Twice what this placement can create, so that a backlog shrinks while documents come in.
         self.expire(now, 2 * (sketch.take.min(sketch.fingerprints.len()) + 1));
         let horizon = self.horizon(now);
@@ -135,14 +106,14 @@ impl<P: Proof> Forest<P> {
         Placement {
             root,
             node_added: own.added.unwrap_or(self.clock),
-            decision: if own.ticket.holds.is_empty() {
+            decision: if own.rollback.holds.is_empty() {
                 Decision::Outside
             } else {
                 decision
             },
             by: sight.by,
             refused: sight.refused,
-            ticket: own.ticket,
+            rollback: own.rollback,
         }
     }
 
@@ -150,9 +121,9 @@ impl<P: Proof> Forest<P> {
     /// when the last placement that rests on it is withdrawn, a root only when it has no leaf besides; so the outcome
     /// does not depend on the order in which the items of a bulk are settled. Arrivals stay as they are. Nodes that
     /// expired meanwhile are left to expiry, and later nodes of the same fingerprint are not touched.
-    pub fn withdraw(&mut self, ticket: Ticket) -> usize {
+    pub fn withdraw(&mut self, rollback: Rollback) -> usize {
         let horizon = self.horizon(self.clock);
-        for &Hold { id, birth } in &ticket.holds {
+        for &Hold { id, birth } in &rollback.holds {
             if self.slab.holds(id, birth) {
                 let node = self.slab.node_mut(id);
                 if node.uses != u32::MAX {
@@ -161,7 +132,7 @@ impl<P: Proof> Forest<P> {
             }
         }
         let mut gone = 0;
-        for &Hold { id, birth } in &ticket.holds {
+        for &Hold { id, birth } in &rollback.holds {
             if self.slab.holds(id, birth) {
                 gone += self.bury_unused(id, horizon);
             }
@@ -190,7 +161,7 @@ impl<P: Proof> Forest<P> {
         }
     }
 
-    fn refresh(&mut self, sketch: &Sketch<'_, P>, root: NodeId) -> Own {
+    fn refresh(&mut self, sketch: &Query<'_, P>, root: NodeId) -> Own {
         let mut own = Own::new();
         for &fingerprint in sketch.fingerprints {
             self.hold_own(fingerprint, root, &mut own);
@@ -198,14 +169,14 @@ impl<P: Proof> Forest<P> {
         if !sketch.fingerprints.contains(&sketch.whole) {
             self.hold_own(sketch.whole, root, &mut own);
         }
-        if own.ticket.holds.is_empty() {
+        if own.rollback.holds.is_empty() {
             self.hold(root, &mut own);
         }
         self.slab.touch(root, self.clock);
         own
     }
 
-    fn join(&mut self, sketch: &Sketch<'_, P>, root: NodeId) -> Own {
+    fn join(&mut self, sketch: &Query<'_, P>, root: NodeId) -> Own {
         let mut own = Own::new();
         for &fingerprint in sketch.fingerprints {
             self.hold_own(fingerprint, root, &mut own);
@@ -216,7 +187,7 @@ impl<P: Proof> Forest<P> {
         self.finish(sketch, root, own)
     }
 
-    fn grow(&mut self, sketch: &Sketch<'_, P>, fingerprint: Fingerprint, sight: &Sight) -> Own {
+    fn grow(&mut self, sketch: &Query<'_, P>, fingerprint: Fingerprint, sight: &Sight) -> Own {
         let mut own = Own::new();
         self.give_way(fingerprint);
         let proof = self.proofs.keep(sketch.proof.clone());
@@ -251,7 +222,7 @@ impl<P: Proof> Forest<P> {
         if self.tree_of(fingerprint, horizon).is_some() {
             return;
         }
-        if own.ticket.holds.len() < take {
+        if own.rollback.holds.len() < take {
             self.hold_or_add(fingerprint, root, own);
         } else {
             own.scattered = true;
@@ -259,7 +230,7 @@ impl<P: Proof> Forest<P> {
     }
 
     /// Sees to it that the document will be known again, and touches the root after its leaves.
-    fn finish(&mut self, sketch: &Sketch<'_, P>, root: NodeId, mut own: Own) -> Own {
+    fn finish(&mut self, sketch: &Query<'_, P>, root: NodeId, mut own: Own) -> Own {
         if own.scattered && !sketch.fingerprints.contains(&sketch.whole) {
             self.hold_or_add(sketch.whole, root, &mut own);
         }
@@ -298,7 +269,7 @@ impl<P: Proof> Forest<P> {
 
     /// Rests the placement on a node and refreshes it.
     fn hold(&mut self, id: NodeId, own: &mut Own) {
-        if own.ticket.holds.iter().any(|hold| hold.id == id) {
+        if own.rollback.holds.iter().any(|hold| hold.id == id) {
             return;
         }
         self.slab.touch(id, self.clock);
@@ -306,7 +277,7 @@ impl<P: Proof> Forest<P> {
         node.uses = node.uses.saturating_add(1);
         let (birth, added) = (node.birth, node.added);
         own.added = Some(own.added.map_or(added, |earliest| earliest.min(added)));
-        own.ticket.holds.push(Hold { id, birth });
+        own.rollback.holds.push(Hold { id, birth });
     }
 
     /// Lets an expired node of this fingerprint, which was not removed yet, leave the index to a new one. It stays in
@@ -321,7 +292,7 @@ impl<P: Proof> Forest<P> {
 impl Own {
     fn new() -> Self {
         Own {
-            ticket: Ticket::default(),
+            rollback: Rollback::default(),
             added: None,
             scattered: false,
         }

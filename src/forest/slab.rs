@@ -8,9 +8,9 @@
 //! Whoever touches a leaf touches its root after it. So both lists are sorted by arrival without any search, and a root
 //! stands behind all of its leaves: taking nodes from the old end can never take a root before them.
 
-use super::Millis;
 use crate::fingerprint::Fingerprint;
 use crate::hamming::NodeId;
+use crate::time::Millis;
 
 /// No node: the end of a list.
 pub(super) const NONE: NodeId = NodeId(u32::MAX);

@@ -1,48 +1,12 @@
 //! What a document sees of the forest before anything changes: near trees, the proofs' verdicts, the winner.
 
-use super::place::Sketch;
 use super::slab::Kind;
-use super::{Forest, Millis, Refusal, Root};
+use super::{Forest, Root};
 use crate::fingerprint::Fingerprint;
 use crate::hamming::NodeId;
+use crate::method::{Proof, Query, Refusal};
+use crate::time::Millis;
 use std::cmp::Reverse;
-use std::fmt::Debug;
-
-/// A few bytes kept at each root by which a candidate is verified before it joins. Comparing with the root, never with
-/// a leaf, bounds drift: there are no chains.
-pub trait Proof: Clone {
-    /// The document's fingerprints are looked up in turn, and the first that finds a tree it may join decides; the
-    /// others are not asked. Otherwise all of them bring candidates.
-    const IN_TURN: bool = false;
-    /// A document that founds a tree also makes those of its fingerprints leaves that are near another tree whose
-    /// proof refused it: it could not be found again otherwise where it has only one.
-    const CROWDED: bool = false;
-    /// What proofs are held against besides each other: the same for all of a forest, which keeps it
-    /// ([`Forest::on_terms`]).
-    type Terms: Copy + Default + Debug + Send;
-
-    /// Whether a root with this proof was founded by the text with this hash; never where the proof does not keep it.
-    fn is_of_text(&self, _whole: Fingerprint) -> bool {
-        false
-    }
-
-    /// Whether a document with this proof may join the tree whose root has the other one. `shared` is how many of the
-    /// document's fingerprints are near a node of that tree; all of them count when the text itself was placed there.
-    /// Must be `Ok` for a proof and itself on any terms, so that a document that comes again finds its own tree.
-    ///
-    /// # Errors
-    /// The reason why it may not.
-    fn agrees(&self, root: &Self, shared: usize, terms: Self::Terms) -> Result<(), Refusal>;
-}
-
-/// No proof, the strict law: near is enough.
-impl Proof for () {
-    type Terms = ();
-
-    fn agrees(&self, (): &(), _: usize, (): ()) -> Result<(), Refusal> {
-        Ok(())
-    }
-}
 
 /// What a document sees. Node numbers are valid until the forest changes.
 pub(super) struct Sight {
@@ -74,7 +38,7 @@ pub(super) const ROOT_TRIES: usize = 64;
 
 impl<P: Proof> Forest<P> {
     /// Looks without touching anything.
-    pub(super) fn look(&self, sketch: &Sketch<'_, P>, horizon: Millis) -> Sight {
+    pub(super) fn look(&self, sketch: &Query<'_, P>, horizon: Millis) -> Sight {
         let mut sight = Sight {
             known: self.known(sketch, horizon),
             candidates: Vec::new(),
@@ -124,7 +88,7 @@ impl<P: Proof> Forest<P> {
     }
 
     /// Decides by what was seen.
-    pub(super) fn plan(&self, sketch: &Sketch<'_, P>, sight: &Sight, horizon: Millis) -> Plan {
+    pub(super) fn plan(&self, sketch: &Query<'_, P>, sight: &Sight, horizon: Millis) -> Plan {
         if let Some(root) = sight.known {
             return Plan::Refresh(root);
         }
@@ -141,7 +105,7 @@ impl<P: Proof> Forest<P> {
     /// or the one in which all of its fingerprints have their nodes. [`place`](Forest::place) sees to it that one of
     /// the three is so, and because a node never changes its tree, a document that comes again always lands on the same
     /// root, whatever was placed in between.
-    fn known(&self, sketch: &Sketch<'_, P>, horizon: Millis) -> Option<NodeId> {
+    fn known(&self, sketch: &Query<'_, P>, horizon: Millis) -> Option<NodeId> {
         // The text itself is known: what its proof leaves out by now does not matter.
         if let Some(root) = self.tree_of(sketch.whole, horizon) {
             return Some(root);
@@ -165,7 +129,7 @@ impl<P: Proof> Forest<P> {
     }
 
     /// The tree that the document's text founded, as far as its root is one of the fingerprints it is known by.
-    fn founded(&self, sketch: &Sketch<'_, P>, horizon: Millis) -> Option<NodeId> {
+    fn founded(&self, sketch: &Query<'_, P>, horizon: Millis) -> Option<NodeId> {
         let mut own = sketch.known_by.iter();
         own.find_map(|&fingerprint| {
             let id = self.index.find(fingerprint)?;
@@ -200,7 +164,7 @@ impl<P: Proof> Forest<P> {
     }
 
     /// The hash of the whole text as a root, where no other root is within k; hashed again as long as one is.
-    fn plan_by_whole(&self, sketch: &Sketch<'_, P>, horizon: Millis) -> Plan {
+    fn plan_by_whole(&self, sketch: &Query<'_, P>, horizon: Millis) -> Plan {
         let mut hash = sketch.whole;
         for _ in 0..ROOT_TRIES {
             match self.tree_of(hash, horizon) {
@@ -231,7 +195,7 @@ impl<P: Proof> Forest<P> {
 
     pub(super) fn verdict(
         &self,
-        sketch: &Sketch<'_, P>,
+        sketch: &Query<'_, P>,
         root: NodeId,
         shared: usize,
     ) -> Result<(), Refusal> {
@@ -241,7 +205,7 @@ impl<P: Proof> Forest<P> {
             needed: 1.0,
         };
         let kept = self.proof_at(root).ok_or(unproved)?;
-        sketch.proof.agrees(kept, shared, self.terms)
+        sketch.proof.agrees(kept, shared, self.thresholds)
     }
 
     pub(super) fn proof_at(&self, root: NodeId) -> Option<&P> {

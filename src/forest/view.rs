@@ -1,10 +1,11 @@
 //! All that reads the forest. What has expired at the clock is not seen, whether or not it was removed yet.
 
-use super::place::Sketch;
 use super::verify::Plan;
-use super::{Decision, Forest, Millis, Proof, Refusal, Root};
+use super::{Decision, Forest, Root};
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::hamming::NodeId;
+use crate::method::{Proof, Query, Refusal};
+use crate::time::Millis;
 
 /// A stored fingerprint near another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,7 +144,7 @@ impl<P: Proof> Forest<P> {
     }
 
     /// What [`place`](Forest::place) would do with a document at `now`; nothing is changed.
-    pub fn check(&self, sketch: &Sketch<'_, P>, now: Millis) -> Check {
+    pub fn check(&self, sketch: &Query<'_, P>, now: Millis) -> Check {
         let horizon = self.horizon(now);
         let near = sketch.fingerprints.iter().map(|&f| self.near_at(f, now));
         let near: Vec<Vec<Near>> = near.collect();

@@ -10,9 +10,11 @@
 //! nevertheless: the leaves of a root are sorted by arrival, so before a contest the expired ones at the old end are
 //! taken out of the count. Each leaf is taken out once in its life, and only trees that contest are looked at.
 
+use super::Forest;
 use super::slab::{Kind, NONE};
-use super::{Forest, Millis, Proof};
 use crate::hamming::NodeId;
+use crate::method::Proof;
+use crate::time::Millis;
 
 impl<P: Proof> Forest<P> {
     /// The latest time that was seen; [`i64::MIN`] before anything was.

@@ -36,10 +36,10 @@ use tracing::{Instrument, debug, error, info, warn};
 
 use crate::api;
 use crate::config::Config;
-use crate::engine::{Call, Engine};
-use crate::forest::Millis;
+use crate::engine::{Engine, RequestContext};
 use crate::shutdown::Flight;
 use crate::telemetry::Counters;
+use crate::time::Millis;
 use answer::{Body, Refusal};
 use budget::Budget;
 use router::Target;
@@ -295,9 +295,9 @@ impl Proxy {
     }
 
     /// What the engine is told of a request that came now.
-    pub fn call(&self) -> Call {
+    pub fn call(&self) -> RequestContext {
         let now = now();
-        Call {
+        RequestContext {
             now,
             latest: Millis(now.0.saturating_add(CLOCKS_DIFFER)),
             unique: self.unique(),

@@ -1,7 +1,7 @@
 //! Documents out of a finite world, so that repeats, joins, contests and refusals are frequent.
 
 use spinney::fingerprint::Fingerprint;
-use spinney::forest::{Proof, Refusal, Sketch};
+use spinney::method::{Proof, Query, Refusal};
 
 pub struct Document<P> {
     pub fingerprints: Vec<Fingerprint>,
@@ -12,8 +12,8 @@ pub struct Document<P> {
 }
 
 impl<P> Document<P> {
-    pub fn sketch(&self) -> Sketch<'_, P> {
-        Sketch {
+    pub fn sketch(&self) -> Query<'_, P> {
+        Query {
             fingerprints: &self.fingerprints,
             whole: self.whole,
             known_by: &self.known_by,
@@ -28,7 +28,7 @@ impl<P> Document<P> {
 pub struct Topic(pub i32);
 
 impl Proof for Topic {
-    type Terms = ();
+    type Thresholds = ();
 
     fn agrees(&self, root: &Self, _: usize, (): ()) -> Result<(), Refusal> {
         agree(self.0, root.0)
@@ -55,7 +55,7 @@ pub struct InTurn(pub i32);
 
 impl Proof for InTurn {
     const IN_TURN: bool = true;
-    type Terms = ();
+    type Thresholds = ();
 
     fn agrees(&self, root: &Self, _: usize, (): ()) -> Result<(), Refusal> {
         agree(self.0, root.0)
@@ -68,7 +68,7 @@ pub struct Crowded(pub i32);
 
 impl Proof for Crowded {
     const CROWDED: bool = true;
-    type Terms = ();
+    type Thresholds = ();
 
     fn agrees(&self, root: &Self, _: usize, (): ()) -> Result<(), Refusal> {
         agree(self.0, root.0)
@@ -80,7 +80,7 @@ impl Proof for Crowded {
 pub struct Founder(pub Topic, pub Fingerprint);
 
 impl Proof for Founder {
-    type Terms = ();
+    type Thresholds = ();
 
     fn is_of_text(&self, whole: Fingerprint) -> bool {
         self.1 == whole

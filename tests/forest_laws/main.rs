@@ -8,7 +8,9 @@ use documents::{Crowded, Document, InTurn, founding, strict, verified, with};
 use model::{Model, row};
 use proptest::prelude::*;
 use spinney::fingerprint::{Distance, Fingerprint};
-use spinney::forest::{Decision, Forest, Millis, Placement, Proof, Root, Settings, Ticket};
+use spinney::forest::{Decision, Forest, Placement, Rollback, Root, Settings};
+use spinney::method::Proof;
+use spinney::time::Millis;
 use std::collections::{BTreeMap, HashMap};
 
 #[derive(Debug, Clone)]
@@ -69,7 +71,7 @@ struct Trial<P: Proof> {
     model: Model<P>,
     now: i64,
     placements: usize,
-    open: Vec<(usize, u64, Ticket)>,
+    open: Vec<(usize, u64, Rollback)>,
     /// The placements of a document that were not withdrawn: number, clock, root, date.
     kept: HashMap<u64, Vec<(usize, i64, Root, Millis)>>,
     seen: Seen,
@@ -202,7 +204,7 @@ impl<P: Proof> Trial<P> {
             placement.node_added,
         );
         self.kept.entry(number).or_default().push(kept);
-        self.open.push((who, number, placement.ticket));
+        self.open.push((who, number, placement.rollback));
     }
 
     /// The same document within the window: the same root, the same date.
@@ -229,11 +231,11 @@ impl<P: Proof> Trial<P> {
         if self.open.is_empty() {
             return;
         }
-        let (who, number, ticket) = self.open.swap_remove(pick % self.open.len());
+        let (who, number, rollback) = self.open.swap_remove(pick % self.open.len());
         if let Some(kept) = self.kept.get_mut(&number) {
             kept.retain(|&(other, ..)| other != who);
         }
-        assert_eq!(self.forest.withdraw(ticket), self.model.withdraw(who));
+        assert_eq!(self.forest.withdraw(rollback), self.model.withdraw(who));
     }
 
     fn compare(&self) {

@@ -2,7 +2,9 @@
 //! expires is gone at once.
 
 use spinney::fingerprint::Fingerprint;
-use spinney::forest::{Decision, Millis, NodeView, Proof, Root, Sketch};
+use spinney::forest::{Decision, NodeView, Root};
+use spinney::method::{Proof, Query};
+use spinney::time::Millis;
 use std::cmp::Reverse;
 
 pub struct Node<P> {
@@ -161,7 +163,7 @@ impl<P: Proof> Model<P> {
     /// The verified law, line by line.
     pub fn place_verified(
         &mut self,
-        sketch: &Sketch<'_, P>,
+        sketch: &Query<'_, P>,
         now: i64,
         who: usize,
     ) -> (Root, Decision, i64) {
@@ -175,7 +177,7 @@ impl<P: Proof> Model<P> {
             let proof = model.get(root).and_then(|node| node.proof.as_ref());
             sketch
                 .proof
-                .agrees(proof.unwrap(), 1, P::Terms::default())
+                .agrees(proof.unwrap(), 1, P::Thresholds::default())
                 .is_ok()
         };
 
@@ -243,7 +245,7 @@ impl<P: Proof> Model<P> {
         )
     }
 
-    fn refresh(&mut self, sketch: &Sketch<'_, P>, root: Fingerprint, who: usize) -> i64 {
+    fn refresh(&mut self, sketch: &Query<'_, P>, root: Fingerprint, who: usize) -> i64 {
         let mut added = self.clock;
         for &f in sketch.fingerprints.iter().chain([&sketch.whole]) {
             if self.root_of(f) == Some(root) {
@@ -258,7 +260,7 @@ impl<P: Proof> Model<P> {
     /// fingerprints do not all stand in it.
     fn extend(
         &mut self,
-        sketch: &Sketch<'_, P>,
+        sketch: &Query<'_, P>,
         root: Fingerprint,
         these: &[Fingerprint],
         who: usize,

@@ -4,7 +4,9 @@ use crate::assert_laws;
 use crate::documents::{Document, splitmix, strict, verified};
 use parking_lot::Mutex;
 use spinney::fingerprint::Distance;
-use spinney::forest::{Decision, Forest, Millis, Placement, Proof, Root, Settings, Ticket};
+use spinney::forest::{Decision, Forest, Placement, Rollback, Root, Settings};
+use spinney::method::Proof;
+use spinney::time::Millis;
 use std::thread;
 
 /// Each thread places bulks of documents that the others place too, withdraws some of its placements later, and
@@ -31,7 +33,7 @@ fn work<P: Proof>(
         for (number, placement) in numbers.into_iter().zip(placements) {
             assert_ne!(placement.decision, Decision::Outside);
             if splitmix(seed ^ number).is_multiple_of(3) {
-                failed.push(placement.ticket);
+                failed.push(placement.rollback);
             } else {
                 kept.push((number, placement.root));
             }
@@ -47,10 +49,10 @@ fn work<P: Proof>(
     kept
 }
 
-fn withdraw<P: Proof>(forest: &Mutex<Forest<P>>, failed: impl IntoIterator<Item = Ticket>) {
+fn withdraw<P: Proof>(forest: &Mutex<Forest<P>>, failed: impl IntoIterator<Item = Rollback>) {
     let mut locked = forest.lock();
-    for ticket in failed {
-        locked.withdraw(ticket);
+    for rollback in failed {
+        locked.withdraw(rollback);
     }
 }
 

@@ -1,7 +1,8 @@
 //! What would happen to a document: it is what then happens, and asking changes nothing.
 
 use super::*;
-use crate::forest::{Decision, Reason, Refusal, Root};
+use crate::forest::{Decision, Root};
+use crate::method::{Reason, Refusal};
 
 const TEMPLATE: &str = "Treasury balances at the Federal Reserve rose to N.151 billion dollars from N.727 billion \
     dollars on the previous business day, the Treasury said in its latest budget statement. The operating cash balance \
@@ -351,7 +352,7 @@ fn staged_says_which_stage_found_the_tree() {
     bulk(&engine, &index("1", &first), 0);
     let second = json!({"url": "http://b/1", "title": "Harbour bridge closed", "content": OTHER});
     let checked = check(&engine, &second, None, 0);
-    assert_eq!(checked.stage, Some(crate::fingerprint::Stage::Title));
+    assert_eq!(checked.stage, Some(crate::method::Stage::Title));
     let stages: Vec<_> = checked
         .fingerprints
         .iter()

@@ -2,7 +2,7 @@
 //! forest for short texts.
 
 use super::*;
-use crate::fingerprint::Stage;
+use crate::method::Stage;
 
 /// The roots of documents that are placed one after the other, and by which stage each found its tree.
 fn roots(engine: &Engine, documents: &[Value]) -> (Vec<String>, Vec<Option<Stage>>) {

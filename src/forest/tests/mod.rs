@@ -1,4 +1,6 @@
 use super::*;
+use crate::fingerprint::Distance;
+use crate::method::{Query, Refusal};
 
 mod strict;
 mod verified;
@@ -19,7 +21,7 @@ fn forest_of<P: Proof>(k: u32, window: Option<Millis>) -> Forest<P> {
 
 /// Places a document of the strict law.
 fn place(forest: &mut Forest, fingerprint: u64, now: i64) -> Placement {
-    forest.place(&Sketch::strict(&Fingerprint(fingerprint)), Millis(now))
+    forest.place(&Query::strict(&Fingerprint(fingerprint)), Millis(now))
 }
 
 fn root(fingerprint: u64) -> Root {

@@ -13,7 +13,7 @@ const NUMBERS: Refusal = Refusal::Numbers {
 
 impl Proof for Kind {
     /// Kinds this far apart agree.
-    type Terms = u8;
+    type Thresholds = u8;
 
     fn agrees(&self, root: &Self, _: usize, apart: u8) -> Result<(), Refusal> {
         if self.0.abs_diff(root.0) <= apart {
@@ -32,7 +32,7 @@ fn place_kind(
     now: i64,
 ) -> Placement {
     let fingerprints: Vec<_> = fingerprints.iter().copied().map(Fingerprint).collect();
-    let sketch = Sketch {
+    let sketch = Query {
         fingerprints: &fingerprints,
         whole: Fingerprint(whole),
         known_by: &[],
@@ -89,7 +89,7 @@ fn the_hash_of_the_text_founds_a_tree_where_no_fingerprint_can() {
     );
     assert_eq!(again.node_added, Millis(2));
     assert_eq!(
-        forest.withdraw(again.ticket) + forest.withdraw(other.ticket),
+        forest.withdraw(again.rollback) + forest.withdraw(other.rollback),
         1
     );
     assert_eq!(forest.root_of(Fingerprint(!WHOLE)), None);
@@ -108,8 +108,8 @@ fn a_hash_that_is_too_near_to_a_root_is_hashed_again() {
         (other.root, Decision::Refreshed)
     );
     assert_eq!(again.node_added, other.node_added);
-    forest.withdraw(again.ticket);
-    forest.withdraw(other.ticket);
+    forest.withdraw(again.rollback);
+    forest.withdraw(other.rollback);
     assert_eq!(forest.stats().nodes, 1);
 }
 
@@ -144,7 +144,7 @@ fn a_document_stays_outside_where_every_place_for_its_root_is_taken() {
         (root(whole), Decision::Outside)
     );
     assert_eq!(forest.stats().nodes, verify::ROOT_TRIES);
-    assert_eq!(forest.withdraw(outside.ticket), 0);
+    assert_eq!(forest.withdraw(outside.rollback), 0);
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn check_says_what_place_would_do_and_changes_nothing() {
     place_kind(&mut forest, 2, &[B, A ^ 1], !WHOLE, 2);
     let before = (rows(&forest), forest.stats(), forest.clock());
     let fingerprints = [Fingerprint(A ^ 3), Fingerprint(B)];
-    let sketch = Sketch {
+    let sketch = Query {
         fingerprints: &fingerprints,
         whole: Fingerprint(7),
         known_by: &[],
@@ -219,7 +219,7 @@ fn check_says_what_place_would_do_and_changes_nothing() {
 #[test]
 fn a_forest_holds_proofs_against_its_own_terms() {
     let [mut strict, loose] = [(), ()].map(|()| forest_of::<Kind>(3, NEVER));
-    let mut loose = loose.on_terms(1);
+    let mut loose = loose.with_thresholds(1);
     for (forest, roots) in [(&mut strict, [A, B, C]), (&mut loose, [A, A, C])] {
         let placed = [(1, [A, A]), (2, [A ^ 1, B]), (3, [A ^ 2, C])]
             .map(|(kind, prints)| place_kind(forest, kind, &prints, prints[1] ^ WHOLE, 1).root);

@@ -104,8 +104,9 @@ fn range(first: &str, last: &str, step: &str) -> anyhow::Result<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fingerprint::{Distance, Similarity};
-    use crate::forest::Millis;
+    use crate::fingerprint::Distance;
+    use crate::method::Similarity;
+    use crate::time::Millis;
 
     fn values(text: &str) -> Vec<String> {
         Sweep::parse(text).unwrap().values

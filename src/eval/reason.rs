@@ -3,7 +3,8 @@
 use super::documents::{Document, Stamped};
 use crate::engine::Meeting;
 use crate::fingerprint::Fingerprint;
-use crate::forest::{Decision, Refusal, Root};
+use crate::forest::{Decision, Root};
+use crate::method::Refusal;
 
 /// The reason why two documents stand in different trees.
 pub fn why_apart(one: Document, other: Document, stamped: &Stamped) -> String {

@@ -1,21 +1,23 @@
-//! Dates in documents and in stamps.
+//! Time as a value, and dates as documents and stamps write them. Nothing here reads a clock.
 
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 
-use crate::forest::Millis;
+/// Milliseconds since 1970-01-01T00:00:00Z, or a span of milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Millis(pub i64);
 
 /// Reads a date as the servers' default mapping does (`strict_date_optional_time||epoch_millis`), and a blank in place
 /// of the `T` besides: `2026-11-21T08:50:00+08:00`, `2026-11-21T08:50:00`, `2026-11-21`, `1795252200000`. Without a zone it
 /// is UTC. `None` for anything else.
-pub fn parse(text: &str) -> Option<Millis> {
+pub fn parse_date(text: &str) -> Option<Millis> {
     let text = text.trim();
     if let Ok(millis) = text.parse::<i64>() {
         // Four digits are a year to the servers.
         return (text.len() != 4)
             .then_some(Millis(millis))
-            .or_else(|| parse(&format!("{text}-01-01")));
+            .or_else(|| parse_date(&format!("{text}-01-01")));
     }
     let in_utc = |civil: DateTime| {
         civil
@@ -36,7 +38,7 @@ pub fn parse(text: &str) -> Option<Millis> {
 }
 
 /// `2026-11-21T08:50:00.123Z`; a number of milliseconds beyond the years that have such a form.
-pub fn format(at: Millis) -> String {
+pub fn format_date(at: Millis) -> String {
     match Timestamp::from_millisecond(at.0) {
         Ok(timestamp) => format!("{timestamp:.3}"),
         Err(_) => at.0.to_string(),
@@ -50,27 +52,27 @@ mod tests {
     #[test]
     fn dates_of_documents() {
         let at = Some(Millis(1_795_251_000_000));
-        assert_eq!(parse("2026-11-21T08:50:00Z"), at);
-        assert_eq!(parse("2026-11-21T16:50:00+08:00"), at);
-        assert_eq!(parse("2026-11-21T08:50:00"), at);
-        assert_eq!(parse("2026-11-21 08:50:00"), at);
-        assert_eq!(parse("2026-11-21T08:50:00.000+00:00"), at);
-        assert_eq!(parse("1795251000000"), at);
-        assert_eq!(parse("2026-11-21"), Some(Millis(1_795_219_200_000)));
-        assert_eq!(parse("1970"), Some(Millis(0)));
+        assert_eq!(parse_date("2026-11-21T08:50:00Z"), at);
+        assert_eq!(parse_date("2026-11-21T16:50:00+08:00"), at);
+        assert_eq!(parse_date("2026-11-21T08:50:00"), at);
+        assert_eq!(parse_date("2026-11-21 08:50:00"), at);
+        assert_eq!(parse_date("2026-11-21T08:50:00.000+00:00"), at);
+        assert_eq!(parse_date("1795251000000"), at);
+        assert_eq!(parse_date("2026-11-21"), Some(Millis(1_795_219_200_000)));
+        assert_eq!(parse_date("1970"), Some(Millis(0)));
         for wrong in ["", "yesterday", "2026-13-01", "99999999999999999999"] {
-            assert_eq!(parse(wrong), None, "{wrong}");
+            assert_eq!(parse_date(wrong), None, "{wrong}");
         }
     }
 
     #[test]
     fn stamps_have_milliseconds_and_a_zone() {
         assert_eq!(
-            format(Millis(1_795_251_000_123)),
+            format_date(Millis(1_795_251_000_123)),
             "2026-11-21T08:50:00.123Z"
         );
-        assert_eq!(format(Millis(0)), "1970-01-01T00:00:00.000Z");
-        assert_eq!(format(Millis(-1)), "1969-12-31T23:59:59.999Z");
-        assert_eq!(format(Millis(i64::MAX)), i64::MAX.to_string());
+        assert_eq!(format_date(Millis(0)), "1970-01-01T00:00:00.000Z");
+        assert_eq!(format_date(Millis(-1)), "1969-12-31T23:59:59.999Z");
+        assert_eq!(format_date(Millis(i64::MAX)), i64::MAX.to_string());
     }
 }

@@ -1,6 +1,7 @@
 use super::*;
 use crate::fingerprint::Distance;
-use crate::forest::{self, Decision, Millis, Root, Settings};
+use crate::forest::{self, Decision, Root, Settings};
+use crate::time::Millis;
 
 /// The method over the real forest.
 struct Forest {
@@ -8,7 +9,7 @@ struct Forest {
     boilerplate: Boilerplate,
     kept: Kept,
     scratch: Scratch,
-    reading: Reading,
+    reading: VerifiedFeatures,
 }
 
 impl Forest {
@@ -22,7 +23,7 @@ impl Forest {
             boilerplate: Boilerplate::new(),
             kept: Kept::default(),
             scratch: Scratch::new(),
-            reading: Reading::new(),
+            reading: VerifiedFeatures::new(),
         }
     }
 
@@ -122,5 +123,5 @@ fn no_text_is_no_reading() {
         title: Some("..."),
         body: &["<p></p>"],
     };
-    assert!(!Reading::new().read(&mut Scratch::new(), &fields));
+    assert!(!VerifiedFeatures::new().read(&mut Scratch::new(), &fields));
 }

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
-use super::{Fingerprint, Reading, ShortReading, ShortText, Simhash, StagedPrints};
+use super::{ShortFeatures, ShortText, Simhash, StagedFeatures, VerifiedFeatures};
+use crate::fingerprint::Fingerprint;
 use crate::text::{self, Fields, Scratch, Sentence, Text, Word, rarity, words};
 
 /// Most sentences that `sentences:N` may ask for.
@@ -74,7 +75,7 @@ pub enum MethodError {
 
 /// What a method makes of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Prints {
+pub struct StrictFeatures {
     /// At least one; the first is the one that becomes a root if the document is unlike all others.
     pub fingerprints: Vec<Fingerprint>,
     /// Exact hash (XXH3) of the whole cleaned text.
@@ -85,13 +86,13 @@ pub struct Prints {
 #[derive(Debug, Clone)]
 pub enum Features {
     /// For the strict law.
-    Strict(Prints),
+    Strict(StrictFeatures),
     /// For the verified law.
-    Verified(Box<Reading>),
+    Verified(Box<VerifiedFeatures>),
     /// Fingerprints that are asked in turn.
-    Staged(StagedPrints),
+    Staged(StagedFeatures),
     /// For the forest of short texts.
-    Short(ShortReading),
+    Short(ShortFeatures),
 }
 
 impl Features {
@@ -115,7 +116,7 @@ impl Features {
     }
 }
 
-impl Prints {
+impl StrictFeatures {
     fn hashes(&self) -> Vec<u64> {
         self.fingerprints.iter().map(|print| print.0).collect()
     }
@@ -136,7 +137,7 @@ fn hex(bytes: &[u8]) -> String {
 #[derive(Debug, Default)]
 pub struct Workspace {
     scratch: Scratch,
-    reading: Reading,
+    reading: VerifiedFeatures,
 }
 
 impl Method {
@@ -160,10 +161,10 @@ impl Method {
                 usable.then(|| Features::Verified(Box::new(reading.clone())))
             }
             Method::Staged => {
-                StagedPrints::read(fields, brought.url, scratch).map(Features::Staged)
+                StagedFeatures::read(fields, brought.url, scratch).map(Features::Staged)
             }
             Method::Field(_) => brought.own.map(|own| {
-                Features::Strict(Prints {
+                Features::Strict(StrictFeatures {
                     fingerprints: vec![own],
                     whole: own,
                 })
@@ -173,11 +174,11 @@ impl Method {
                 let Some(short) = ShortText::of(&text) else {
                     return long.fingerprint(fields, scratch).map(Features::Strict);
                 };
-                let prints = Prints {
+                let prints = StrictFeatures {
                     fingerprints: vec![of_words(text.sentences(), Weights::Levels)],
                     whole: Fingerprint(xxh3_64(text.cleaned().as_bytes())),
                 };
-                Some(Features::Short(ShortReading {
+                Some(Features::Short(ShortFeatures {
                     prints,
                     text: short,
                 }))
@@ -206,7 +207,11 @@ impl Method {
     }
 
     /// The fingerprints of a text under the strict law. `None` if it has no usable text: no letter or digit in its body or title.
-    pub fn fingerprint(&self, fields: &Fields<'_>, scratch: &mut Scratch) -> Option<Prints> {
+    pub fn fingerprint(
+        &self,
+        fields: &Fields<'_>,
+        scratch: &mut Scratch,
+    ) -> Option<StrictFeatures> {
         let text = scratch.read(fields)?;
         let fingerprint = match self {
             Method::Longest => of_words([text.longest()], Weights::Levels),
@@ -217,7 +222,7 @@ impl Method {
                 Fingerprint(xxh3_64(text.cleaned().as_bytes()))
             }
         };
-        Some(Prints {
+        Some(StrictFeatures {
             fingerprints: vec![fingerprint],
             whole: Fingerprint(xxh3_64(text.cleaned().as_bytes())),
         })

@@ -1,25 +1,4 @@
-//! Features -> fingerprints: simhash and the named methods.
-
-mod method;
-mod proof;
-mod short;
-mod simhash;
-mod similarity;
-mod staged;
-mod title;
-mod verified;
-
-pub use method::{
-    Brought, Features, MOST_SENTENCES, Method, MethodError, Prints, Weights, Workspace,
-};
-pub use proof::{BadProof, Proof};
-pub(crate) use short::TAKEN_SHORT;
-pub use short::{SHORT, ShortReading, ShortText, WIDE};
-pub use simhash::{Simhash, simhash};
-pub use similarity::{NoSimilarity, Similarity};
-pub use staged::{InTurn, Stage, StagedPrints};
-pub use title::TitleSketch;
-pub use verified::{Founder, Offer, Reading, TAKEN};
+//! The value types that every room speaks of: a fingerprint and the distance between two.
 
 use std::fmt;
 

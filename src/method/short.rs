@@ -3,8 +3,9 @@
 
 use rapidfuzz::distance::levenshtein;
 
-use super::{Distance, Prints};
-use crate::forest::Refusal;
+use super::StrictFeatures;
+use crate::fingerprint::Distance;
+use crate::method::Refusal;
 use crate::text::Text;
 
 /// Texts of at most this many letters and digits are short: what a message of 140 characters holds (seeds/000).
@@ -23,8 +24,8 @@ pub struct ShortText(Box<str>);
 
 /// What is known of a short document.
 #[derive(Debug, Clone)]
-pub struct ShortReading {
-    pub prints: Prints,
+pub struct ShortFeatures {
+    pub prints: StrictFeatures,
     pub text: ShortText,
 }
 
@@ -65,10 +66,10 @@ impl ShortText {
     }
 }
 
-impl crate::forest::Proof for ShortText {
+impl super::Proof for ShortText {
     /// A short text has one fingerprint, and texts of other content near it are no accident.
     const CROWDED: bool = true;
-    type Terms = ();
+    type Thresholds = ();
 
     fn agrees(&self, root: &ShortText, _: usize, (): ()) -> Result<(), Refusal> {
         self.compare(root).map(drop)
@@ -79,10 +80,12 @@ impl crate::forest::Proof for ShortText {
 mod tests {
     use super::*;
     use crate::fingerprint::Fingerprint;
-    use crate::forest::{Decision, Forest, Millis, Placement, Settings, Sketch};
+    use crate::forest::{Decision, Forest, Placement, Settings};
+    use crate::method::Query;
+    use crate::time::Millis;
 
     fn place(forest: &mut Forest<ShortText>, print: u64, text: &str) -> Placement {
-        let sketch = Sketch {
+        let sketch = Query {
             fingerprints: &[Fingerprint(print)],
             whole: Fingerprint(xxhash_rust::xxh3::xxh3_64(text.as_bytes())),
             known_by: &[],
@@ -126,7 +129,7 @@ mod tests {
         );
         // Withdrawn, it leaves nothing behind but what others rest on.
         let alone = place(&mut forest, 0b111, "nothingofthiswaseverheard");
-        assert_eq!(forest.withdraw(alone.ticket), 2);
+        assert_eq!(forest.withdraw(alone.rollback), 2);
         assert_eq!(forest.stats().nodes, nodes);
     }
 }

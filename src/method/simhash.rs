@@ -2,7 +2,7 @@
 //! M. Charikar, "Similarity estimation techniques from rounding algorithms" (STOC 2002), section 3; the steps are those
 //! of seeds/002.
 
-use super::Fingerprint;
+use crate::fingerprint::Fingerprint;
 
 /// Adds up features. A bit of the result is set where the weights of the features that have it outweigh the rest.
 ///

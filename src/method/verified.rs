@@ -2,10 +2,10 @@
 //! (`design.md`, section 2).
 //!
 //! ```text
-//! fields --read--> Reading                  apart for every document, on any thread
-//! Reading + Boilerplate --offer--> Offer    from here on one document after the other
+//! fields --read--> VerifiedFeatures                  apart for every document, on any thread
+//! VerifiedFeatures + Boilerplate --offer--> Offer    from here on one document after the other
 //! Offer --forest--> root
-//! Boilerplate <--learn-- Reading            if the document founded a tree
+//! Boilerplate <--learn-- VerifiedFeatures            if the document founded a tree
 //! ```
 //!
 //! The fingerprints are the smallest hashes of shingles (Broder's min-wise sampling in its bottom-k form): two texts
@@ -14,9 +14,10 @@
 //! there already and adds few nodes, and a phrase that many documents share is never the only one by which a document
 //! can be found.
 
-use super::proof::Proof;
-use super::{Fingerprint, Similarity, TitleSketch};
-use crate::forest;
+use super::proof::TextProof;
+use super::{Similarity, TitleSketch};
+use crate::fingerprint::Fingerprint;
+
 use crate::text::boilerplate::{Boilerplate, Kept};
 use crate::text::shingles::Shingles;
 use crate::text::{Fields, Scratch};
@@ -32,24 +33,24 @@ const TITLED: usize = 24;
 
 /// What is known of a document by itself. Its buffers are reused by the next `read`.
 #[derive(Debug, Clone)]
-pub struct Reading {
+pub struct VerifiedFeatures {
     shingles: Shingles,
     title: TitleSketch,
-    proof: Proof,
+    proof: TextProof,
 }
 
-impl Default for Reading {
-    fn default() -> Reading {
-        Reading::new()
+impl Default for VerifiedFeatures {
+    fn default() -> VerifiedFeatures {
+        VerifiedFeatures::new()
     }
 }
 
-impl Reading {
-    pub fn new() -> Reading {
+impl VerifiedFeatures {
+    pub fn new() -> VerifiedFeatures {
         let mut shingles = Shingles::new();
         let title = TitleSketch::default();
-        Reading {
-            proof: Proof::of(&mut shingles, title, &Kept::default()),
+        VerifiedFeatures {
+            proof: TextProof::of(&mut shingles, title, &Kept::default()),
             shingles,
             title,
         }
@@ -76,7 +77,7 @@ impl Reading {
                 self.shingles.read(&text);
             }
         }
-        self.proof = Proof::of(&mut self.shingles, self.title, &Kept::default());
+        self.proof = TextProof::of(&mut self.shingles, self.title, &Kept::default());
         true
     }
 
@@ -122,7 +123,7 @@ impl Reading {
     }
 
     /// The proof of the whole text, boilerplate included.
-    pub fn proof(&self) -> &Proof {
+    pub fn proof(&self) -> &TextProof {
         &self.proof
     }
 }
@@ -131,17 +132,17 @@ impl Reading {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Founder {
     whole: Fingerprint,
-    proof: Proof,
+    proof: TextProof,
 }
 
 impl Founder {
-    pub fn proof(&self) -> &Proof {
+    pub fn proof(&self) -> &TextProof {
         &self.proof
     }
 }
 
-impl forest::Proof for Founder {
-    type Terms = Similarity;
+impl super::Proof for Founder {
+    type Thresholds = Similarity;
 
     fn is_of_text(&self, whole: Fingerprint) -> bool {
         self.whole == whole
@@ -152,7 +153,7 @@ impl forest::Proof for Founder {
         root: &Founder,
         shared: usize,
         long: Similarity,
-    ) -> Result<(), forest::Refusal> {
+    ) -> Result<(), super::Refusal> {
         self.proof.agrees(&root.proof, shared, long).map(drop)
     }
 }
@@ -193,12 +194,12 @@ pub struct Offer {
 
 impl Offer {
     /// The offer of a document as far as it is not boilerplate. `kept` is a buffer.
-    pub fn of(reading: &mut Reading, boilerplate: &Boilerplate, kept: &mut Kept) -> Offer {
+    pub fn of(reading: &mut VerifiedFeatures, boilerplate: &Boilerplate, kept: &mut Kept) -> Offer {
         boilerplate.find(&reading.shingles, kept);
         let proof = if kept.left_out() == 0 {
             reading.proof
         } else {
-            Proof::of(&mut reading.shingles, reading.title, kept)
+            TextProof::of(&mut reading.shingles, reading.title, kept)
         };
         let prints = reading.shingles.prints.iter();
         let own = First::of(prints.clone().map(|print| print.hash));
@@ -220,8 +221,8 @@ impl Offer {
     }
 
     /// What the forest is told.
-    pub fn sketch(&self) -> forest::Sketch<'_, Founder> {
-        forest::Sketch {
+    pub fn sketch(&self) -> super::Query<'_, Founder> {
+        super::Query {
             fingerprints: self.fingerprints(),
             whole: self.founder.whole,
             known_by: self.own.as_slice(),
@@ -235,7 +236,7 @@ impl Offer {
         self.offered.as_slice()
     }
 
-    pub fn proof(&self) -> &Proof {
+    pub fn proof(&self) -> &TextProof {
         &self.founder.proof
     }
 

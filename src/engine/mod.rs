@@ -5,7 +5,6 @@
 //! order of placement.
 
 mod check;
-pub mod dates;
 mod learned;
 mod meeting;
 mod place;
@@ -30,9 +29,11 @@ use crate::bulk::{
     SelectionError, StampNames,
 };
 use crate::config::{Clock, Route};
-use crate::fingerprint::{Brought, Features, Fingerprint, Method, Workspace};
-use crate::forest::{ForestError, Millis, Stats};
+use crate::fingerprint::Fingerprint;
+use crate::forest::{ForestError, Stats};
+use crate::method::{Brought, Features, Method, Workspace};
 use crate::text;
+use crate::time::Millis;
 use trees::{Trees, find_or_add};
 
 /// Items and bytes of sources that are read at once: enough to keep all threads busy, few enough to bound what stands
@@ -64,7 +65,7 @@ pub enum NotUnderstood {
 
 /// What a request brings along besides its body.
 #[derive(Debug, Clone, Copy)]
-pub struct Call {
+pub struct RequestContext {
     /// When the request arrived.
     pub now: Millis,
     /// A later date in a document is taken for this: one document from 2099 must not expire all others.
@@ -227,7 +228,7 @@ impl Engine {
         &self,
         body: &[u8],
         index: Option<&str>,
-        call: Call,
+        call: RequestContext,
     ) -> Result<Stamped, NotUnderstood> {
         Ok(self.stamp_items(body, &bulk::parse(body)?, index, call))
     }
@@ -242,7 +243,7 @@ impl Engine {
         op: Op,
         index: &str,
         id: Option<&str>,
-        call: Call,
+        call: RequestContext,
     ) -> Result<Stamped, NotUnderstood> {
         let item = Item {
             op,
@@ -262,7 +263,7 @@ impl Engine {
     }
 
     /// Stamps a body of one document a line, all of one route. Blank lines stay.
-    pub fn stamp_lines(&self, body: &[u8], call: Call) -> Stamped {
+    pub fn stamp_lines(&self, body: &[u8], call: RequestContext) -> Stamped {
         let mut items = Vec::new();
         let mut start = 0;
         for end in memchr::memchr_iter(b'\n', body).chain(std::iter::once(body.len())) {
@@ -290,7 +291,7 @@ impl Engine {
         body: &[u8],
         items: &[Item<'_>],
         index: Option<&str>,
-        call: Call,
+        call: RequestContext,
     ) -> Stamped {
         let ops = items.iter().map(|item| item.op).collect();
         let mut stamped = Stamped {
@@ -331,7 +332,7 @@ impl Engine {
         at: usize,
         item: &Item<'_>,
         index: Option<&str>,
-        call: Call,
+        call: RequestContext,
         workspace: &mut Workspace,
     ) -> Result<Read, JsonError> {
         let mut read = Read::default();
@@ -400,7 +401,9 @@ impl Engine {
                 .and_then(|own| Fingerprint::written(&own.text, own.quoted)),
         };
         let features = options.method.read_with(&fields, brought, workspace);
-        let date = document.first(Selected::Clock).and_then(dates::parse);
+        let date = document
+            .first(Selected::Clock)
+            .and_then(crate::time::parse_date);
         let has_text = match &options.method {
             Method::Field(_) => brought.own.is_some(),
             _ => document.has_text(),

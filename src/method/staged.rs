@@ -10,8 +10,9 @@ use std::fmt;
 
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
+use super::StrictFeatures;
 use super::method::{Weights, of_words};
-use super::{Fingerprint, Prints};
+use crate::fingerprint::Fingerprint;
 use crate::text::{Fields, Scratch};
 
 /// What was asked for the tree.
@@ -27,20 +28,20 @@ pub enum Stage {
 
 /// The stages that a document has, in their order, and their fingerprints.
 #[derive(Debug, Clone)]
-pub struct StagedPrints {
+pub struct StagedFeatures {
     stages: Vec<Stage>,
-    prints: Prints,
+    prints: StrictFeatures,
 }
 
 /// The fingerprints of a document are looked up in turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InTurn;
 
-impl crate::forest::Proof for InTurn {
+impl super::Proof for InTurn {
     const IN_TURN: bool = true;
-    type Terms = ();
+    type Thresholds = ();
 
-    fn agrees(&self, _: &InTurn, _: usize, (): ()) -> Result<(), crate::forest::Refusal> {
+    fn agrees(&self, _: &InTurn, _: usize, (): ()) -> Result<(), super::Refusal> {
         Ok(())
     }
 }
@@ -66,13 +67,13 @@ impl fmt::Display for Stage {
     }
 }
 
-impl StagedPrints {
+impl StagedFeatures {
     /// `None` if the document has neither address nor title nor content. White space around an address does not count.
     pub(super) fn read(
         fields: &Fields<'_>,
         url: Option<&str>,
         scratch: &mut Scratch,
-    ) -> Option<StagedPrints> {
+    ) -> Option<StagedFeatures> {
         let mut stages = Vec::with_capacity(3);
         let mut fingerprints = Vec::with_capacity(3);
         let mut whole = Xxh3Default::new();
@@ -99,14 +100,14 @@ impl StagedPrints {
                 add(stage, hash.0, text.cleaned());
             }
         }
-        let prints = Prints {
+        let prints = StrictFeatures {
             fingerprints,
             whole: Fingerprint(whole.digest()),
         };
-        (!stages.is_empty()).then_some(StagedPrints { stages, prints })
+        (!stages.is_empty()).then_some(StagedFeatures { stages, prints })
     }
 
-    pub fn prints(&self) -> &Prints {
+    pub fn prints(&self) -> &StrictFeatures {
         &self.prints
     }
 

@@ -8,8 +8,8 @@ use serde::Deserialize;
 
 use crate::bulk::{self, Fields, Selected, Selection};
 use crate::config::Route;
-use crate::engine::{Call, Engine, Meeting};
-use crate::forest::Millis;
+use crate::engine::{Engine, Meeting, RequestContext};
+use crate::time::Millis;
 
 /// Characters of a text's beginning.
 const BEGINNING: usize = 90;
@@ -124,7 +124,7 @@ impl Documents {
     /// When the settings of the route cannot be used.
     pub fn stamp(&self, route: &Route, threads: usize) -> anyhow::Result<Stamped> {
         let engine = Engine::new(std::slice::from_ref(route), PREFIX, threads)?.telling_meetings();
-        let call = Call {
+        let call = RequestContext {
             now: Millis(0),
             latest: Millis(i64::MAX),
             unique: 0,

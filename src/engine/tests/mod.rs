@@ -28,8 +28,8 @@ fn engine(routes: &[Route]) -> Engine {
     Engine::new(routes, "cluster_", 2).unwrap()
 }
 
-fn call(now: i64) -> Call {
-    Call {
+fn call(now: i64) -> RequestContext {
+    RequestContext {
         now: Millis(now),
         latest: Millis(i64::MAX),
         unique: 7,
@@ -265,7 +265,7 @@ fn the_documents_own_dates_make_the_time() {
     );
     assert_eq!(lines[5]["cluster_arrival"], "2020-01-05T00:00:00.000Z");
     let one_from_2099 = json!({"content": "x y z", "published_at": "2099-01-01"});
-    let capped = Call {
+    let capped = RequestContext {
         latest: Millis(1_578_182_400_000),
         ..call(0)
     };

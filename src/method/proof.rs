@@ -10,7 +10,7 @@
 //! text leaves empty, and of each two bits are kept (Li and König, "b-Bit Minwise Hashing", WWW 2010).
 
 use super::{Similarity, TitleSketch};
-use crate::forest::Refusal;
+use crate::method::Refusal;
 use crate::text::boilerplate::Kept;
 use crate::text::numbers::{Comparison, KEPT, Sample};
 use crate::text::shingles::{Shingles, mix};
@@ -27,7 +27,7 @@ pub const LONGEST: usize = FIXED + 2 * KEPT;
 
 /// What a document shows to join a tree, and what the root of the tree keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Proof {
+pub struct TextProof {
     /// Number of shingles, up to 127, and whether most tokens are characters.
     length: Length,
     title: TitleSketch,
@@ -61,9 +61,9 @@ impl Length {
 #[error("a proof has {FIXED} to {LONGEST} bytes and an odd number of them, this one has {0}")]
 pub struct BadProof(usize);
 
-impl Proof {
+impl TextProof {
     /// The proof of a document without its boilerplate.
-    pub fn of(shingles: &mut Shingles, title: TitleSketch, kept: &Kept) -> Proof {
+    pub fn of(shingles: &mut Shingles, title: TitleSketch, kept: &Kept) -> TextProof {
         let mut bins = [u32::MAX; BINS];
         let mut count = 0;
         let mut begin = 0;
@@ -83,7 +83,7 @@ impl Proof {
             numbers.retain(|number| kept.keeps(number.sentence));
             Sample::of(&mut numbers)
         };
-        Proof {
+        TextProof {
             // A word weighs more than a character, here as in a window.
             length: Length::new(count, shingles.characters > 2 * shingles.words),
             title,
@@ -93,7 +93,7 @@ impl Proof {
     }
 
     /// Estimated Jaccard similarity of the shingles, 0 to 1; the standard error of long texts is 0.07.
-    pub fn similarity(&self, other: &Proof) -> f32 {
+    pub fn similarity(&self, other: &TextProof) -> f32 {
         let agreeing: u32 = self
             .minima
             .iter()
@@ -111,7 +111,7 @@ impl Proof {
 
     /// The similarity that a document of this proof needs to join `root`, where long texts need `long`. `shared` is how
     /// many of the fingerprints that the document offers have a near node in the tree of that root.
-    pub fn needed(&self, root: &Proof, shared: usize, long: Similarity) -> f32 {
+    pub fn needed(&self, root: &TextProof, shared: usize, long: Similarity) -> f32 {
         let shorter = self.length.shingles().min(root.length.shingles());
         let titles = self.compare_titles(root);
         long.needed(shorter, self.length.characters(), shared, titles)
@@ -119,7 +119,12 @@ impl Proof {
 
     /// Whether a document of this proof may join the tree of the root that keeps `root`; its similarity if it may.
     /// `shared` and `long` as for `needed`.
-    pub fn agrees(&self, root: &Proof, shared: usize, long: Similarity) -> Result<f32, Refusal> {
+    pub fn agrees(
+        &self,
+        root: &TextProof,
+        shared: usize,
+        long: Similarity,
+    ) -> Result<f32, Refusal> {
         let (similarity, needed) = (self.similarity(root), self.needed(root, shared, long));
         if similarity < needed {
             return Err(Refusal::Proof { similarity, needed });
@@ -133,12 +138,12 @@ impl Proof {
     }
 
     /// How similar the titles are, 0 to 1, if both texts have one.
-    pub fn compare_titles(&self, root: &Proof) -> Option<f32> {
+    pub fn compare_titles(&self, root: &TextProof) -> Option<f32> {
         self.title.similarity(root.title)
     }
 
     /// What the numbers in the same places say.
-    pub fn compare_numbers(&self, root: &Proof) -> Comparison {
+    pub fn compare_numbers(&self, root: &TextProof) -> Comparison {
         self.numbers.compare(&root.numbers)
     }
 
@@ -156,7 +161,7 @@ impl Proof {
         bytes
     }
 
-    pub fn from_bytes(bytes: &[u8]) -> Result<Proof, BadProof> {
+    pub fn from_bytes(bytes: &[u8]) -> Result<TextProof, BadProof> {
         let bad = BadProof(bytes.len());
         let (&length, rest) = bytes.split_first().ok_or(bad)?;
         let (&title, rest) = rest.split_first_chunk().ok_or(bad)?;
@@ -169,7 +174,7 @@ impl Proof {
         for (word, bytes) in minima.iter_mut().zip(fixed.as_chunks::<8>().0) {
             *word = u64::from_le_bytes(*bytes);
         }
-        Ok(Proof {
+        Ok(TextProof {
             length: Length(length),
             title: TitleSketch::from_bytes(title),
             minima,

@@ -9,7 +9,7 @@ use super::labels::{Clusters, Pairs};
 use super::reason::why_apart;
 use super::score::{self, Counts, Mistake, Mistakes};
 use crate::config::Route;
-use crate::fingerprint::Method;
+use crate::method::Method;
 
 /// The documents of a cluster whose beginnings are shown.
 const SHOWN: usize = 3;

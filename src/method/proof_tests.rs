@@ -2,8 +2,8 @@ use super::*;
 use crate::text::shingles::tests::read;
 use proptest::prelude::*;
 
-fn proof(text: &str) -> Proof {
-    Proof::of(&mut read(text), TitleSketch::default(), &Kept::default())
+fn proof(text: &str) -> TextProof {
+    TextProof::of(&mut read(text), TitleSketch::default(), &Kept::default())
 }
 
 /// `count` words that no other `seed` has.
@@ -13,7 +13,7 @@ fn words(seed: u64, count: u64) -> String {
         .collect()
 }
 
-fn agrees(one: &Proof, root: &Proof) -> Result<f32, Refusal> {
+fn agrees(one: &TextProof, root: &TextProof) -> Result<f32, Refusal> {
     one.agrees(root, 4, Similarity::default())
 }
 
@@ -50,7 +50,7 @@ fn the_need_goes_by_the_shorter_text() {
     let han = proof(&"今天天气很好我们一起出去玩".repeat(20));
     for share in [0.2, 0.43, 0.7] {
         let long_needs = Similarity::new(share).unwrap();
-        let needed = |one: &Proof, root: &Proof| one.needed(root, 1, long_needs);
+        let needed = |one: &TextProof, root: &TextProof| one.needed(root, 1, long_needs);
         assert_eq!(
             needed(&long, &long),
             long_needs.needed(127.0, false, 1, None)
@@ -103,14 +103,20 @@ fn a_template_is_refused_for_its_numbers() {
 
 #[test]
 fn bytes_of_a_wrong_length_are_refused() {
-    assert_eq!(Proof::from_bytes(&[]), Err(BadProof(0)));
-    assert_eq!(Proof::from_bytes(&[0; FIXED - 1]), Err(BadProof(FIXED - 1)));
-    assert_eq!(Proof::from_bytes(&[0; FIXED + 1]), Err(BadProof(FIXED + 1)));
+    assert_eq!(TextProof::from_bytes(&[]), Err(BadProof(0)));
     assert_eq!(
-        Proof::from_bytes(&[0; LONGEST + 2]),
+        TextProof::from_bytes(&[0; FIXED - 1]),
+        Err(BadProof(FIXED - 1))
+    );
+    assert_eq!(
+        TextProof::from_bytes(&[0; FIXED + 1]),
+        Err(BadProof(FIXED + 1))
+    );
+    assert_eq!(
+        TextProof::from_bytes(&[0; LONGEST + 2]),
         Err(BadProof(LONGEST + 2))
     );
-    assert!(Proof::from_bytes(&[0; LONGEST]).is_ok());
+    assert!(TextProof::from_bytes(&[0; LONGEST]).is_ok());
 }
 
 #[test]
@@ -125,13 +131,13 @@ proptest! {
         let proof = proof(&text);
         let bytes = proof.to_bytes();
         prop_assert!(bytes.len() <= LONGEST);
-        prop_assert_eq!(Proof::from_bytes(&bytes), Ok(proof));
+        prop_assert_eq!(TextProof::from_bytes(&bytes), Ok(proof));
     }
 
     /// Counting agreeing pairs of bits by shifts is counting them one by one.
     #[test]
     fn similarity_counts_agreeing_minima(a in any::<[u64; WORDS]>(), b in any::<[u64; WORDS]>()) {
-        let of = |minima| Proof { length: Length(0), title: TitleSketch::default(), minima, numbers: Sample::default() };
+        let of = |minima| TextProof { length: Length(0), title: TitleSketch::default(), minima, numbers: Sample::default() };
         let agreeing = (0..BINS).filter(|n| {
             let code = |words: &[u64; WORDS]| words[n * BITS / 64] >> (n * BITS % 64) & 3;
             code(&a) == code(&b)
