@@ -153,7 +153,7 @@ fn refusal(error: CheckError) -> Refusal {
     }
 }
 
-fn told(index: &str, checked: &Checked<'_>) -> Value {
+fn told(index: &str, checked: &Checked) -> Value {
     let stamp = checked.stamp.as_deref();
     let answer = json!({
         "index": index,

@@ -29,6 +29,8 @@ pub enum CheckError {
     Document(#[from] JsonError),
     #[error("the document is not understood: it ends at byte {at} and something follows")]
     Trailing { at: usize },
+    #[error(transparent)]
+    Unavailable(#[from] super::Unavailable),
 }
 
 /// How a document's root would be found.
@@ -42,11 +44,11 @@ pub enum Fate {
 
 /// What would happen to a document.
 #[derive(Debug)]
-pub struct Checked<'e> {
+pub struct Checked {
     /// The method of the document's route.
-    pub method: &'e Method,
+    pub method: Method,
     /// The forest that it would stand in.
-    pub forest: &'e str,
+    pub forest: String,
     /// Fingerprints at most this far apart are near there.
     pub k: Distance,
     /// How its root would be found.
@@ -126,13 +128,13 @@ impl Engine {
     ///
     /// # Errors
     /// When no route stamps the index, or the body is not one JSON object.
-    pub fn check(
+    pub(super) fn check_now(
         &self,
         body: &[u8],
         index: &str,
         id: Option<&str>,
         call: RequestContext,
-    ) -> Result<Checked<'_>, CheckError> {
+    ) -> Result<Checked, CheckError> {
         let no_route = || CheckError::NoRoute(index.to_owned());
         let route = self.route(index).ok_or_else(no_route)?;
         let bound = self.routes.get(route).ok_or_else(no_route)?;
@@ -157,8 +159,8 @@ impl Engine {
         drop(locked);
 
         let mut checked = Checked {
-            method: &bound.route.method,
-            forest,
+            method: bound.route.method.clone(),
+            forest: forest.clone(),
             k: match bound.short {
                 Some(short) if short == at => bound.route.k.max(WIDE),
                 _ => bound.route.k,

@@ -16,11 +16,14 @@ mod trees;
 
 pub use check::{CheckError, Checked, CheckedTree, Fate, LookedUp, Measure};
 pub use meeting::Meeting;
-pub use settle::{Placed, Settled, Verdict};
+pub use settle::{Placed, Resolution, Settled};
 pub use stamped::{Refused, Stamped, Tally};
 
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
+use bytes::Bytes;
 use rayon::prelude::*;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -61,6 +64,43 @@ pub enum NotUnderstood {
     Document(#[from] JsonError),
     #[error("the body cannot be unpacked: {0}")]
     Packing(String),
+}
+
+/// What the body of a write is, as its path says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Write {
+    /// Action lines and sources; the index that the path names.
+    Bulk { index: Option<String> },
+    /// One document, or one update.
+    Document {
+        op: Op,
+        index: String,
+        id: Option<String>,
+    },
+}
+
+/// Why nothing could be stamped.
+#[derive(Debug, thiserror::Error)]
+pub enum StampError {
+    /// The body is to be passed on as it came: the cluster will say what is wrong with it.
+    #[error(transparent)]
+    NotUnderstood(#[from] NotUnderstood),
+    /// The write must not go on: a document without a right stamp would be indexed.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+/// A forest that cannot be asked any more.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unavailable {
+    /// A panic in the middle of a change left it half changed.
+    #[error(
+        "the forest '{forest}' is out of service after a failure in the middle of a change: restart spinney"
+    )]
+    Poisoned { forest: String },
+    /// The job that was to do the work panicked elsewhere.
+    #[error("the text work failed")]
+    Panicked,
 }
 
 /// What a request brings along besides its body.
@@ -196,9 +236,102 @@ impl Engine {
             .position(|bound| bound.route.matches(index))
     }
 
-    /// Runs a job on the engine's threads.
-    pub fn spawn(&self, job: impl FnOnce() + Send + 'static) {
-        self.pool.spawn(job);
+    /// Runs a job on the threads for text work, where it blocks no connection, and waits for what it gives. The job runs
+    /// to its end even if nobody waits any more.
+    ///
+    /// # Errors
+    /// [`Unavailable::Panicked`] if the job panics.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Unavailable> {
+        // What is logged from another thread belongs to the request too.
+        let span = tracing::Span::current();
+        let (done, result) = futures_channel::oneshot::channel();
+        self.pool.spawn(move || {
+            let _in_request = span.enter();
+            let given = catch_unwind(AssertUnwindSafe(job));
+            // Nobody waits where the client has gone.
+            let _ = done.send(given);
+        });
+        match result.await {
+            Ok(Ok(given)) => Ok(given),
+            Ok(Err(_)) | Err(_) => Err(Unavailable::Panicked),
+        }
+    }
+
+    /// Stamps the documents of a write. What was placed is settled by [`settle`](Engine::settle).
+    ///
+    /// # Errors
+    /// [`StampError::NotUnderstood`] when the body is to be passed on as it came, [`StampError::Unavailable`] when it
+    /// must not be.
+    pub async fn stamp(
+        self: &Arc<Self>,
+        body: Bytes,
+        write: Write,
+        context: RequestContext,
+    ) -> Result<Stamped, StampError> {
+        let engine = self.clone();
+        let job = move || {
+            let mut stamped = match &write {
+                Write::Bulk { index } => engine.stamp_bulk(&body, index.as_deref(), context),
+                Write::Document { op, index, id } => {
+                    engine.stamp_document(&body, *op, index, id.as_deref(), context)
+                }
+            }?;
+            stamped.learned_sentences = engine.learned(&body, &stamped);
+            Ok(stamped)
+        };
+        self.run(job).await?
+    }
+
+    /// The second phase: tells the forests what became of the documents of a request.
+    ///
+    /// # Errors
+    /// When a forest cannot be asked any more.
+    pub async fn settle(
+        self: &Arc<Self>,
+        placed: Placed,
+        resolution: Resolution,
+    ) -> Result<Settled, Unavailable> {
+        let engine = self.clone();
+        self.run(move || engine.settle_now(placed, &resolution))
+            .await
+    }
+
+    /// Says what stamping one document of this index would do. Nothing is changed: no arrival, no node, no count of a
+    /// sentence.
+    ///
+    /// # Errors
+    /// When no route stamps the index, or the body is not one JSON object.
+    pub async fn check(
+        self: &Arc<Self>,
+        body: Bytes,
+        index: String,
+        id: Option<String>,
+        context: RequestContext,
+    ) -> Result<Checked, CheckError> {
+        let engine = self.clone();
+        self.run(move || engine.check_now(&body, &index, id.as_deref(), context))
+            .await?
+    }
+
+    /// Name and state of every forest.
+    ///
+    /// # Errors
+    /// When a forest cannot be asked any more.
+    pub async fn stats(self: &Arc<Self>) -> Result<Vec<(String, Stats)>, Unavailable> {
+        let engine = self.clone();
+        let stats = move || {
+            let forests = engine.forests();
+            forests.map(|(name, s)| (name.to_owned(), s)).collect()
+        };
+        self.run(stats).await
+    }
+
+    /// Why writes cannot be stamped at present, if they cannot.
+    pub fn unavailable(&self) -> Option<Unavailable> {
+        None
     }
 
     /// Name and state of every forest.
@@ -209,7 +342,12 @@ impl Engine {
     }
 
     /// Removes expired nodes, at most `budget` of each forest whose clock is the arrival.
-    pub fn expire(&self, now: Millis, budget: usize) {
+    pub async fn expire(self: &Arc<Self>, now: Millis, budget: usize) -> Result<(), Unavailable> {
+        let engine = self.clone();
+        self.run(move || engine.expire_now(now, budget)).await
+    }
+
+    fn expire_now(&self, now: Millis, budget: usize) {
         for (at, (_, forest)) in self.forests.iter().enumerate() {
             let ticks = self.routes.iter().all(|b| {
                 (b.forest != at && b.short != Some(at)) || b.route.clock == Clock::Arrival

@@ -21,7 +21,7 @@ pub(super) struct Held {
 
 /// What is known of the outcome of a request.
 #[derive(Debug)]
-pub enum Verdict {
+pub enum Resolution {
     /// Timeout, broken connection, filtered response: the nodes stay.
     Unknown,
     /// The whole request was refused, or never sent.
@@ -46,7 +46,7 @@ impl Placed {
 
 impl Engine {
     /// The second phase: withdraws the nodes of items that definitely failed.
-    pub fn settle(&self, placed: Placed, verdict: &Verdict) -> Settled {
+    pub(super) fn settle_now(&self, placed: Placed, resolution: &Resolution) -> Settled {
         let mut settled = Settled::default();
         let status = |outcome: &Outcome, item: usize| {
             let found = outcome
@@ -55,12 +55,12 @@ impl Engine {
                 .ok()?;
             outcome.failed.get(found).map(|&(_, status)| status)
         };
-        let failed = |item: usize| match verdict {
-            Verdict::Unknown => false,
-            Verdict::Refused => true,
-            Verdict::Items(outcome) => status(outcome, item).is_some_and(is_definite),
+        let failed = |item: usize| match resolution {
+            Resolution::Unknown => false,
+            Resolution::Refused => true,
+            Resolution::Items(outcome) => status(outcome, item).is_some_and(is_definite),
         };
-        if let Verdict::Items(outcome) = verdict {
+        if let Resolution::Items(outcome) = resolution {
             if !placed.is_answered_by(outcome) {
                 return settled;
             }

@@ -27,6 +27,7 @@ pub struct Stamped {
     pub(super) placed: Placed,
     pub(super) tally: Tally,
     pub(super) learned: Vec<Learned>,
+    pub(super) learned_sentences: Vec<String>,
     pub(super) stages: Vec<(usize, Stage)>,
     pub(super) refused: Vec<Refused>,
     pub(super) reasons: Reasons,
@@ -74,6 +75,11 @@ impl Stamped {
     /// How many near trees founders of trees were not let into, by reason.
     pub fn reasons(&self) -> Reasons {
         self.reasons
+    }
+
+    /// The sentences that became boilerplate by these documents, cleaned, in the order in which they did.
+    pub fn learned(&self) -> &[String] {
+        &self.learned_sentences
     }
 
     pub fn into_parts(self) -> (Splice, Placed) {

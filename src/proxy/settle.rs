@@ -16,7 +16,7 @@ use tracing::debug;
 use super::answer::{Body, BoxError};
 use super::headers::{Encoding, encoding};
 use crate::bulk::ResponseScanner;
-use crate::engine::{Engine, Placed, Verdict};
+use crate::engine::{Engine, Placed, Resolution};
 use crate::shutdown::Passenger;
 use crate::telemetry::Counters;
 
@@ -45,9 +45,9 @@ impl Unsettled {
     }
 
     /// Tells the forest; a second call does nothing.
-    pub fn settle(&mut self, verdict: &Verdict) {
+    pub fn settle(&mut self, resolution: &Resolution) {
         if let Some(placed) = self.placed.take() {
-            if let Verdict::Items(outcome) = verdict
+            if let Resolution::Items(outcome) = verdict
                 && !placed.is_answered_by(outcome)
             {
                 self.counters.responses_unmatched.add(1);
@@ -66,9 +66,9 @@ impl Unsettled {
 impl Drop for Unsettled {
     fn drop(&mut self) {
         let verdict = if self.sent {
-            Verdict::Unknown
+            Resolution::Unknown
         } else {
-            Verdict::Refused
+            Resolution::Refused
         };
         self.settle(&verdict);
     }
@@ -76,11 +76,11 @@ impl Drop for Unsettled {
 
 /// What the status of a whole answer says. 4xx: the cluster refused the request before it did anything, except 408,
 /// which says that it gave up waiting. 5xx: it may have done a part.
-pub fn verdict(status: StatusCode) -> Verdict {
+pub fn verdict(status: StatusCode) -> Resolution {
     if status.is_client_error() && status != StatusCode::REQUEST_TIMEOUT {
-        Verdict::Refused
+        Resolution::Refused
     } else {
-        Verdict::Unknown
+        Resolution::Unknown
     }
 }
 
@@ -180,8 +180,9 @@ impl Landing {
             Reader::Gzip(decoder) => decoder.finish().ok().map(|sink| sink.0),
             Reader::Blind => None,
         };
-        unsettled
-            .settle(&scanner.map_or(Verdict::Unknown, |scanner| Verdict::Items(scanner.finish())));
+        unsettled.settle(&scanner.map_or(Resolution::Unknown, |scanner| {
+            Resolution::Items(scanner.finish())
+        }));
     }
 }
 

@@ -21,7 +21,7 @@ use super::settle::{Landing, Unsettled, verdict};
 use super::threads;
 use super::upstream::set_length;
 use crate::bulk::Op;
-use crate::engine::{NotUnderstood, Stamped, Verdict};
+use crate::engine::{NotUnderstood, Resolution, Stamped};
 use crate::shutdown::Passenger;
 
 /// What stamping a line takes in memory on top of the body: half an item, a stamp, an edit and a ticket.
@@ -166,9 +166,9 @@ impl Write {
             Err(refusal) => {
                 let nothing_sent = matches!(refusal, Refusal::Unreachable(_));
                 unsettled.settle(if nothing_sent {
-                    &Verdict::Refused
+                    &Resolution::Refused
                 } else {
-                    &Verdict::Unknown
+                    &Resolution::Unknown
                 });
                 return Err(refusal);
             }
@@ -178,7 +178,7 @@ impl Write {
             Landing::bulk(body, passenger, &parts.headers, unsettled)
         } else {
             unsettled.settle(&if parts.status.is_success() {
-                Verdict::Unknown
+                Resolution::Unknown
             } else {
                 verdict(parts.status)
             });
@@ -243,7 +243,7 @@ impl Write {
         threads::run(proxy, work, move |worked: Worked| {
             // Nothing will be sent.
             if let Ok(stamped) = worked.stamped {
-                settling.settle(stamped.into_parts().1, &Verdict::Refused);
+                settling.settle(stamped.into_parts().1, &Resolution::Refused);
             }
         })
         .await

@@ -201,7 +201,7 @@ fn asking_changes_nothing() {
         }
         assert!(state(&engine) == before, "{method}");
         // Nothing rests on what was only asked for.
-        engine.settle(placed, &Verdict::Refused);
+        engine.settle(placed, &Resolution::Refused);
         assert_eq!(nodes(&engine), 0, "{method}");
     }
 }

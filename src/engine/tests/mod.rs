@@ -63,14 +63,14 @@ fn index(id: &str, source: &Value) -> String {
     format!("{}\n{source}\n", json!({"index": {"_id": id}}))
 }
 
-fn answered(items: Value) -> Verdict {
+fn answered(items: Value) -> Resolution {
     let mut scanner = ResponseScanner::default();
     scanner.push(
         json!({"took": 1, "errors": true, "items": items})
             .to_string()
             .as_bytes(),
     );
-    Verdict::Items(scanner.finish())
+    Resolution::Items(scanner.finish())
 }
 
 fn nodes(engine: &Engine) -> usize {
@@ -211,7 +211,7 @@ fn an_unknown_outcome_leaves_the_nodes() {
     let engine = engine(&[route(json!({}))]);
     let body = index("1", &json!({"content": LONG}));
     for verdict in [
-        Verdict::Unknown,
+        Resolution::Unknown,
         answered(json!([])),
         answered(json!([{"index": {"error": {}}}])),
         answered(json!([{"create": {"status": 400}}])),
@@ -229,7 +229,7 @@ fn a_refused_request_leaves_nothing_behind() {
     let engine = engine(&[route(json!({}))]);
     let body = index("1", &json!({"content": LONG})) + &index("2", &json!({"content": LONG}));
     let (_, placed, _) = bulk(&engine, &body, 0);
-    assert_eq!(engine.settle(placed, &Verdict::Refused).withdrawn, 1);
+    assert_eq!(engine.settle(placed, &Resolution::Refused).withdrawn, 1);
     assert_eq!(nodes(&engine), 0);
 }
 
@@ -242,7 +242,7 @@ fn a_conflict_of_a_retry_keeps_the_node_of_the_first_try() {
         json!({"content": LONG})
     );
     let (first, lost, _) = bulk(&engine, &body, 0);
-    engine.settle(lost, &Verdict::Unknown);
+    engine.settle(lost, &Resolution::Unknown);
     let (second, placed, _) = bulk(&engine, &body, 1);
     assert_eq!(first[1]["cluster_root"], second[1]["cluster_root"]);
     engine.settle(placed, &answered(json!([{"create": {"status": 409}}])));
@@ -418,7 +418,7 @@ fn verified_takes_back_what_a_refused_request_placed() {
         .collect();
     let (_, placed, _) = bulk(&engine, &body, 0);
     assert!(nodes(&engine) >= 7);
-    engine.settle(placed, &Verdict::Refused);
+    engine.settle(placed, &Resolution::Refused);
     assert_eq!(nodes(&engine), 0);
 }
 
