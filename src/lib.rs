@@ -2,11 +2,11 @@
 //! document before the search cluster indexes it. The rooms stand in the order in which a bulk request meets them.
 
 // The command line reads the configuration and opens the door.
-pub mod cli;
+//TMP pub mod cli;
 pub mod config;
-pub mod eval;
+//TMP pub mod eval;
 // The door: connections, routes, budget; everything else is relayed.
-pub mod proxy;
+//TMP pub mod proxy;
 // Joins the pure rooms below: bytes and `now` in, splices out.
 pub mod engine;
 // Pure rooms: no network, no clock, no disk.
@@ -18,6 +18,6 @@ pub mod method;
 pub mod text;
 pub mod time;
 // Beside the way: own endpoints, counters and logs, the graceful stop.
-pub mod api;
+//TMP pub mod api;
 pub mod shutdown;
 pub mod telemetry;

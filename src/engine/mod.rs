@@ -1,80 +1,91 @@
 //! Joins the pure rooms: bytes and `now` in, splices out; the answers of the cluster in, withdrawals out.
 //!
-//! A bulk is worked off in segments. In each, documents are read and turned into fingerprints on all threads, then
-//! placed one after the other in their order under the forests' locks: the order of documents inside a bulk is the
-//! order of placement.
+//! ```text
+//! body --bulk::parse--> items --read, on all threads--> features
+//!                                                          | in batches, in their order
+//!                       stamps over the body <--place-- forest::Port
+//!                                                          ^
+//!                       the cluster's answer --settle------+
+//! ```
+//!
+//! Work runs on threads of the engine's own; what awaits it blocks no connection.
 
 mod check;
-mod learned;
-mod meeting;
+mod explain;
+mod forests;
 mod place;
+mod read;
 mod settle;
 mod stamped;
 #[cfg(test)]
 mod tests;
-mod trees;
+mod threads;
 
-pub use check::{CheckError, Checked, CheckedTree, Fate, LookedUp, Measure};
-pub use meeting::Meeting;
+pub use crate::forest::port::Unavailable;
+pub use check::{CheckError, Checked, Fate};
+pub use explain::Explanation;
+pub use read::Unstamped;
 pub use settle::{Placed, Resolution, Settled};
-pub use stamped::{Refused, Stamped, Tally};
+pub use stamped::{LeftAlone, Refused, Stamped, Tally};
 
-use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use rayon::prelude::*;
-use xxhash_rust::xxh3::Xxh3;
 
 use crate::bulk::{
-    self, BulkError, Cut, Document, Fields, Item, JsonError, Op, Part, Selected, Selection,
-    SelectionError, StampNames,
+    self, BulkError, Fields, Item, JsonError, Op, Selection, SelectionError, StampNames,
 };
 use crate::config::{Clock, Route};
-use crate::fingerprint::Fingerprint;
 use crate::forest::{ForestError, Stats};
-use crate::method::{Brought, Features, Method, Workspace};
-use crate::text;
+use crate::method::Features;
 use crate::time::Millis;
-use trees::{Trees, find_or_add};
-
-/// Items and bytes of sources that are read at once: enough to keep all threads busy, few enough to bound what stands
-/// between reading and placing.
-const SEGMENT: usize = 4096;
-const SEGMENT_BYTES: usize = 8 << 20;
+use forests::ForestEntry;
+use read::own_root;
+use threads::TextThreads;
 
 /// Why the engine cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
+    /// The fields of a route, or the prefix of the stamp.
     #[error(transparent)]
     Selection(#[from] SelectionError),
+    /// The settings of a route's forest.
     #[error(transparent)]
     Forest(#[from] ForestError),
-    #[error("cannot start the threads for text work: {0}")]
+    /// The system gives no threads.
+    #[error("cannot start the threads for text work")]
     Threads(#[from] rayon::ThreadPoolBuildError),
 }
 
 /// Why a body is passed on as it came.
 #[derive(Debug, thiserror::Error)]
 pub enum NotUnderstood {
+    /// It is no bulk.
     #[error("the bulk is not understood: {0}")]
     Bulk(#[from] BulkError),
+    /// It is no document.
     #[error("the document is not understood: {0}")]
     Document(#[from] JsonError),
-    #[error("the body cannot be unpacked: {0}")]
-    Packing(String),
+    /// Its gzip is broken.
+    #[error("the body cannot be decompressed: {0}")]
+    Compression(String),
 }
 
 /// What the body of a write is, as its path says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Write {
-    /// Action lines and sources; the index that the path names.
-    Bulk { index: Option<String> },
+    /// Action lines and sources.
+    Bulk {
+        /// The index that the path names.
+        index: Option<String>,
+    },
     /// One document, or one update.
     Document {
+        /// What is to be done with it.
         op: Op,
+        /// The index that the path names.
         index: String,
+        /// The id that the path names.
         id: Option<String>,
     },
 }
@@ -88,19 +99,6 @@ pub enum StampError {
     /// The write must not go on: a document without a right stamp would be indexed.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
-}
-
-/// A forest that cannot be asked any more.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unavailable {
-    /// A panic in the middle of a change left it half changed.
-    #[error(
-        "the forest '{forest}' is out of service after a failure in the middle of a change: restart spinney"
-    )]
-    Poisoned { forest: String },
-    /// The job that was to do the work panicked elsewhere.
-    #[error("the text work failed")]
-    Panicked,
 }
 
 /// What a request brings along besides its body.
@@ -117,13 +115,13 @@ pub struct RequestContext {
 /// Everything that is needed to stamp: routes, forests, threads.
 pub struct Engine {
     routes: Vec<Bound>,
-    forests: Vec<(String, Trees)>,
+    forests: Vec<ForestEntry>,
     names: StampNames,
-    pool: rayon::ThreadPool,
-    tells_meetings: bool,
+    threads: Arc<TextThreads>,
+    explains: bool,
 }
 
-/// A route bound to its forest.
+/// A route bound to its forests.
 struct Bound {
     route: Route,
     selection: Selection,
@@ -133,6 +131,32 @@ struct Bound {
 }
 
 impl Bound {
+    fn new(
+        route: &Route,
+        prefix: &str,
+        (forest, short): (usize, Option<usize>),
+    ) -> Result<Bound, SelectionError> {
+        let text: Vec<&str> = route.text_fields.iter().map(String::as_str).collect();
+        let clock = match &route.clock {
+            Clock::Field(name) => Some(name.as_str()),
+            Clock::Arrival | Clock::None => None,
+        };
+        let fields = Fields {
+            text: &text,
+            title: route.title_field.as_deref(),
+            id: route.id_field.as_deref(),
+            clock,
+            url: route.url_field.as_deref(),
+            own: route.method.own_field(),
+        };
+        Ok(Bound {
+            selection: Selection::new(&fields, prefix)?,
+            route: route.clone(),
+            forest,
+            short,
+        })
+    }
+
     /// The forest that a document stands in.
     fn forest_of(&self, features: Option<&Features>) -> usize {
         match features {
@@ -142,82 +166,38 @@ impl Bound {
     }
 }
 
-/// One object to stamp, read and turned into fingerprints, not yet placed.
-struct Prepared {
-    item: usize,
-    route: usize,
-    /// Where it stands in the body.
-    object: Range<usize>,
-    cut: Cut,
-    features: Option<Features>,
-    date: Option<Millis>,
-    /// A partial update: its stamp must not change while its text does not, or `detect_noop` would never see a noop.
-    partial: bool,
-    /// Root of a document without usable text.
-    own_root: u64,
-}
-
-/// An item read: nothing to do, or up to two objects (an update's `doc` and `upsert`).
-#[derive(Default)]
-struct Read {
-    objects: [Option<Prepared>; 2],
-    unstamped: bool,
-}
-
 impl Engine {
     /// `threads`: 0 means all cores.
     ///
     /// # Errors
-    /// When a route's fields or settings cannot be used.
+    /// When a route's fields or settings cannot be used, or the system gives no threads.
     pub fn new(routes: &[Route], prefix: &str, threads: usize) -> Result<Engine, EngineError> {
-        let mut forests: Vec<(String, Trees)> = Vec::new();
+        let threads = Arc::new(TextThreads::new(threads)?);
+        let mut forests = Vec::new();
         let mut bound = Vec::with_capacity(routes.len());
         for route in routes {
-            let forest = find_or_add(&mut forests, route.forest.clone(), || Trees::new(route))?;
-            let short = match route.method {
-                Method::Short(_) => Some(find_or_add(
-                    &mut forests,
-                    format!("{} (short texts)", route.forest),
-                    || Trees::short(route),
-                )?),
-                _ => None,
-            };
-            let text: Vec<&str> = route.text_fields.iter().map(String::as_str).collect();
-            let clock = if let Clock::Field(name) = &route.clock {
-                Some(name.as_str())
-            } else {
-                None
-            };
-            let fields = Fields {
-                text: &text,
-                title: route.title_field.as_deref(),
-                id: route.id_field.as_deref(),
-                clock,
-                url: route.url_field.as_deref(),
-                own: route.method.own_field(),
-            };
-            bound.push(Bound {
-                selection: Selection::new(&fields, prefix)?,
-                route: route.clone(),
-                forest,
-                short,
-            });
+            let standing = forests::find_or_add(&mut forests, route, &threads)?;
+            bound.push(Bound::new(route, prefix, standing)?);
         }
         for route in routes {
             // Dictionaries take a moment to load: not on the first request's time.
             route.method.warm_up();
         }
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .thread_name(|n| format!("text-{n}"))
-            .build()?;
         Ok(Engine {
             routes: bound,
             forests,
             names: StampNames::new(prefix)?,
-            pool,
-            tells_meetings: false,
+            threads,
+            explains: false,
         })
+    }
+
+    /// The same engine, which also explains how each document found its place ([`Stamped::explanations`]).
+    pub fn with_explanations(self) -> Engine {
+        Engine {
+            explains: true,
+            ..self
+        }
     }
 
     /// Whether anything can be stamped at all.
@@ -245,22 +225,11 @@ impl Engine {
         &self,
         job: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Unavailable> {
-        // What is logged from another thread belongs to the request too.
-        let span = tracing::Span::current();
-        let (done, result) = futures_channel::oneshot::channel();
-        self.pool.spawn(move || {
-            let _in_request = span.enter();
-            let given = catch_unwind(AssertUnwindSafe(job));
-            // Nobody waits where the client has gone.
-            let _ = done.send(given);
-        });
-        match result.await {
-            Ok(Ok(given)) => Ok(given),
-            Ok(Err(_)) | Err(_) => Err(Unavailable::Panicked),
-        }
+        self.threads.run(job).await
     }
 
-    /// Stamps the documents of a write. What was placed is settled by [`settle`](Engine::settle).
+    /// Stamps the documents of a write. What was placed is to be settled by [`settle`](Engine::settle); if this is
+    /// dropped before it ends, it is withdrawn.
     ///
     /// # Errors
     /// [`StampError::NotUnderstood`] when the body is to be passed on as it came, [`StampError::Unavailable`] when it
@@ -271,329 +240,100 @@ impl Engine {
         write: Write,
         context: RequestContext,
     ) -> Result<Stamped, StampError> {
-        let engine = self.clone();
-        let job = move || {
-            let mut stamped = match &write {
-                Write::Bulk { index } => engine.stamp_bulk(&body, index.as_deref(), context),
-                Write::Document { op, index, id } => {
-                    engine.stamp_document(&body, *op, index, id.as_deref(), context)
+        let (engine, source) = (self.clone(), body.clone());
+        let is_bulk = matches!(write, Write::Bulk { .. });
+        let items = move || -> Result<_, NotUnderstood> {
+            match &write {
+                Write::Bulk { index } => {
+                    let items = bulk::parse(&source)?;
+                    Ok(engine.work_items(&items, index.as_deref(), context))
                 }
-            }?;
-            stamped.learned_sentences = engine.learned(&body, &stamped);
-            Ok(stamped)
+                Write::Document { op, index, id } => {
+                    let item = Item {
+                        op: *op,
+                        index: Some(index.into()),
+                        id: id.as_deref().map(Into::into),
+                        routing: None,
+                        action: 0..0,
+                        source: Some(0..source.len()),
+                    };
+                    Ok(engine.work_items(&[item], None, context))
+                }
+            }
         };
-        self.run(job).await?
+        let items = self.run(items).await??;
+        let stamped = self.stamp_items(body, items, context).await?;
+        // A bulk goes on when some of its sources are not understood: they fail by themselves.
+        if !is_bulk
+            && let [LeftAlone { reason, .. }] = stamped.left_alone()
+            && let Unstamped::Source(error) = reason
+        {
+            return Err(NotUnderstood::Document(error.clone()).into());
+        }
+        Ok(stamped)
     }
 
-    /// The second phase: tells the forests what became of the documents of a request.
+    /// Stamps a body of one document a line, all of the first route. Blank lines stay.
     ///
     /// # Errors
     /// When a forest cannot be asked any more.
-    pub async fn settle(
-        self: &Arc<Self>,
-        placed: Placed,
-        resolution: Resolution,
-    ) -> Result<Settled, Unavailable> {
-        let engine = self.clone();
-        self.run(move || engine.settle_now(placed, &resolution))
-            .await
-    }
-
-    /// Says what stamping one document of this index would do. Nothing is changed: no arrival, no node, no count of a
-    /// sentence.
-    ///
-    /// # Errors
-    /// When no route stamps the index, or the body is not one JSON object.
-    pub async fn check(
+    pub async fn stamp_lines(
         self: &Arc<Self>,
         body: Bytes,
-        index: String,
-        id: Option<String>,
         context: RequestContext,
-    ) -> Result<Checked, CheckError> {
-        let engine = self.clone();
-        self.run(move || engine.check_now(&body, &index, id.as_deref(), context))
-            .await?
-    }
-
-    /// Name and state of every forest.
-    ///
-    /// # Errors
-    /// When a forest cannot be asked any more.
-    pub async fn stats(self: &Arc<Self>) -> Result<Vec<(String, Stats)>, Unavailable> {
-        let engine = self.clone();
-        let stats = move || {
-            let forests = engine.forests();
-            forests.map(|(name, s)| (name.to_owned(), s)).collect()
-        };
-        self.run(stats).await
-    }
-
-    /// Why writes cannot be stamped at present, if they cannot.
-    pub fn unavailable(&self) -> Option<Unavailable> {
-        None
-    }
-
-    /// Name and state of every forest.
-    pub fn forests(&self) -> impl Iterator<Item = (&str, Stats)> {
-        self.forests
-            .iter()
-            .map(|(name, forest)| (name.as_str(), forest.lock().stats()))
-    }
-
-    /// Removes expired nodes, at most `budget` of each forest whose clock is the arrival.
-    pub async fn expire(self: &Arc<Self>, now: Millis, budget: usize) -> Result<(), Unavailable> {
-        let engine = self.clone();
-        self.run(move || engine.expire_now(now, budget)).await
-    }
-
-    fn expire_now(&self, now: Millis, budget: usize) {
-        for (at, (_, forest)) in self.forests.iter().enumerate() {
-            let ticks = self.routes.iter().all(|b| {
-                (b.forest != at && b.short != Some(at)) || b.route.clock == Clock::Arrival
-            });
-            if ticks {
-                forest.lock().expire(now, budget);
-            }
-        }
-    }
-
-    /// Stamps the documents of a bulk body. `index` is the one in the path.
-    ///
-    /// # Errors
-    /// When the body cannot be read as a bulk: the server will say what is wrong with it.
-    pub fn stamp_bulk(
-        &self,
-        body: &[u8],
-        index: Option<&str>,
-        call: RequestContext,
-    ) -> Result<Stamped, NotUnderstood> {
-        Ok(self.stamp_items(body, &bulk::parse(body)?, index, call))
-    }
-
-    /// Stamps a body that is one document (or one update).
-    ///
-    /// # Errors
-    /// When the body is not a JSON object.
-    pub fn stamp_document(
-        &self,
-        body: &[u8],
-        op: Op,
-        index: &str,
-        id: Option<&str>,
-        call: RequestContext,
-    ) -> Result<Stamped, NotUnderstood> {
-        let item = Item {
-            op,
-            index: Some(index.into()),
-            id: id.map(Into::into),
-            routing: None,
-            action: 0..0,
-            source: Some(0..body.len()),
-        };
-        if let Some(route) = self.route(index) {
-            match op {
-                Op::Update => bulk::scan_update(body).map(drop)?,
-                _ => bulk::scan(body, &self.routes[route].selection).map(drop)?,
-            }
-        }
-        Ok(self.stamp_items(body, std::slice::from_ref(&item), None, call))
-    }
-
-    /// Stamps a body of one document a line, all of one route. Blank lines stay.
-    pub fn stamp_lines(&self, body: &[u8], call: RequestContext) -> Stamped {
+    ) -> Result<Stamped, Unavailable> {
         let mut items = Vec::new();
         let mut start = 0;
-        for end in memchr::memchr_iter(b'\n', body).chain(std::iter::once(body.len())) {
-            if body
-                .get(start..end)
-                .is_some_and(|line| !line.trim_ascii().is_empty())
-            {
-                let source = Some(start..end);
+        for end in memchr::memchr_iter(b'\n', &body).chain(std::iter::once(body.len())) {
+            let line = body.get(start..end).unwrap_or_default();
+            if !line.trim_ascii().is_empty() {
                 items.push(Item {
                     op: Op::Index,
                     index: None,
                     id: None,
                     routing: None,
                     action: 0..0,
-                    source,
+                    source: Some(start..end),
                 });
             }
             start = end + 1;
         }
-        self.stamp_items(body, &items, Some(""), call)
+        let items = self.work_items(&items, Some(""), context);
+        self.stamp_items(body, items, context).await
     }
 
-    fn stamp_items(
-        &self,
-        body: &[u8],
-        items: &[Item<'_>],
-        index: Option<&str>,
-        call: RequestContext,
-    ) -> Stamped {
-        let ops = items.iter().map(|item| item.op).collect();
-        let mut stamped = Stamped {
-            placed: Placed {
-                ops,
-                held: Vec::new(),
-            },
-            meetings: self.tells_meetings.then(Vec::new),
-            ..Stamped::default()
-        };
-        let mut first = 0;
-        while let Some(rest) = items.get(first..).filter(|rest| !rest.is_empty()) {
-            let segment = rest.get(..segment(rest)).unwrap_or(rest);
-            let read: Vec<Read> = self.pool.install(|| {
-                segment
-                    .par_iter()
-                    .enumerate()
-                    .with_min_len(16)
-                    .map_init(Workspace::default, |workspace, (at, item)| {
-                        self.read(body, first + at, item, index, call, workspace)
-                            .unwrap_or_else(|_| Read {
-                                unstamped: true,
-                                ..Read::default()
-                            })
-                    })
-                    .collect()
+    /// Name and state of every forest.
+    ///
+    /// # Errors
+    /// When a forest cannot be asked any more.
+    pub async fn stats(&self) -> Result<Vec<(String, Stats)>, Unavailable> {
+        let mut all = Vec::with_capacity(self.forests.len());
+        for entry in &self.forests {
+            all.push((entry.name.clone(), entry.port.stats().await?));
+        }
+        Ok(all)
+    }
+
+    /// Removes expired nodes, at most `budget` of each forest whose clock is the arrival.
+    ///
+    /// # Errors
+    /// When a forest cannot be asked any more; the others were.
+    pub async fn expire(&self, now: Millis, budget: usize) -> Result<(), Unavailable> {
+        let mut result = Ok(());
+        for (at, entry) in self.forests.iter().enumerate() {
+            let ticks = self.routes.iter().all(|b| {
+                (b.forest != at && b.short != Some(at)) || b.route.clock == Clock::Arrival
             });
-            first += segment.len();
-            self.place(read, call, &mut stamped);
-        }
-        stamped
-    }
-
-    /// Reads one item; an error leaves it unstamped.
-    fn read(
-        &self,
-        body: &[u8],
-        at: usize,
-        item: &Item<'_>,
-        index: Option<&str>,
-        call: RequestContext,
-        workspace: &mut Workspace,
-    ) -> Result<Read, JsonError> {
-        let mut read = Read::default();
-        let index = item.index.as_deref().or(index);
-        let (Some(index), Some(source)) = (index, item.source.clone()) else {
-            return Ok(read);
-        };
-        let Some(route) = self.route(index) else {
-            return Ok(read);
-        };
-        let bytes = body.get(source.clone()).unwrap_or_default();
-        let own_root = own_root(index, item.id.as_deref(), call.unique, at);
-        if item.op != Op::Update {
-            read.objects[0] = Some(
-                self.prepare(bytes, source.start, at, route, own_root, workspace)?
-                    .0,
-            );
-            return Ok(read);
-        }
-        let update = bulk::scan_update(bytes)?;
-        for (slot, (part, range)) in read.objects.iter_mut().zip(update.parts()) {
-            let object = bytes.get(range.clone()).unwrap_or_default();
-            let (mut prepared, has_text) = self.prepare(
-                object,
-                source.start + range.start,
-                at,
-                route,
-                own_root,
-                workspace,
-            )?;
-            prepared.partial = part == Part::Doc;
-            // A partial update without the text leaves the stamp of the stored document alone.
-            if has_text || part == Part::Upsert {
-                *slot = Some(prepared);
+            if ticks {
+                result = result.and(entry.port.expire(now, budget).await.map(drop));
             }
         }
-        read.unstamped = read.objects.iter().all(Option::is_none);
-        Ok(read)
+        result
     }
 
-    /// Reads one object into fingerprints; also says whether it has a text field at all.
-    fn prepare(
-        &self,
-        object: &[u8],
-        base: usize,
-        item: usize,
-        route: usize,
-        own_root: u64,
-        workspace: &mut Workspace,
-    ) -> Result<(Prepared, bool), JsonError> {
-        let Bound {
-            route: options,
-            selection,
-            ..
-        } = &self.routes[route];
-        let document = bulk::scan(object, selection)?;
-        let texts = texts(&document);
-        let fields = text::Fields {
-            title: document.first(Selected::Title),
-            body: &texts,
-        };
-        let brought = Brought {
-            url: document.first(Selected::Url),
-            own: document
-                .value(Selected::Own)
-                .and_then(|own| Fingerprint::written(&own.text, own.quoted)),
-        };
-        let features = options.method.read_with(&fields, brought, workspace);
-        let date = document
-            .first(Selected::Clock)
-            .and_then(crate::time::parse_date);
-        let has_text = match &options.method {
-            Method::Field(_) => brought.own.is_some(),
-            _ => document.has_text(),
-        };
-        Ok((
-            Prepared {
-                item,
-                route,
-                object: base..base + object.len(),
-                cut: document.cut,
-                features,
-                date,
-                partial: false,
-                own_root,
-            },
-            has_text,
-        ))
+    /// Why writes cannot be stamped any more, if they cannot. Never waits.
+    pub fn unavailable(&self) -> Option<Unavailable> {
+        let mut forests = self.forests.iter();
+        forests.find_map(|entry| entry.port.unavailable())
     }
-}
-
-/// What the text fields of a document hold.
-fn texts<'d>(document: &'d Document<'_>) -> Vec<&'d str> {
-    let values = document.values.iter();
-    let texts = values.filter(|value| matches!(value.selected, Selected::Text(_)));
-    texts.map(|value| &*value.text).collect()
-}
-
-/// How many of these items are read at once; at least one.
-fn segment(items: &[Item<'_>]) -> usize {
-    let mut bytes = 0;
-    let small = items.iter().take(SEGMENT).take_while(|item| {
-        bytes += item.source.as_ref().map_or(0, ExactSizeIterator::len);
-        bytes <= SEGMENT_BYTES
-    });
-    small.count().max(1)
-}
-
-/// The root of a document without usable text: `collapse` takes all documents without the field for one group, so it
-/// gets one of its own.
-fn own_root(index: &str, id: Option<&str>, unique: u64, at: usize) -> u64 {
-    let mut hash = Xxh3::new();
-    hash.update(index.as_bytes());
-    match id {
-        Some(id) => {
-            hash.update(&[0]);
-            hash.update(id.as_bytes());
-        }
-        None => {
-            hash.update(&[1]);
-            hash.update(&unique.to_le_bytes());
-            hash.update(&at.to_le_bytes());
-        }
-    }
-    hash.digest()
 }

@@ -1,146 +1,209 @@
-//! The first phase: what was read is placed in order, and its stamps are written.
+//! The first phase: what was read is placed in its order, and its stamps are written.
 
-use super::learned::Learned;
-use super::meeting::Meeting;
-use super::settle::Held;
-use super::trees::Locked;
-use super::{Engine, Prepared, Read, RequestContext, Stamped};
-use crate::bulk::{Stamp, StampNames};
-use crate::config::Clock;
+use std::sync::Arc;
+use std::vec::IntoIter;
+
+use bytes::Bytes;
+
+use super::read::{Prepared, Read, WorkItem};
+use super::settle::Placed;
+use super::{Engine, Explanation, RequestContext, Stamped, Unavailable};
+use crate::bulk::Stamp;
 use crate::fingerprint::Fingerprint;
+use crate::forest::port::{Document, Reply};
 use crate::forest::{Decision, Root};
-use crate::method::Features;
-use crate::time::Millis;
+use crate::time::{Millis, format_date};
 
-impl Engine {
-    /// Places what was read, in order, under the locks of the forests concerned.
-    pub(super) fn place(&self, read: Vec<Read>, call: RequestContext, stamped: &mut Stamped) {
-        let mut locks: Vec<_> = self.forests.iter().map(|_| None).collect();
-        for wanted in read
-            .iter()
-            .flat_map(|r| r.objects.iter().flatten())
-            .map(|p| self.routes[p.route].forest_of(p.features.as_ref()))
-        {
-            locks[wanted] = Some(());
-        }
-        // Always locked in the order of the list: two bulks cannot wait for each other.
-        let mut forests: Vec<_> = self
-            .forests
-            .iter()
-            .zip(locks)
-            .map(|((_, forest), wanted)| wanted.map(|()| forest.lock()))
-            .collect();
-        let mut arrivals = Arrivals::default();
-        for item in read {
-            stamped.tally.unstamped += u64::from(item.unstamped);
-            for prepared in item.objects.into_iter().flatten() {
-                let bound = &self.routes[prepared.route];
-                let at = bound.forest_of(prepared.features.as_ref());
-                let Some(forest) = forests[at].as_mut() else {
-                    continue;
-                };
-                let now = time(&bound.route.clock, prepared.date, call, forest.clock());
-                stamped.write(&self.names, prepared, at, forest, now, &mut arrivals);
-            }
-        }
+/// Documents that are placed while a body is stamped. Dropped before they are taken, because a forest failed or nobody
+/// waits any more, they are withdrawn.
+struct Unfinished {
+    engine: Arc<Engine>,
+    placed: Placed,
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        self.engine.withdraw(std::mem::take(&mut self.placed));
     }
 }
 
-impl Stamped {
-    /// Places one object and writes its stamp. `now`: `None` where time stands still.
-    fn write(
-        &mut self,
-        names: &StampNames,
-        prepared: Prepared,
-        forest_at: usize,
-        trees: &mut Locked<'_>,
-        now: Option<Millis>,
-        arrivals: &mut Arrivals,
-    ) {
-        let Prepared {
-            item,
-            route,
-            object,
-            cut,
-            mut features,
-            partial,
-            own_root,
-            date: _,
-        } = prepared;
-        let base = object.start;
-        let hashes = features.as_ref().map(Features::hashes).unwrap_or_default();
-        let proof = features.as_ref().and_then(Features::proof);
-        let placement = features
-            .as_mut()
-            .and_then(|features| trees.place(features, now.unwrap_or(Millis(0))));
-        if let (Some(Features::Staged(staged)), Some(by)) =
-            (&features, placement.as_ref().and_then(|placed| placed.0.by))
-        {
-            self.stages
-                .extend(staged.stage(by).map(|stage| (item, stage)));
+/// One batch of documents for a forest, and the items that they belong to.
+#[derive(Default)]
+struct Batch {
+    items: Vec<usize>,
+    documents: Vec<Document>,
+}
+
+impl Engine {
+    /// Stamps the items of a body. In each batch, documents are read and turned into features on all threads, then
+    /// placed one after the other: the order of documents inside a body is the order of placement.
+    pub(super) async fn stamp_items(
+        self: &Arc<Self>,
+        body: Bytes,
+        items: Vec<WorkItem>,
+        context: RequestContext,
+    ) -> Result<Stamped, Unavailable> {
+        let mut unfinished = Unfinished {
+            engine: self.clone(),
+            placed: Placed::of(items.iter().map(|item| item.op).collect()),
+        };
+        let mut stamped = Stamped {
+            explanations: self.explains.then(Vec::new),
+            ..Stamped::default()
+        };
+        let items: Arc<[WorkItem]> = items.into();
+        let mut first = 0;
+        while let Some(rest) = items.get(first..).filter(|rest| !rest.is_empty()) {
+            let batch = first..first + WorkItem::batch(rest);
+            first = batch.end;
+            let read = {
+                let (engine, body, items) = (self.clone(), body.clone(), items.clone());
+                self.run(move || engine.read_batch(&body, &items, batch, context))
+                    .await?
+            };
+            stamped = self
+                .place(&body, read, stamped, &mut unfinished.placed)
+                .await?;
         }
-        let (root, since) = match placement {
-            None => {
-                self.tally.without_text += 1;
-                // The stored document keeps its date, or an update without a change would look like one.
-                (Root(Fingerprint(own_root)), now.filter(|_| !partial))
-            }
-            Some((placement, sentences)) => {
-                if !sentences.is_empty() {
-                    self.learned.push(Learned {
-                        route,
-                        object,
-                        sentences,
-                    });
-                }
-                if placement.decision == Decision::NewRoot {
-                    self.refuse(item, placement.root, &placement.refused);
-                } else {
-                    self.tally.joined += 1;
-                }
-                let since = if partial {
-                    placement.node_added
-                } else {
-                    trees.clock()
-                };
-                if let Some(meetings) = &mut self.meetings {
-                    meetings.push(Meeting::of(item, &placement));
-                }
-                self.placed.held.push(Held {
-                    item,
-                    forest: forest_at,
-                    rollback: placement.rollback,
+        stamped.placed = std::mem::take(&mut unfinished.placed);
+        Ok(stamped)
+    }
+
+    /// Places what was read and writes its stamps.
+    async fn place(
+        self: &Arc<Self>,
+        body: &Bytes,
+        mut read: Vec<Read>,
+        mut stamped: Stamped,
+        placed: &mut Placed,
+    ) -> Result<Stamped, Unavailable> {
+        let mut batches: Vec<Batch> = self.forests.iter().map(|_| Batch::default()).collect();
+        for prepared in read
+            .iter_mut()
+            .flat_map(|read| read.objects.iter_mut().flatten())
+        {
+            if let Some(batch) = batches.get_mut(prepared.forest) {
+                batch.items.push(prepared.item);
+                batch.documents.push(Document {
+                    features: prepared.features.take(),
+                    when: prepared.when,
                 });
-                (placement.root, now.map(|_| since))
+            }
+        }
+        let mut replies = Vec::with_capacity(batches.len());
+        for (forest, (entry, batch)) in self.forests.iter().zip(batches).enumerate() {
+            if batch.documents.is_empty() {
+                replies.push(Vec::new().into_iter());
+                continue;
+            }
+            let mut placements = entry.port.place(batch.documents).await?;
+            // First of all: from here on they are withdrawn if anything goes wrong.
+            for (item, reply) in batch.items.into_iter().zip(&mut placements.replies) {
+                if let Some(place) = &mut reply.placed {
+                    placed.hold(item, forest, std::mem::take(&mut place.rollback));
+                }
+            }
+            stamped.waited += placements.waited;
+            replies.push(placements.replies.into_iter());
+        }
+        let (engine, body) = (self.clone(), body.clone());
+        self.run(move || {
+            let mut writer = Writer {
+                engine: &engine,
+                body: &body,
+                replies,
+                stamped,
+                arrivals: Arrivals::default(),
+            };
+            for item in read {
+                writer.write_item(item);
+            }
+            writer.stamped
+        })
+        .await
+    }
+}
+
+/// Writes the stamps of documents that have their places.
+struct Writer<'a> {
+    engine: &'a Engine,
+    body: &'a [u8],
+    /// By forest, in the order in which its documents were placed.
+    replies: Vec<IntoIter<Reply>>,
+    stamped: Stamped,
+    arrivals: Arrivals,
+}
+
+impl Writer<'_> {
+    fn write_item(&mut self, read: Read) {
+        let Read {
+            objects,
+            item,
+            unstamped,
+        } = read;
+        if let Some(reason) = unstamped {
+            self.stamped.leave(item, reason);
+        }
+        for prepared in objects.into_iter().flatten() {
+            let replies = self.replies.get_mut(prepared.forest);
+            if let Some(reply) = replies.and_then(Iterator::next) {
+                self.write(&prepared, reply);
+            }
+        }
+    }
+
+    /// Writes the stamp of one object.
+    fn write(&mut self, prepared: &Prepared, reply: Reply) {
+        let (root, since) = match reply.placed {
+            None => {
+                self.stamped.tally.without_text += 1;
+                // The stored document keeps its date, or an update without a change would look like one.
+                let since = reply.now.filter(|_| !prepared.partial);
+                (Root(Fingerprint(prepared.own_root)), since)
+            }
+            Some(place) => {
+                let item = prepared.item;
+                if !place.learned.is_empty() {
+                    let object = self.body.get(prepared.object.clone()).unwrap_or_default();
+                    let learned = self
+                        .engine
+                        .sentences(object, prepared.route, &place.learned);
+                    self.stamped.learned.extend(learned);
+                }
+                self.stamped
+                    .stages
+                    .extend(place.stage.map(|stage| (item, stage)));
+                if place.decision == Decision::NewRoot {
+                    self.stamped.refuse(item, place.root, &place.refused);
+                } else {
+                    self.stamped.tally.joined += 1;
+                }
+                let since = if prepared.partial {
+                    place.node_added
+                } else {
+                    place.clock
+                };
+                let root = place.root;
+                if let Some(explanations) = &mut self.stamped.explanations {
+                    explanations.push(Explanation::of(item, place));
+                }
+                (root, reply.now.map(|_| since))
             }
         };
         let stamp = Stamp {
             root: root.0.0,
-            hashes: &hashes,
-            arrival: since.map(|since| arrivals.text(since)),
-            proof: proof.as_deref(),
+            hashes: &prepared.hashes,
+            arrival: since.map(|since| self.arrivals.text(since)),
+            proof: prepared.proof.as_deref(),
         };
-        match self.splice.stamp(base, &cut, names, &stamp) {
-            Ok(()) => self.tally.stamped += 1,
-            Err(_) => self.tally.unstamped += 1,
-        }
-    }
-}
-
-/// What time a document has; `None` where time stands still. `clock` is that of its forest.
-pub(super) fn time(
-    by: &Clock,
-    date: Option<Millis>,
-    call: RequestContext,
-    clock: Millis,
-) -> Option<Millis> {
-    match by {
-        Clock::Arrival => Some(call.now),
-        Clock::None => None,
-        // A document without a date comes when the one before it came.
-        Clock::Field(_) => {
-            let clock = Some(clock).filter(|clock| *clock > Millis(i64::MIN));
-            date.map(|date| date.min(call.latest)).or(clock)
+        let (base, names) = (prepared.object.start, &self.engine.names);
+        match self
+            .stamped
+            .splice
+            .stamp(base, &prepared.cut, names, &stamp)
+        {
+            Ok(()) => self.stamped.tally.stamped += 1,
+            Err(error) => self.stamped.leave(prepared.item, error.into()),
         }
     }
 }
@@ -154,7 +217,7 @@ struct Arrivals {
 impl Arrivals {
     fn text(&mut self, at: Millis) -> &str {
         if self.last.as_ref().is_none_or(|(last, _)| *last != at) {
-            self.last = Some((at, crate::time::format_date(at)));
+            self.last = Some((at, format_date(at)));
         }
         self.last.as_ref().map_or("", |(_, text)| text)
     }

@@ -1,8 +1,9 @@
 //! What stamping a body gave.
 
-use super::learned::Learned;
-use super::meeting::Meeting;
+use std::time::Duration;
+
 use super::settle::Placed;
+use super::{Explanation, Unstamped};
 use crate::bulk::Splice;
 use crate::forest::Root;
 use crate::method::Stage;
@@ -11,12 +12,19 @@ use crate::method::{Reasons, Refusal};
 /// Refusals of one document that are kept to be told; all of them are counted.
 const KEPT: usize = 8;
 
+/// Documents without a stamp that are named; all of them are counted.
+const MOST_LEFT_ALONE: usize = 16;
+
 /// What became of the documents of a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
+    /// Documents with a stamp.
     pub stamped: u64,
+    /// Of them, those without usable text.
     pub without_text: u64,
+    /// Documents of routed indices that go on without one.
     pub unstamped: u64,
+    /// Documents that joined a tree that was there.
     pub joined: u64,
 }
 
@@ -26,13 +34,14 @@ pub struct Stamped {
     pub(super) splice: Splice,
     pub(super) placed: Placed,
     pub(super) tally: Tally,
-    pub(super) learned: Vec<Learned>,
-    pub(super) learned_sentences: Vec<String>,
+    pub(super) learned: Vec<String>,
     pub(super) stages: Vec<(usize, Stage)>,
     pub(super) refused: Vec<Refused>,
     pub(super) reasons: Reasons,
     /// `None`: nobody asked for them.
-    pub(super) meetings: Option<Vec<Meeting>>,
+    pub(super) explanations: Option<Vec<Explanation>>,
+    pub(super) left_alone: Vec<LeftAlone>,
+    pub(super) waited: Duration,
 }
 
 /// A near tree that a document was not let into, so that it founded one of its own.
@@ -46,6 +55,15 @@ pub struct Refused {
     pub tree: Root,
     /// Why it was not let in.
     pub refusal: Refusal,
+}
+
+/// A document of a routed index that goes on without a stamp.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftAlone {
+    /// Its item, by its place in the body.
+    pub item: usize,
+    /// Why it has none.
+    pub reason: Unstamped,
 }
 
 impl Tally {
@@ -79,9 +97,34 @@ impl Stamped {
 
     /// The sentences that became boilerplate by these documents, cleaned, in the order in which they did.
     pub fn learned(&self) -> &[String] {
-        &self.learned_sentences
+        &self.learned
     }
 
+    /// The documents of routed indices that go on without a stamp, in the order of the items; the first few.
+    pub fn left_alone(&self) -> &[LeftAlone] {
+        &self.left_alone
+    }
+
+    /// What the documents met that have usable text, in the order of placement; nothing where the engine was not made
+    /// to tell ([`Engine::with_explanations`](super::Engine::with_explanations)).
+    pub fn explanations(&self) -> &[Explanation] {
+        self.explanations.as_deref().unwrap_or_default()
+    }
+
+    /// How long the documents waited until others were done with their forests.
+    pub fn waited(&self) -> Duration {
+        self.waited
+    }
+
+    /// Takes down a document that goes on without a stamp.
+    pub(super) fn leave(&mut self, item: usize, reason: Unstamped) {
+        self.tally.unstamped += 1;
+        if self.left_alone.len() < MOST_LEFT_ALONE {
+            self.left_alone.push(LeftAlone { item, reason });
+        }
+    }
+
+    /// The edits of the body, and what is to be settled.
     pub fn into_parts(self) -> (Splice, Placed) {
         (self.splice, self.placed)
     }

@@ -11,20 +11,25 @@
 //! strict law to the letter: the fourth line then says "the leaf itself was within k of its root or a sibling".
 //!
 //! The forest is a pure, single-threaded state: documents and `now` in, roots out; who shares it locks it.
-//! [`place`](Forest::place) first lets a few expired nodes go (`window.rs`), then looks at what is near and asks
-//! the proofs (`verify.rs`), then refreshes, joins or grows a tree (`place.rs`). `slab.rs` holds the nodes, `view.rs` is
-//! all that reads.
+//! [`place`](Forest::place) first lets a few expired nodes go (`window.rs`). Then the law decides (`law.rs`, which knows
+//! no forest) by what it is shown of this one (`look.rs`), and its decision is applied as changes, each a value
+//! (`change.rs`). `slab.rs` holds the nodes, `view.rs` is all that reads.
 
+mod change;
+mod law;
+pub mod local;
+mod look;
 mod place;
+pub mod port;
 mod slab;
 #[cfg(test)]
 mod tests;
-mod verify;
 mod view;
 mod window;
 
+pub use change::{Change, Generation, NodeRef};
 pub use place::{Decision, Placement, Rollback};
-pub use view::{Check, Near, NodeView, Stats, TreeView};
+pub use view::{Check, Near, NearTree, NodeView, Stats, TreeView};
 
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::hamming::{HammingError, HammingIndex};
@@ -76,6 +81,12 @@ pub struct Forest<P: Proof = ()> {
     clock: Millis,
     expired_total: u64,
     withdrawn_total: u64,
+    /// That of the node that is made next.
+    next: Generation,
+    /// A buffer for the changes of one placement.
+    planned: Vec<Change<P>>,
+    /// The changes since they were last taken; `None` where nobody wants to know.
+    recorded: Option<Vec<Change<P>>>,
 }
 
 impl<P: Proof> Forest<P> {
@@ -96,6 +107,9 @@ impl<P: Proof> Forest<P> {
             clock: Millis(i64::MIN),
             expired_total: 0,
             withdrawn_total: 0,
+            next: Generation::default(),
+            planned: Vec::new(),
+            recorded: None,
         })
     }
 

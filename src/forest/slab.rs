@@ -8,6 +8,7 @@
 //! Whoever touches a leaf touches its root after it. So both lists are sorted by arrival without any search, and a root
 //! stands behind all of its leaves: taking nodes from the old end can never take a root before them.
 
+use super::change::{Generation, NodeRef};
 use crate::fingerprint::Fingerprint;
 use crate::hamming::NodeId;
 use crate::time::Millis;
@@ -24,10 +25,9 @@ pub(super) struct Node {
     older: NodeId,
     newer: NodeId,
     pub(super) kind: Kind,
-    /// Which creation of a node this is, of all in this slab: tells it from a later node in the same slot.
-    pub(super) birth: u32,
-    /// How many placements rest on this very node and were not withdrawn; the highest value stands for "many".
-    pub(super) uses: u32,
+    pub(super) generation: Generation,
+    /// How many placements use this very node and were not withdrawn; the highest value stands for "many".
+    pub(super) references: u32,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +44,7 @@ pub(super) enum Kind {
         newer: NodeId,
     },
     /// An expired leaf that its root counts no more, but that was not removed yet.
-    Fallen,
+    Detached,
     /// An empty slot.
     Free { next: NodeId },
 }
@@ -55,7 +55,6 @@ pub(super) struct Slab {
     free: NodeId,
     oldest: NodeId,
     newest: NodeId,
-    births: u32,
     len: usize,
     roots: usize,
     /// The highest number a node may have.
@@ -69,7 +68,6 @@ impl Slab {
             free: NONE,
             oldest: NONE,
             newest: NONE,
-            births: 0,
             len: 0,
             roots: 0,
             max: NodeId::MAX,
@@ -99,15 +97,32 @@ impl Slab {
         &mut self.nodes[id.0 as usize]
     }
 
-    /// Whether the node of this number and birth is still here.
-    pub(super) fn holds(&self, id: NodeId, birth: u32) -> bool {
-        let node = self.nodes.get(id.0 as usize);
-        node.is_some_and(|node| node.birth == birth && !matches!(node.kind, Kind::Free { .. }))
+    /// The name of a node.
+    pub(super) fn node_ref(&self, id: NodeId) -> NodeRef {
+        let node = self.node(id);
+        NodeRef {
+            fingerprint: node.fingerprint,
+            generation: node.generation,
+        }
     }
 
-    /// The node with the oldest arrival, or [`NONE`].
-    pub(super) fn oldest(&self) -> NodeId {
-        self.oldest
+    /// Counts one more placement that uses a node.
+    pub(super) fn add_reference(&mut self, id: NodeId) {
+        let node = self.node_mut(id);
+        node.references = node.references.saturating_add(1);
+    }
+
+    /// Counts one placement fewer; false where they are not counted any more, or there is none.
+    pub(super) fn drop_reference(&mut self, id: NodeId) -> bool {
+        let node = self.node_mut(id);
+        let counted = node.references != u32::MAX && node.references > 0;
+        node.references -= u32::from(counted);
+        counted
+    }
+
+    /// The node with the oldest arrival.
+    pub(super) fn oldest(&self) -> Option<NodeId> {
+        (self.oldest != NONE).then_some(self.oldest)
     }
 
     /// All nodes from the newest arrival to the oldest.
@@ -139,45 +154,35 @@ impl Slab {
     }
 
     /// A new root; none if every number is taken.
-    pub(super) fn add_root(
-        &mut self,
-        fingerprint: Fingerprint,
-        now: Millis,
-        proof: u32,
-    ) -> Option<NodeId> {
+    pub(super) fn add_root(&mut self, node: NodeRef, now: Millis, proof: u32) -> Option<NodeId> {
         let kind = Kind::Root {
             proof,
             children: 0,
             oldest: NONE,
             newest: NONE,
         };
-        let id = self.add(fingerprint, now, kind)?;
+        let id = self.add(node, now, kind)?;
         self.roots += 1;
         Some(id)
     }
 
     /// A new leaf of a root; none if every number is taken. The caller touches the root afterwards.
-    pub(super) fn add_leaf(
-        &mut self,
-        fingerprint: Fingerprint,
-        now: Millis,
-        root: NodeId,
-    ) -> Option<NodeId> {
-        let id = self.add(fingerprint, now, Kind::Fallen)?;
+    pub(super) fn add_leaf(&mut self, node: NodeRef, now: Millis, root: NodeId) -> Option<NodeId> {
+        let id = self.add(node, now, Kind::Detached)?;
         self.attach(id, root);
         Some(id)
     }
 
-    fn add(&mut self, fingerprint: Fingerprint, now: Millis, kind: Kind) -> Option<NodeId> {
+    fn add(&mut self, named: NodeRef, now: Millis, kind: Kind) -> Option<NodeId> {
         let node = Node {
-            fingerprint,
+            fingerprint: named.fingerprint,
             added: now,
             arrival: now,
             older: NONE,
             newer: NONE,
             kind,
-            birth: self.births,
-            uses: 0,
+            generation: named.generation,
+            references: 1,
         };
         let id = self.free;
         let id = match self.nodes.get_mut(id.0 as usize) {
@@ -201,7 +206,6 @@ impl Slab {
                 id
             }
         };
-        self.births = self.births.wrapping_add(1);
         self.len += 1;
         self.push_newest(id);
         Some(id)
@@ -223,7 +227,7 @@ impl Slab {
         let Kind::Leaf { root, older, newer } = self.node(id).kind else {
             return;
         };
-        self.node_mut(id).kind = Kind::Fallen;
+        self.node_mut(id).kind = Kind::Detached;
         if older != NONE
             && let Kind::Leaf { newer: link, .. } = &mut self.node_mut(older).kind
         {

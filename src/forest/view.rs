@@ -1,6 +1,6 @@
 //! All that reads the forest. What has expired at the clock is not seen, whether or not it was removed yet.
 
-use super::verify::Plan;
+use super::law;
 use super::{Decision, Forest, Root};
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::hamming::NodeId;
@@ -55,9 +55,19 @@ pub struct Check {
     pub near: Vec<Vec<Near>>,
     /// As [`Placement::by`](super::Placement::by).
     pub by: Option<Fingerprint>,
-    /// The near trees and whether their proof agrees, by root. A tree the document was placed in before wins whatever
-    /// these say.
-    pub verdicts: Vec<(Root, Result<(), Refusal>)>,
+    /// The near trees, by root. A tree the document was placed in before wins whatever their proofs say.
+    pub trees: Vec<NearTree>,
+}
+
+/// A tree near a document.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct NearTree {
+    /// Its name.
+    pub root: Root,
+    /// How many of the document's fingerprints have a near node in it.
+    pub shared: usize,
+    /// Whether the proof at its root agrees with the document's.
+    pub verdict: Result<(), Refusal>,
 }
 
 /// The size of a forest and what left it.
@@ -78,7 +88,7 @@ pub struct Stats {
 impl<P: Proof> Forest<P> {
     /// The root of a fingerprint that has a node.
     pub fn root_of(&self, fingerprint: Fingerprint) -> Option<Root> {
-        let root = self.tree_of(fingerprint, self.horizon(self.clock))?;
+        let root = self.tree_of(fingerprint, self.cutoff(self.clock))?;
         Some(self.name(root))
     }
 
@@ -89,10 +99,10 @@ impl<P: Proof> Forest<P> {
 
     /// The same as [`place`](Forest::place) would see it at `now`.
     pub fn near_at(&self, fingerprint: Fingerprint, now: Millis) -> Vec<Near> {
-        let horizon = self.horizon(now);
+        let cutoff = self.cutoff(now);
         let mut near = Vec::new();
         self.index.near(fingerprint, |id, fingerprint, distance| {
-            if let Some(root) = self.live_root(id, horizon) {
+            if let Some(root) = self.live_root(id, cutoff) {
                 let root = self.name(root);
                 near.push(Near {
                     fingerprint,
@@ -112,11 +122,11 @@ impl<P: Proof> Forest<P> {
 
     /// The same as [`place`](Forest::place) would see it at `now`.
     pub fn tree_at(&self, root: Root, now: Millis) -> Option<TreeView> {
-        let horizon = self.horizon(now);
-        let id = self.live_tree(root, horizon)?;
+        let cutoff = self.cutoff(now);
+        let id = self.live_tree(root, cutoff)?;
         let node = self.slab.node(id);
         Some(TreeView {
-            children: self.live_children(id, horizon),
+            children: self.live_children(id, cutoff),
             added: node.added,
             arrival: node.arrival,
         })
@@ -124,71 +134,71 @@ impl<P: Proof> Forest<P> {
 
     /// The proof at a root.
     pub fn proof(&self, root: Root) -> Option<&P> {
-        self.proof_at(self.live_tree(root, self.horizon(self.clock))?)
+        self.proof_at(self.live_tree(root, self.cutoff(self.clock))?)
     }
 
-    fn live_tree(&self, root: Root, horizon: Millis) -> Option<NodeId> {
+    fn live_tree(&self, root: Root, cutoff: Millis) -> Option<NodeId> {
         let id = self.index.find(root.0)?;
-        (self.live_root(id, horizon) == Some(id)).then_some(id)
+        (self.live_root(id, cutoff) == Some(id)).then_some(id)
     }
 
     /// Calls `each` with the root of every node within k of a fingerprint: a root comes as often as its tree has nodes
     /// there.
     pub fn roots_near(&self, fingerprint: Fingerprint, mut each: impl FnMut(Root)) {
-        let horizon = self.horizon(self.clock);
+        let cutoff = self.cutoff(self.clock);
         self.index.near(fingerprint, |id, _, _| {
-            if let Some(root) = self.live_root(id, horizon) {
+            if let Some(root) = self.live_root(id, cutoff) {
                 each(self.name(root));
             }
         });
     }
 
     /// What [`place`](Forest::place) would do with a document at `now`; nothing is changed.
-    pub fn check(&self, sketch: &Query<'_, P>, now: Millis) -> Check {
-        let horizon = self.horizon(now);
-        let near = sketch.fingerprints.iter().map(|&f| self.near_at(f, now));
-        let near: Vec<Vec<Near>> = near.collect();
-        let mut roots: Vec<Root> = Vec::new();
-        for near in &near {
-            let before = roots.len();
-            for root in near.iter().map(|near| near.root) {
-                if !roots.get(before..).is_some_and(|seen| seen.contains(&root)) {
-                    roots.push(root);
-                }
-            }
+    pub fn check(&self, query: &Query<'_, P>, now: Millis) -> Check {
+        let mut look = self.look(query, self.cutoff(now));
+        let mut near = Vec::with_capacity(query.fingerprints.len());
+        for at in 0..query.fingerprints.len() {
+            let mut nodes = Vec::new();
+            look.near(at, |fingerprint, distance, tree| {
+                nodes.push((distance, fingerprint, tree));
+            });
+            nodes.sort_unstable();
+            near.push(nodes);
         }
-        roots.sort_unstable();
-        let verdicts = roots.chunk_by(|a, b| a == b).filter_map(|tree| {
-            let root = *tree.first()?;
-            let id = self.index.find(root.0)?;
-            Some((root, self.verdict(sketch, id, tree.len())))
-        });
-        let verdicts = verdicts.collect();
-        let sight = self.look(sketch, horizon);
-        let (root, decision) = match self.plan(sketch, &sight, horizon) {
-            Plan::Refresh(root) => (self.name(root), Decision::Refreshed),
-            Plan::Join(root) => {
-                let candidates = sight.candidates.len();
-                (self.name(root), Decision::Joined { candidates })
-            }
-            Plan::Grow(fingerprint) => (Root(fingerprint), Decision::NewRoot),
-            Plan::Outside => (Root(sketch.whole), Decision::Outside),
+        let outcome = look.decide();
+        let trees = &look.seen.trees;
+        let name = |tree: usize| trees.get(tree).map_or(outcome.root, |tree| tree.root);
+        let verdicts = law::verdicts(query, &look.seen, self.thresholds).into_iter();
+        let near_tree = |(tree, shared, verdict)| NearTree {
+            root: name(tree),
+            shared,
+            verdict,
         };
+        let mut near_trees: Vec<NearTree> = verdicts.map(near_tree).collect();
+        near_trees.sort_unstable_by_key(|tree| tree.root);
+        let nearest = |(distance, fingerprint, tree)| Near {
+            fingerprint,
+            distance,
+            root: name(tree),
+        };
+        let near = near
+            .into_iter()
+            .map(|nodes| nodes.into_iter().map(nearest).collect());
         Check {
-            root,
-            decision,
-            near,
-            by: sight.by,
-            verdicts,
+            root: outcome.root,
+            decision: outcome.decision,
+            near: near.collect(),
+            by: outcome.by,
+            trees: near_trees,
         }
     }
 
     /// All nodes, newest arrival first; so every root comes before its leaves.
     pub fn nodes(&self) -> impl Iterator<Item = NodeView<'_, P>> {
-        let horizon = self.horizon(self.clock);
+        let cutoff = self.cutoff(self.clock);
         let nodes = self.slab.newest_first();
         nodes.filter_map(move |(id, node)| {
-            let root = self.live_root(id, horizon)?;
+            let root = self.live_root(id, cutoff)?;
             Some(NodeView {
                 fingerprint: node.fingerprint,
                 root: self.name(root),

@@ -11,7 +11,8 @@
 //! taken out of the count. Each leaf is taken out once in its life, and only trees that contest are looked at.
 
 use super::Forest;
-use super::slab::{Kind, NONE};
+use super::change::Change;
+use super::slab::Kind;
 use crate::hamming::NodeId;
 use crate::method::Proof;
 use crate::time::Millis;
@@ -25,23 +26,25 @@ impl<P: Proof> Forest<P> {
     /// Lets up to `budget` expired nodes go, oldest arrival first, and answers how many went: for a tick between
     /// placements. A `now` before the clock counts as the clock.
     pub fn expire(&mut self, now: Millis, budget: usize) -> usize {
-        self.clock = self.clock.max(now);
-        let horizon = self.horizon(now);
+        if now > self.clock {
+            self.commit(Change::Tick { now });
+        }
+        let cutoff = self.cutoff(now);
         let mut gone = 0;
         while gone < budget {
             let oldest = self.slab.oldest();
-            if oldest == NONE || self.slab.node(oldest).arrival >= horizon {
+            let Some(oldest) = oldest.filter(|&id| self.slab.node(id).arrival < cutoff) else {
                 break;
-            }
-            self.bury(oldest);
+            };
+            let node = self.slab.node_ref(oldest);
+            self.commit(Change::Expire { node });
             gone += 1;
         }
-        self.expired_total += gone as u64;
         gone
     }
 
     /// The earliest arrival that is alive at `now`, or at the clock if that is later.
-    pub(super) fn horizon(&self, now: Millis) -> Millis {
+    pub(super) fn cutoff(&self, now: Millis) -> Millis {
         let clock = self.clock.max(now).0;
         Millis(
             self.window
@@ -51,47 +54,27 @@ impl<P: Proof> Forest<P> {
 
     /// The root of a node, if the node is alive.
     #[inline]
-    pub(super) fn live_root(&self, id: NodeId, horizon: Millis) -> Option<NodeId> {
+    pub(super) fn live_root(&self, id: NodeId, cutoff: Millis) -> Option<NodeId> {
         let node = self.slab.node(id);
-        if node.arrival < horizon {
+        if node.arrival < cutoff {
             return None;
         }
         match node.kind {
             Kind::Root { .. } => Some(id),
             Kind::Leaf { root, .. } => Some(root),
-            Kind::Fallen | Kind::Free { .. } => None,
+            Kind::Detached | Kind::Free { .. } => None,
         }
     }
 
     /// The number of leaves of a root that are alive.
-    pub(super) fn live_children(&self, root: NodeId, horizon: Millis) -> u32 {
+    pub(super) fn live_children(&self, root: NodeId, cutoff: Millis) -> u32 {
         let Kind::Root { children, .. } = self.slab.node(root).kind else {
             return 0;
         };
         let dead = self
             .slab
             .leaves(root)
-            .take_while(|(_, leaf)| leaf.arrival < horizon);
+            .take_while(|(_, leaf)| leaf.arrival < cutoff);
         children - dead.count() as u32
-    }
-
-    /// Takes the expired leaves of a root out of its tree; they wait alone for their removal.
-    pub(super) fn drop_dead_leaves(&mut self, root: NodeId, horizon: Millis) {
-        loop {
-            let oldest = self.slab.leaves(root).next();
-            let Some((leaf, _)) = oldest.filter(|(_, leaf)| leaf.arrival < horizon) else {
-                return;
-            };
-            self.slab.detach(leaf);
-        }
-    }
-
-    /// Removes a node from everything. A root must have no leaves.
-    pub(super) fn bury(&mut self, id: NodeId) {
-        // A node that gave way to a new one of the same fingerprint has left the index before.
-        self.index.remove(self.slab.node(id).fingerprint, id);
-        if let Kind::Root { proof, .. } = self.slab.remove(id) {
-            self.proofs.release(proof);
-        }
     }
 }

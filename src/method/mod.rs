@@ -1,5 +1,6 @@
 //! Features -> fingerprints: simhash and the named methods.
 
+mod family;
 mod method;
 mod proof;
 mod query;
@@ -11,11 +12,12 @@ mod staged;
 mod title;
 mod verified;
 
+pub use family::{Family, LearnedText, LeftOut, Lesson, Short, Staged, Strict, Verified};
 pub use method::{
     Brought, Features, MOST_SENTENCES, Method, MethodError, StrictFeatures, Weights, Workspace,
 };
 pub use proof::{BadProof, TextProof};
-pub use query::{Proof, Query};
+pub use query::{Measure, Proof, Query};
 pub use refusal::{Reason, Reasons, Refusal};
 pub(crate) use short::TAKEN_SHORT;
 pub use short::{SHORT, ShortFeatures, ShortText, WIDE};

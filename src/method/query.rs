@@ -34,6 +34,34 @@ pub trait Proof: Clone {
         shared: usize,
         thresholds: Self::Thresholds,
     ) -> Result<(), Refusal>;
+
+    /// The figures behind the verdict, for people.
+    fn measure(&self, _root: &Self, _shared: usize, _: Self::Thresholds) -> Measure {
+        Measure::None
+    }
+}
+
+/// What a proof found.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Measure {
+    /// There is no proof, or it was not asked.
+    None,
+    /// Of the method `verified`: similarity from 0 to 1, that of the titles if both texts have one, and numbers in the
+    /// same places.
+    Text {
+        /// Estimated share of the phrases in either text that both have.
+        similarity: f32,
+        /// What is needed of it.
+        needed: f32,
+        /// The same share of the titles.
+        titles: Option<f32>,
+        /// Places with the same number.
+        same: usize,
+        /// Places with different numbers.
+        different: usize,
+    },
+    /// Of short texts: how many letters differ, if no more than are allowed.
+    Edits(Option<usize>),
 }
 
 /// No proof, the strict law: near is enough.

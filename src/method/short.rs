@@ -74,6 +74,10 @@ impl super::Proof for ShortText {
     fn agrees(&self, root: &ShortText, _: usize, (): ()) -> Result<(), Refusal> {
         self.compare(root).map(drop)
     }
+
+    fn measure(&self, root: &ShortText, _: usize, (): ()) -> super::Measure {
+        super::Measure::Edits(self.compare(root).ok())
+    }
 }
 
 #[cfg(test)]
@@ -85,14 +89,14 @@ mod tests {
     use crate::time::Millis;
 
     fn place(forest: &mut Forest<ShortText>, print: u64, text: &str) -> Placement {
-        let sketch = Query {
+        let query = Query {
             fingerprints: &[Fingerprint(print)],
             whole: Fingerprint(xxhash_rust::xxh3::xxh3_64(text.as_bytes())),
             known_by: &[],
             proof: &ShortText(text.into()),
             take: TAKEN_SHORT,
         };
-        forest.place(&sketch, Millis(0))
+        forest.place(&query, Millis(0))
     }
 
     #[test]
@@ -129,7 +133,7 @@ mod tests {
         );
         // Withdrawn, it leaves nothing behind but what others rest on.
         let alone = place(&mut forest, 0b111, "nothingofthiswaseverheard");
-        assert_eq!(forest.withdraw(alone.rollback), 2);
+        assert_eq!(forest.withdraw(&alone.rollback), 2);
         assert_eq!(forest.stats().nodes, nodes);
     }
 }

@@ -156,6 +156,18 @@ impl super::Proof for Founder {
     ) -> Result<(), super::Refusal> {
         self.proof.agrees(&root.proof, shared, long).map(drop)
     }
+
+    fn measure(&self, root: &Founder, shared: usize, long: Similarity) -> super::Measure {
+        let (own, root) = (&self.proof, &root.proof);
+        let numbers = own.compare_numbers(root);
+        super::Measure::Text {
+            similarity: own.similarity(root),
+            needed: own.needed(root, shared, long),
+            titles: own.compare_titles(root),
+            same: numbers.same,
+            different: numbers.different,
+        }
+    }
 }
 
 /// The first fingerprints of a document, fewer if it has no more.
@@ -220,8 +232,8 @@ impl Offer {
         }
     }
 
-    /// What the forest is told.
-    pub fn sketch(&self) -> super::Query<'_, Founder> {
+    /// What the forest is asked.
+    pub fn query(&self) -> super::Query<'_, Founder> {
         super::Query {
             fingerprints: self.fingerprints(),
             whole: self.founder.whole,

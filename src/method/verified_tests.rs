@@ -34,7 +34,7 @@ impl Forest {
         };
         assert!(self.reading.read(&mut self.scratch, &fields));
         let offer = Offer::of(&mut self.reading, &self.boilerplate, &mut self.kept);
-        let placement = self.forest.place(&offer.sketch(), Millis(0));
+        let placement = self.forest.place(&offer.query(), Millis(0));
         if placement.decision == Decision::NewRoot {
             self.boilerplate.learn(self.reading.shingles());
         }

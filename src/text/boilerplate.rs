@@ -38,8 +38,6 @@ const LEFT: u64 = 20;
 pub struct Boilerplate {
     entries: Vec<u64>,
     founded: u64,
-    /// Hash and index of the sentences of one document; reused by `learn`.
-    counted: Vec<(u64, usize)>,
 }
 
 impl Default for Boilerplate {
@@ -79,7 +77,6 @@ impl Boilerplate {
         Boilerplate {
             entries: vec![0; BUCKETS * WAYS],
             founded: 0,
-            counted: Vec::new(),
         }
     }
 
@@ -99,28 +96,34 @@ impl Boilerplate {
         }
     }
 
-    /// Counts the sentences of a document that has founded a tree. Those that became boilerplate by it are returned,
-    /// as indices of sentences of the document.
-    pub fn learn(&mut self, shingles: &Shingles) -> Vec<usize> {
-        self.founded += 1;
-        let mut counted = std::mem::take(&mut self.counted);
-        counted.clear();
+    /// The sentences of a document that are counted: hash, ascending, and number in the document, each hash once.
+    pub fn counted(shingles: &Shingles) -> Vec<(u64, usize)> {
         let sentences = shingles.sentences.iter().enumerate();
         let long = sentences.filter(|(_, sentence)| sentence.letters >= SHORTEST);
-        counted.extend(
-            long.take(COUNTED)
-                .map(|(index, sentence)| (sentence.hash, index)),
-        );
+        let counted = long.take(COUNTED);
+        let mut counted: Vec<_> = counted.map(|(at, sentence)| (sentence.hash, at)).collect();
         counted.sort_unstable();
         counted.dedup_by_key(|&mut (hash, _)| hash);
-        let mut learned = Vec::new();
-        for &(hash, index) in &counted {
-            if self.count(hash) {
-                learned.push(index);
-            }
-        }
-        self.counted = counted;
+        counted
+    }
+
+    /// Counts the sentences of a document that has founded a tree. Those that became boilerplate by it are returned, as
+    /// places in `hashes`.
+    pub fn count_all(&mut self, hashes: &[u64]) -> Vec<usize> {
+        self.founded += 1;
+        let counted = hashes.iter().enumerate();
+        let learned = counted.filter(|&(_, &hash)| self.count(hash));
+        learned.map(|(at, _)| at).collect()
+    }
+
+    /// Both: the sentences that became boilerplate, by their numbers in the document.
+    pub fn learn(&mut self, shingles: &Shingles) -> Vec<usize> {
+        let (hashes, sentences): (Vec<u64>, Vec<usize>) =
+            Self::counted(shingles).into_iter().unzip();
+        let learned = self.count_all(&hashes).into_iter();
         learned
+            .filter_map(|at| sentences.get(at).copied())
+            .collect()
     }
 
     /// Makes the sentences of a text boilerplate for ever: a list that a user keeps.
@@ -141,11 +144,7 @@ impl Boilerplate {
 
     /// The state that `state` gave; `None` if the table is not of the size of this version.
     pub fn restore(founded: u64, entries: Vec<u64>) -> Option<Boilerplate> {
-        (entries.len() == BUCKETS * WAYS).then_some(Boilerplate {
-            entries,
-            founded,
-            counted: Vec::new(),
-        })
+        (entries.len() == BUCKETS * WAYS).then_some(Boilerplate { entries, founded })
     }
 
     fn epoch(&self) -> u64 {

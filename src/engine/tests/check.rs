@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::forest::{Decision, Root};
-use crate::method::{Reason, Refusal};
+use crate::method::{Measure, Reason, Refusal};
 
 const TEMPLATE: &str = "Treasury balances at the Federal Reserve rose to N.151 billion dollars from N.727 billion \
     dollars on the previous business day, the Treasury said in its latest budget statement. The operating cash balance \
@@ -65,14 +65,12 @@ fn state(engine: &Engine) -> String {
     format!("{:?}", engine.forests)
 }
 
-fn check<'e>(engine: &'e Engine, source: &Value, id: Option<&str>, now: i64) -> Checked<'e> {
-    let body = source.to_string();
-    engine
-        .check(body.as_bytes(), "news-1", id, call(now))
-        .unwrap()
+fn check(engine: &Arc<Engine>, source: &Value, id: Option<&str>, now: i64) -> Checked {
+    let (index, id) = ("news-1".to_owned(), id.map(Into::into));
+    wait(engine.check(source.to_string().into(), index, id, call(now))).unwrap()
 }
 
-fn refusals(checked: &Checked<'_>) -> Vec<(Root, Refusal)> {
+fn refusals(checked: &Checked) -> Vec<(Root, Refusal)> {
     let trees = checked.trees.iter();
     trees
         .filter_map(|tree| Some((tree.root, tree.verdict.err()?)))
@@ -99,9 +97,7 @@ fn follow(options: Value) -> (Vec<(Fate, usize)>, [u64; 4]) {
         let before = nodes(&engine);
         let checked = check(&engine, &source, Some(&id), now);
         let body = index(&id, &source);
-        let stamped = engine
-            .stamp_bulk(body.as_bytes(), Some("news-1"), call(now))
-            .unwrap();
+        let stamped = stamp(&engine, &body, Some("news-1"), call(now));
         let tally = stamped.tally();
         let expected = match checked.fate {
             Fate::OwnRoot => (1, 0),
@@ -201,7 +197,7 @@ fn asking_changes_nothing() {
         }
         assert!(state(&engine) == before, "{method}");
         // Nothing rests on what was only asked for.
-        engine.settle(placed, &Resolution::Refused);
+        wait(engine.settle(placed, Resolution::Refused)).unwrap();
         assert_eq!(nodes(&engine), 0, "{method}");
     }
 }
@@ -222,10 +218,8 @@ fn a_document_without_text_and_id_has_no_root_to_foretell() {
 fn what_cannot_be_checked() {
     let engine = engine(&[route(json!({}))]);
     let asked = |index: &str, body: &str| {
-        let error = engine
-            .check(body.as_bytes(), index, None, call(0))
-            .unwrap_err();
-        error.to_string()
+        let checked = engine.check(body.to_owned().into(), index.into(), None, call(0));
+        wait(checked).unwrap_err().to_string()
     };
     assert!(asked("logs-1", "{}").starts_with("no route stamps the index logs-1"));
     for body in ["", "[]", "{", "{}{}", "{\"content\":\"a\"}\n{}", "nothing"] {
@@ -247,9 +241,7 @@ fn last_refused(options: Value, texts: &[String]) -> Vec<(Root, Refusal)> {
     let checked = check(&engine, &last, None, 0);
     assert_eq!(checked.fate, Fate::Placed(Decision::NewRoot), "{checked:?}");
     let body = index("x", &last);
-    let stamped = engine
-        .stamp_bulk(body.as_bytes(), Some("news-1"), call(0))
-        .unwrap();
+    let stamped = stamp(&engine, &body, Some("news-1"), call(0));
     assert_eq!(refused(&stamped), {
         let mut refusals = refusals(&checked);
         refusals.sort_by_key(|&(root, _)| root);

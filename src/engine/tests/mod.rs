@@ -24,8 +24,28 @@ fn route(options: Value) -> Route {
         .unwrap()
 }
 
-fn engine(routes: &[Route]) -> Engine {
-    Engine::new(routes, "cluster_", 2).unwrap()
+fn engine(routes: &[Route]) -> Arc<Engine> {
+    Arc::new(Engine::new(routes, "cluster_", 2).unwrap())
+}
+
+/// Waits for an answer of the engine, whose work is done by threads of its own.
+fn wait<T>(answer: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap()
+        .block_on(answer)
+}
+
+fn stamp(
+    engine: &Arc<Engine>,
+    body: &str,
+    index: Option<&str>,
+    context: RequestContext,
+) -> Stamped {
+    let write = Write::Bulk {
+        index: index.map(Into::into),
+    };
+    wait(engine.stamp(body.to_owned().into(), write, context)).unwrap()
 }
 
 fn call(now: i64) -> RequestContext {
@@ -50,10 +70,8 @@ fn written(body: &str, stamped: Stamped) -> (Vec<Value>, Placed) {
     )
 }
 
-fn bulk(engine: &Engine, body: &str, now: i64) -> (Vec<Value>, Placed, Tally) {
-    let stamped = engine
-        .stamp_bulk(body.as_bytes(), Some("news-1"), call(now))
-        .unwrap();
+fn bulk(engine: &Arc<Engine>, body: &str, now: i64) -> (Vec<Value>, Placed, Tally) {
+    let stamped = stamp(&engine, &body, Some("news-1"), call(now));
     let tally = stamped.tally();
     let (lines, placed) = written(body, stamped);
     (lines, placed, tally)
@@ -73,8 +91,12 @@ fn answered(items: Value) -> Resolution {
     Resolution::Items(scanner.finish())
 }
 
-fn nodes(engine: &Engine) -> usize {
-    engine.forests().map(|(_, stats)| stats.nodes).sum()
+fn nodes(engine: &Arc<Engine>) -> usize {
+    wait(engine.stats())
+        .unwrap()
+        .into_iter()
+        .map(|(_, stats)| stats.nodes)
+        .sum()
 }
 
 #[test]
@@ -114,7 +136,7 @@ fn only_routed_indices_are_touched() {
         json!({"index": {"_index": "news-2"}}),
         json!({"content": LONG}),
     );
-    let stamped = engine.stamp_bulk(body.as_bytes(), None, call(0)).unwrap();
+    let stamped = stamp(&engine, &body, None, call(0));
     let (lines, _) = written(&body, stamped);
     assert_eq!(lines[1], json!({"content": LONG}));
     assert!(lines[3]["cluster_root"].is_string());
@@ -197,7 +219,7 @@ fn a_refused_item_takes_its_node_along_and_a_stored_one_does_not() {
     let verdict =
         answered(json!([{"index": {"status": 201}}, {"index": {"status": 400, "error": {}}}]));
     assert_eq!(
-        engine.settle(placed, &verdict),
+        wait(engine.settle(placed, verdict)).unwrap(),
         Settled {
             failed: 1,
             withdrawn: 1
@@ -219,7 +241,9 @@ fn an_unknown_outcome_leaves_the_nodes() {
         answered(json!([{"index": {"status": 400}}, {"index": {"status": 400}}])),
     ] {
         let (_, placed, _) = bulk(&engine, &body, 0);
-        assert_eq!(engine.settle(placed, &verdict).withdrawn, 0, "{verdict:?}");
+        let shown = format!("{verdict:?}");
+        let settled = wait(engine.settle(placed, verdict)).unwrap();
+        assert_eq!(settled.withdrawn, 0, "{shown}");
         assert_eq!(nodes(&engine), 1);
     }
 }
@@ -229,7 +253,12 @@ fn a_refused_request_leaves_nothing_behind() {
     let engine = engine(&[route(json!({}))]);
     let body = index("1", &json!({"content": LONG})) + &index("2", &json!({"content": LONG}));
     let (_, placed, _) = bulk(&engine, &body, 0);
-    assert_eq!(engine.settle(placed, &Resolution::Refused).withdrawn, 1);
+    assert_eq!(
+        wait(engine.settle(placed, Resolution::Refused))
+            .unwrap()
+            .withdrawn,
+        1
+    );
     assert_eq!(nodes(&engine), 0);
 }
 
@@ -242,10 +271,10 @@ fn a_conflict_of_a_retry_keeps_the_node_of_the_first_try() {
         json!({"content": LONG})
     );
     let (first, lost, _) = bulk(&engine, &body, 0);
-    engine.settle(lost, &Resolution::Unknown);
+    wait(engine.settle(lost, Resolution::Unknown)).unwrap();
     let (second, placed, _) = bulk(&engine, &body, 1);
     assert_eq!(first[1]["cluster_root"], second[1]["cluster_root"]);
-    engine.settle(placed, &answered(json!([{"create": {"status": 409}}])));
+    wait(engine.settle(placed, answered(json!([{"create": {"status": 409}}])))).unwrap();
     assert_eq!(nodes(&engine), 1);
 }
 
@@ -270,9 +299,7 @@ fn the_documents_own_dates_make_the_time() {
         ..call(0)
     };
     let body = index("4", &one_from_2099);
-    engine
-        .stamp_bulk(body.as_bytes(), Some("news-1"), capped)
-        .unwrap();
+    stamp(&engine, &body, Some("news-1"), capped);
     let (lines, ..) = bulk(&engine, &index("5", &at(5)), 0);
     assert_eq!(
         lines[1]["cluster_arrival"], "2020-01-05T00:00:00.000Z",
@@ -298,7 +325,11 @@ fn routes_may_share_a_forest() {
     let body = line("a-1") + &line("b-1") + &line("c-1");
     let (lines, ..) = bulk(&engine, &body, 0);
     assert_eq!(lines[1]["cluster_root"], lines[3]["cluster_root"]);
-    let sizes: Vec<usize> = engine.forests().map(|(_, stats)| stats.nodes).collect();
+    let sizes: Vec<usize> = wait(engine.stats())
+        .unwrap()
+        .into_iter()
+        .map(|(_, stats)| stats.nodes)
+        .collect();
     assert_eq!(sizes, [1, 1]);
 }
 
@@ -313,7 +344,7 @@ fn one_object_a_line() {
         json!({"id": "7"}),
         json!({"content": LONG})
     );
-    let stamped = engine.stamp_lines(body.as_bytes(), call(0));
+    let stamped = wait(engine.stamp_lines(body.to_owned().into(), call(0))).unwrap();
     assert_eq!(
         stamped.tally(),
         Tally {
@@ -344,7 +375,7 @@ fn the_number_of_threads_changes_nothing() {
         .collect();
     let lines = |threads| {
         let engine = Engine::new(&[route(json!({}))], "cluster_", threads).unwrap();
-        bulk(&engine, &body, 0).0
+        bulk(&Arc::new(engine), &body, 0).0
     };
     assert_eq!(lines(1), lines(4));
 }
@@ -353,18 +384,33 @@ fn the_number_of_threads_changes_nothing() {
 fn bodies_that_are_no_bulks_are_not_understood() {
     let engine = engine(&[route(json!({}))]);
     for body in ["{\"index\":", "{\"index\":[]}\n{}\n", "[]\n"] {
+        let write = Write::Bulk {
+            index: Some("news-1".into()),
+        };
+        let error = wait(engine.stamp(body.into(), write, call(0))).unwrap_err();
+        let told = error.to_string();
         assert!(
-            engine
-                .stamp_bulk(body.as_bytes(), Some("news-1"), call(0))
-                .is_err(),
-            "{body}"
+            told.starts_with("the bulk is not understood: "),
+            "{body}: {told}"
         );
     }
-    assert!(
-        engine
-            .stamp_document(b"[1]", Op::Index, "news-1", None, call(0))
-            .is_err()
-    );
+    for (op, body) in [
+        (Op::Index, "[1]"),
+        (Op::Create, ""),
+        (Op::Update, "{\"doc\":1}"),
+    ] {
+        let write = Write::Document {
+            op,
+            index: "news-1".into(),
+            id: None,
+        };
+        let error = wait(engine.stamp(body.into(), write, call(0))).unwrap_err();
+        let told = error.to_string();
+        assert!(
+            told.starts_with("the document is not understood: "),
+            "{body}: {told}"
+        );
+    }
     assert_eq!(nodes(&engine), 0);
 }
 
@@ -418,15 +464,15 @@ fn verified_takes_back_what_a_refused_request_placed() {
         .collect();
     let (_, placed, _) = bulk(&engine, &body, 0);
     assert!(nodes(&engine) >= 7);
-    engine.settle(placed, &Resolution::Refused);
+    wait(engine.settle(placed, Resolution::Refused)).unwrap();
     assert_eq!(nodes(&engine), 0);
 }
 
 #[test]
-fn large_documents_are_read_in_segments_of_their_own() {
+fn large_documents_are_read_in_batches_of_their_own() {
     let engine = engine(&[route(json!({"method": "verified"}))]);
     let long: String = (0..20_000).map(article).collect();
-    assert!(long.len() > SEGMENT_BYTES);
+    assert!(long.len() > read::BATCH_BYTES);
     let body = index("1", &json!({"content": long}))
         + &index("2", &json!({"content": article(3)}))
         + &index("3", &json!({"content": long}));

@@ -173,9 +173,9 @@ fn withdraws_what_a_placement_made() {
     let mut forest = forest(NEVER);
     let first = place(&mut forest, 0, 1);
     let second = place(&mut forest, 1, 2);
-    assert_eq!(forest.withdraw(second.rollback), 1);
+    assert_eq!(forest.withdraw(&second.rollback), 1);
     assert_eq!(rows(&forest), [(0, 0, 2)]);
-    assert_eq!(forest.withdraw(first.rollback), 1);
+    assert_eq!(forest.withdraw(&first.rollback), 1);
     assert_eq!(rows(&forest), []);
     assert_eq!(forest.stats().withdrawn_total, 2);
 }
@@ -185,15 +185,15 @@ fn does_not_withdraw_what_somebody_else_uses() {
     let mut forest = forest(NEVER);
     let maker = place(&mut forest, 0, 1);
     let user = place(&mut forest, 0, 2);
-    assert_eq!(forest.withdraw(maker.rollback), 0);
+    assert_eq!(forest.withdraw(&maker.rollback), 0);
     let leaf = place(&mut forest, 1, 3);
     assert_eq!(
-        forest.withdraw(user.rollback),
+        forest.withdraw(&user.rollback),
         0,
         "a root with a leaf is in use"
     );
     assert_eq!(
-        forest.withdraw(leaf.rollback),
+        forest.withdraw(&leaf.rollback),
         2,
         "its last user takes it along"
     );
@@ -207,17 +207,17 @@ fn a_rejected_bulk_leaves_nothing_in_whatever_order_it_is_settled() {
             let mut forest = forest(NEVER);
             let kept = place(&mut forest, RIGHT, 0);
             let bulk = [0, 1, 0, 3, BETWEEN, RIGHT, 1 << 40, 7];
-            let tickets = bulk.map(|fingerprint| place(&mut forest, fingerprint, 1).rollback);
-            let mut tickets = Vec::from(tickets);
-            tickets.rotate_left(shift);
+            let rollbacks = bulk.map(|fingerprint| place(&mut forest, fingerprint, 1).rollback);
+            let mut rollbacks = Vec::from(rollbacks);
+            rollbacks.rotate_left(shift);
             if back {
-                tickets.reverse();
+                rollbacks.reverse();
             }
-            for rollback in tickets {
-                forest.withdraw(rollback);
+            for rollback in rollbacks {
+                forest.withdraw(&rollback);
             }
             assert_eq!(rows(&forest), [(RIGHT, RIGHT, 1)]);
-            assert_eq!(forest.withdraw(kept.rollback), 1);
+            assert_eq!(forest.withdraw(&kept.rollback), 1);
         }
     }
 }
@@ -227,24 +227,24 @@ fn an_expired_leaf_does_not_keep_a_root_in_use() {
     let mut forest = forest(Some(Millis(100)));
     let maker = place(&mut forest, 0, 0);
     place(&mut forest, 1, 0);
-    assert_eq!(forest.withdraw(maker.rollback), 0);
+    assert_eq!(forest.withdraw(&maker.rollback), 0);
     let last = place(&mut forest, 2, 90);
     // Time goes on and nothing is removed: the first leaf is dead and still there.
     forest.expire(Millis(150), 0);
-    assert_eq!(forest.withdraw(last.rollback), 2);
+    assert_eq!(forest.withdraw(&last.rollback), 2);
     assert_eq!(rows(&forest), []);
     assert_eq!(forest.stats().nodes, 1);
     assert_eq!(forest.expire(Millis(150), 10), 1);
 }
 
 #[test]
-fn a_late_ticket_does_not_touch_a_later_node() {
+fn a_late_rollback_does_not_touch_a_later_node() {
     let mut forest = forest(Some(Millis(100)));
     let late = place(&mut forest, 0, 0);
     // Expired and removed; the same slot and the same fingerprint again.
     forest.expire(Millis(500), usize::MAX);
     place(&mut forest, 0, 500);
-    assert_eq!(forest.withdraw(late.rollback), 0);
+    assert_eq!(forest.withdraw(&late.rollback), 0);
     assert_eq!(rows(&forest), [(0, 0, 500)]);
 
     // Expired, not removed, and made again by somebody else.
@@ -253,15 +253,15 @@ fn a_late_ticket_does_not_touch_a_later_node() {
         place(&mut forest, 1 << bit, 550);
     }
     place(&mut forest, 0, 5_000);
-    assert_eq!(forest.withdraw(late.rollback), 0);
+    assert_eq!(forest.withdraw(&late.rollback), 0);
     assert_eq!(rows(&forest), [(0, 0, 5_000)]);
 
     // Withdrawn, and made again by somebody else.
     let first = place(&mut forest, 1 << 50, 5_001);
-    assert_eq!(forest.withdraw(first.rollback), 1);
+    assert_eq!(forest.withdraw(&first.rollback), 1);
     let second = place(&mut forest, 1 << 50, 5_002);
     assert_eq!(second.decision, Decision::Joined { candidates: 1 });
-    assert_eq!(forest.withdraw(second.rollback), 1);
+    assert_eq!(forest.withdraw(&second.rollback), 1);
 }
 
 #[test]
@@ -277,7 +277,7 @@ fn a_full_forest_answers_without_making_nodes() {
         (far.root, far.decision),
         (root(u64::MAX), Decision::Outside)
     );
-    assert_eq!(forest.withdraw(far.rollback), 0);
+    assert_eq!(forest.withdraw(&far.rollback), 0);
     assert_eq!(place(&mut forest, 1, 60).decision, Decision::Refreshed);
     // Room again once something expired.
     assert_eq!(

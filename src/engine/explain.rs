@@ -1,13 +1,13 @@
-//! What documents met when they were placed: why a document did not join the cluster that a person would have put it
+//! How documents found their places: why a document did not join the cluster that a person would have put it
 //! into. For those who want to know (`spinney eval`); nobody else pays for it.
 
-use super::{Engine, Stamped};
-use crate::forest::{Decision, Placement, Root};
+use crate::forest::port::Placed as Place;
+use crate::forest::{Decision, Root};
 use crate::method::Refusal;
 
 /// What one document met.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Meeting {
+pub struct Explanation {
     /// Place of the item in the body.
     pub item: usize,
     /// How the root was found.
@@ -19,32 +19,14 @@ pub struct Meeting {
     pub refused: Vec<(Root, Refusal)>,
 }
 
-impl Meeting {
-    pub(super) fn of(item: usize, placement: &Placement) -> Meeting {
-        Meeting {
+impl Explanation {
+    pub(super) fn of(item: usize, place: Place) -> Explanation {
+        Explanation {
             item,
-            decision: placement.decision,
-            in_turn: placement.by.is_some(),
-            refused: placement.refused.clone(),
+            decision: place.decision,
+            in_turn: place.in_turn,
+            refused: place.refused,
         }
-    }
-}
-
-impl Engine {
-    /// The same engine, which also tells what the documents met ([`Stamped::meetings`]).
-    pub fn telling_meetings(self) -> Engine {
-        Engine {
-            tells_meetings: true,
-            ..self
-        }
-    }
-}
-
-impl Stamped {
-    /// What the documents met that have usable text, in the order of placement; nothing where the engine was not made
-    /// to tell.
-    pub fn meetings(&self) -> &[Meeting] {
-        self.meetings.as_deref().unwrap_or_default()
     }
 }
 
@@ -52,31 +34,37 @@ impl Stamped {
 mod tests {
     use super::*;
     use crate::config::RouteOptions;
-    use crate::engine::RequestContext;
+    use crate::engine::{Engine, RequestContext};
     use crate::time::Millis;
 
     #[test]
-    fn meetings_are_told_to_those_who_ask() {
+    fn explanations_are_given_to_those_who_ask() {
         let route = RouteOptions::default().everything().or_clock("none");
         let route = route.check("test").unwrap();
         let engine = || Engine::new(std::slice::from_ref(&route), "cluster_", 1).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        let stamped = |engine: Engine, body: &str| {
+            let engine = std::sync::Arc::new(engine);
+            let context = RequestContext {
+                now: Millis(0),
+                latest: Millis(i64::MAX),
+                unique: 0,
+            };
+            let stamped = engine.stamp_lines(body.to_owned().into(), context);
+            runtime.block_on(stamped).unwrap()
+        };
         let report = |sum: u32| {
             let text = "The council has voted for the budget of the coming year, which leaves the libraries open and \
                         the swimming bath closed. The mayor called it a plan for difficult times.";
             format!("{{\"content\":\"{text} It comes to {sum} thousand.\"}}\n")
         };
         let body = format!("{}\n{{\"content\":\"\"}}\n{}", report(4711), report(815));
-        let call = RequestContext {
-            now: Millis(0),
-            latest: Millis(i64::MAX),
-            unique: 0,
-        };
-        assert_eq!(engine().stamp_lines(body.as_bytes(), call).meetings(), []);
-        let stamped = engine()
-            .telling_meetings()
-            .stamp_lines(body.as_bytes(), call);
-        let [first, second] = stamped.meetings() else {
-            panic!("{:?}", stamped.meetings());
+        assert_eq!(stamped(engine(), &body).explanations(), []);
+        let stamped = stamped(engine().with_explanations(), &body);
+        let [first, second] = stamped.explanations() else {
+            panic!("{:?}", stamped.explanations());
         };
         assert_eq!((first.item, second.item), (0, 2));
         assert_eq!(first.decision, Decision::NewRoot);

@@ -1,0 +1,91 @@
+//! The forests that the routes ask for. The one place that knows which method needs which kind.
+
+use std::sync::Arc;
+
+use super::threads::TextThreads;
+use crate::config::Route;
+use crate::fingerprint::Distance;
+use crate::forest::local::Local;
+use crate::forest::port::Port;
+use crate::forest::{ForestError, Settings};
+use crate::method::{LearnedText, Method, Short, Staged, Strict, Verified, WIDE};
+
+/// A forest by name.
+#[derive(Debug)]
+pub(super) struct ForestEntry {
+    pub(super) name: String,
+    /// Fingerprints at most this far apart are near in it.
+    pub(super) k: Distance,
+    pub(super) port: Arc<dyn Port>,
+}
+
+/// The places of a route's forest and of that of its short texts, if its method sets them apart. They are made if they
+/// are not there.
+pub(super) fn find_or_add(
+    forests: &mut Vec<ForestEntry>,
+    route: &Route,
+    threads: &Arc<TextThreads>,
+) -> Result<(usize, Option<usize>), ForestError> {
+    type Make<'a> = &'a dyn Fn(&str) -> Result<ForestEntry, ForestError>;
+    let mut place = |name: String, make: Make<'_>| -> Result<usize, ForestError> {
+        if let Some(at) = forests.iter().position(|entry| entry.name == name) {
+            return Ok(at);
+        }
+        forests.push(make(&name)?);
+        Ok(forests.len() - 1)
+    };
+    let forest = place(route.forest.clone(), &|name| open(name, route, threads))?;
+    let Method::Short(_) = route.method else {
+        return Ok((forest, None));
+    };
+    let short = format!("{} (short texts)", route.forest);
+    let short = place(short, &|name| open_short(name, route, threads))?;
+    Ok((forest, Some(short)))
+}
+
+/// What a route asks for; for `short`, where its longer texts stand.
+fn open(name: &str, route: &Route, threads: &Arc<TextThreads>) -> Result<ForestEntry, ForestError> {
+    let settings = Settings {
+        k: route.k,
+        window: route.window,
+    };
+    let threads = threads.clone();
+    let port: Arc<dyn Port> = match route.method {
+        Method::Verified => {
+            let learned = LearnedText::seeded(route.boilerplate.iter().map(String::as_str));
+            let similarity = route.similarity;
+            Arc::new(Local::<Verified>::new(
+                name, settings, similarity, learned, threads,
+            )?)
+        }
+        Method::Staged => Arc::new(Local::<Staged>::new(name, settings, (), (), threads)?),
+        Method::Longest
+        | Method::Full(_)
+        | Method::Sentences(_)
+        | Method::Short(_)
+        | Method::Field(_) => Arc::new(Local::<Strict>::new(name, settings, (), (), threads)?),
+    };
+    Ok(ForestEntry {
+        name: name.to_owned(),
+        k: settings.k,
+        port,
+    })
+}
+
+/// A forest for the short texts of a route, beside the one for its longer texts.
+fn open_short(
+    name: &str,
+    route: &Route,
+    threads: &Arc<TextThreads>,
+) -> Result<ForestEntry, ForestError> {
+    let settings = Settings {
+        k: route.k.max(WIDE),
+        window: route.window,
+    };
+    let port = Local::<Short>::new(name, settings, (), (), threads.clone())?;
+    Ok(ForestEntry {
+        name: name.to_owned(),
+        k: settings.k,
+        port: Arc::new(port),
+    })
+}

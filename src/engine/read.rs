@@ -1,0 +1,309 @@
+//! From the bytes of a body to features, on all threads: nothing here knows a forest.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+use xxhash_rust::xxh3::Xxh3;
+
+use super::{Bound, Engine, RequestContext};
+use crate::bulk::{self, Cut, Document, Item, JsonError, Op, Part, Selected};
+use crate::config::Clock;
+use crate::fingerprint::Fingerprint;
+use crate::forest::port::When;
+use crate::method::{Brought, Features, Method, VerifiedFeatures, Workspace};
+use crate::text::{self, Scratch};
+use crate::time::{Millis, parse_date};
+
+/// Items and bytes of sources that are read at once: enough to keep all threads busy, few enough to bound what stands
+/// between reading and placing.
+const BATCH: usize = 4096;
+pub(super) const BATCH_BYTES: usize = 8 << 20;
+
+/// Fewer items than this are not worth a thread.
+const SPLIT: usize = 16;
+
+/// An item of a body and where it belongs.
+#[derive(Debug, Clone)]
+pub(super) struct WorkItem {
+    pub(super) op: Op,
+    /// Where its source stands in the body, if it has one and a route wants it.
+    source: Option<Range<usize>>,
+    route: usize,
+    /// The root of a document without usable text.
+    own_root: u64,
+}
+
+/// One object to stamp, read and turned into features, not yet placed.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    /// Place of its item in the body.
+    pub(super) item: usize,
+    pub(super) route: usize,
+    /// Where it stands in the body.
+    pub(super) object: Range<usize>,
+    pub(super) cut: Cut,
+    /// `None` once they were handed to the forest, too.
+    pub(super) features: Option<Features>,
+    pub(super) hashes: Vec<u64>,
+    pub(super) proof: Option<String>,
+    pub(super) forest: usize,
+    pub(super) when: When,
+    /// A partial update: its stamp must not change while its text does not, or `detect_noop` would never see a noop.
+    pub(super) partial: bool,
+    pub(super) own_root: u64,
+}
+
+/// An item read: nothing to do, or up to two objects (an update's `doc` and `upsert`).
+#[derive(Debug, Default)]
+pub(super) struct Read {
+    pub(super) objects: [Option<Prepared>; 2],
+    /// Its place in the body.
+    pub(super) item: usize,
+    /// Why the item of a routed index goes on without a stamp.
+    pub(super) unstamped: Option<Unstamped>,
+}
+
+/// Why a document of a routed index goes on without a stamp.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unstamped {
+    /// The cluster will say what is wrong with it.
+    #[error("the source is not understood: {0}")]
+    Source(#[from] JsonError),
+    /// An update that leaves the text alone leaves the stamp alone.
+    #[error("the update does not carry the text")]
+    NoTextInUpdate,
+    /// The stamp has no place in the source.
+    #[error("{0}")]
+    Splice(#[from] bulk::SpliceError),
+}
+
+impl WorkItem {
+    /// How many of these items are read at once; at least one.
+    pub(super) fn batch(items: &[WorkItem]) -> usize {
+        let mut bytes = 0;
+        let small = items.iter().take(BATCH).take_while(|item| {
+            bytes += item.source.as_ref().map_or(0, ExactSizeIterator::len);
+            bytes <= BATCH_BYTES
+        });
+        small.count().max(1)
+    }
+}
+
+impl Engine {
+    /// The items of a body with their routes. `index` is the one in the path.
+    pub(super) fn work_items(
+        &self,
+        items: &[Item<'_>],
+        index: Option<&str>,
+        context: RequestContext,
+    ) -> Vec<WorkItem> {
+        // Neighbours mostly go to the same index.
+        let mut last: Option<(&str, Option<usize>)> = None;
+        let items = items.iter().enumerate().map(|(at, item)| {
+            let index = item.index.as_deref().or(index);
+            let route = index.and_then(|index| match last {
+                Some((name, route)) if name == index => route,
+                _ => self.route(index),
+            });
+            if let (Some(name), None) = (index, &item.index) {
+                last = Some((name, route));
+            }
+            let own_root = match (index, route) {
+                (Some(index), Some(_)) => own_root(index, item.id.as_deref(), context.unique, at),
+                _ => 0,
+            };
+            WorkItem {
+                op: item.op,
+                source: item.source.clone().filter(|_| route.is_some()),
+                route: route.unwrap_or_default(),
+                own_root,
+            }
+        });
+        items.collect()
+    }
+
+    /// Reads some items of a body on all threads. An item that is not understood says why.
+    pub(super) fn read_batch(
+        &self,
+        body: &[u8],
+        items: &[WorkItem],
+        batch: Range<usize>,
+        context: RequestContext,
+    ) -> Vec<Read> {
+        let first = batch.start;
+        let items = items.get(batch).unwrap_or_default();
+        let read = items.par_iter().enumerate().with_min_len(SPLIT);
+        read.map_init(Workspace::default, |workspace, (at, item)| {
+            let read = self.read(body, first + at, item, context, workspace);
+            let read = read.unwrap_or_else(|error| Read {
+                unstamped: Some(error.into()),
+                ..Read::default()
+            });
+            Read {
+                item: first + at,
+                ..read
+            }
+        })
+        .collect()
+    }
+
+    /// Reads one item.
+    fn read(
+        &self,
+        body: &[u8],
+        at: usize,
+        item: &WorkItem,
+        context: RequestContext,
+        workspace: &mut Workspace,
+    ) -> Result<Read, JsonError> {
+        let mut read = Read::default();
+        let Some(source) = item.source.clone() else {
+            return Ok(read);
+        };
+        let bytes = body.get(source.clone()).unwrap_or_default();
+        let mut prepare = |range: Range<usize>| {
+            let object = bytes.get(range.clone()).unwrap_or_default();
+            let base = source.start + range.start;
+            self.prepare(object, base, at, item, context, workspace)
+        };
+        if item.op != Op::Update {
+            read.objects[0] = Some(prepare(0..bytes.len())?.0);
+            return Ok(read);
+        }
+        let update = bulk::scan_update(bytes)?;
+        for (slot, (part, range)) in read.objects.iter_mut().zip(update.parts()) {
+            let (mut prepared, has_text) = prepare(range.clone())?;
+            prepared.partial = part == Part::Doc;
+            // A partial update without the text leaves the stamp of the stored document alone.
+            if has_text || part == Part::Upsert {
+                *slot = Some(prepared);
+            }
+        }
+        if read.objects.iter().all(Option::is_none) {
+            read.unstamped = Some(Unstamped::NoTextInUpdate);
+        }
+        Ok(read)
+    }
+
+    /// Reads one object into features; also says whether it has a text field at all.
+    fn prepare(
+        &self,
+        object: &[u8],
+        base: usize,
+        at: usize,
+        item: &WorkItem,
+        context: RequestContext,
+        workspace: &mut Workspace,
+    ) -> Result<(Prepared, bool), JsonError> {
+        let bound = &self.routes[item.route];
+        let Bound {
+            route, selection, ..
+        } = bound;
+        let document = bulk::scan(object, selection)?;
+        let texts = texts(&document);
+        let fields = text::Fields {
+            title: document.first(Selected::Title),
+            body: &texts,
+        };
+        let brought = Brought {
+            url: document.first(Selected::Url),
+            own: document
+                .value(Selected::Own)
+                .and_then(|own| Fingerprint::written(&own.text, own.quoted)),
+        };
+        let features = route.method.read_with(&fields, brought, workspace);
+        let date = document.first(Selected::Clock).and_then(parse_date);
+        let has_text = match &route.method {
+            Method::Field(_) => brought.own.is_some(),
+            _ => document.has_text(),
+        };
+        let prepared = Prepared {
+            item: at,
+            route: item.route,
+            object: base..base + object.len(),
+            hashes: features.as_ref().map(Features::hashes).unwrap_or_default(),
+            proof: features.as_ref().and_then(Features::proof),
+            forest: bound.forest_of(features.as_ref()),
+            when: when(&route.clock, date, context),
+            features,
+            cut: document.cut,
+            partial: false,
+            own_root: item.own_root,
+        };
+        Ok((prepared, has_text))
+    }
+
+    /// Those sentences of a document, cleaned, that have these numbers in it. Forests know sentences by their hashes only,
+    /// so the few documents concerned are read a second time.
+    pub(super) fn sentences(&self, object: &[u8], route: usize, wanted: &[usize]) -> Vec<String> {
+        let document = self.routes.get(route);
+        let document = document.and_then(|bound| bulk::scan(object, &bound.selection).ok());
+        let Some(document) = document else {
+            return Vec::new();
+        };
+        let texts = texts(&document);
+        let fields = text::Fields {
+            title: document.first(Selected::Title),
+            body: &texts,
+        };
+        let sentences = VerifiedFeatures::new().sentences(&mut Scratch::new(), &fields);
+        let wanted = wanted.iter().filter_map(|&at| sentences.get(at));
+        wanted.cloned().collect()
+    }
+
+    /// Reads the one document of a body; the route must be there.
+    pub(super) fn read_document(
+        &self,
+        body: &[u8],
+        route: usize,
+        own_root: u64,
+        context: RequestContext,
+    ) -> Result<Prepared, JsonError> {
+        let item = WorkItem {
+            op: Op::Index,
+            source: Some(0..body.len()),
+            route,
+            own_root,
+        };
+        let workspace = &mut Workspace::default();
+        let prepared = self.prepare(body, 0, 0, &item, context, workspace);
+        prepared.map(|(prepared, _)| prepared)
+    }
+}
+
+/// What the text fields of a document hold.
+pub(super) fn texts<'d>(document: &'d Document<'_>) -> Vec<&'d str> {
+    let values = document.values.iter();
+    let texts = values.filter(|value| matches!(value.selected, Selected::Text(_)));
+    texts.map(|value| &*value.text).collect()
+}
+
+/// When a document comes to its forest.
+fn when(clock: &Clock, date: Option<Millis>, context: RequestContext) -> When {
+    match (clock, date) {
+        (Clock::Arrival, _) => When::At(context.now),
+        (Clock::None, _) => When::Still,
+        (Clock::Field(_), Some(date)) => When::At(date.min(context.latest)),
+        // A document without a date comes when the one before it came.
+        (Clock::Field(_), None) => When::AsBefore,
+    }
+}
+
+/// The root of a document without usable text: `collapse` takes all documents without the field for one group, so it
+/// gets one of its own.
+pub(super) fn own_root(index: &str, id: Option<&str>, unique: u64, at: usize) -> u64 {
+    let mut hash = Xxh3::new();
+    hash.update(index.as_bytes());
+    match id {
+        Some(id) => {
+            hash.update(&[0]);
+            hash.update(id.as_bytes());
+        }
+        None => {
+            hash.update(&[1]);
+            hash.update(&unique.to_le_bytes());
+            hash.update(&at.to_le_bytes());
+        }
+    }
+    hash.digest()
+}

@@ -1,0 +1,56 @@
+//! The threads for text work and for the forests' locks.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use futures_channel::oneshot;
+use tracing::{Span, error};
+
+use super::Unavailable;
+use crate::forest::local::{Executor, panic_message};
+
+/// A pool of threads. Parallel iterators inside a job use all of them.
+pub(super) struct TextThreads(rayon::ThreadPool);
+
+impl TextThreads {
+    /// `count`: 0 means all cores.
+    pub(super) fn new(count: usize) -> Result<TextThreads, rayon::ThreadPoolBuildError> {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(count)
+            .thread_name(|n| format!("text-{n}"))
+            .build()?;
+        Ok(TextThreads(pool))
+    }
+
+    /// Runs a job to its end, and waits for what it gives.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Unavailable> {
+        // What is logged from another thread belongs to the request too.
+        let span = Span::current();
+        let (done, given) = oneshot::channel();
+        self.0.spawn(move || {
+            let _in_request = span.enter();
+            // Unwind safe: what the job owned is gone with it.
+            let given = catch_unwind(AssertUnwindSafe(job))
+                .map_err(|panic| Unavailable::Panicked(panic_message(&*panic)));
+            // Nobody waits where the client has gone.
+            let _ = done.send(given);
+        });
+        given.await.unwrap_or(Err(Unavailable::Stopped))
+    }
+}
+
+impl Executor for TextThreads {
+    fn run(&self, job: Box<dyn FnOnce() + Send>) {
+        self.0.spawn(move || {
+            // A panic that left this thread would end the process.
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(job)) {
+                error!(
+                    reason = panic_message(&*panic),
+                    "a job on a forest panicked"
+                );
+            }
+        });
+    }
+}

@@ -1,0 +1,523 @@
+//! The law of the forest as one pure function: what is asked and what was seen in, a decision out, and the decision as
+//! changes. Nothing here knows where the nodes are kept; whoever keeps them looks, and applies the changes.
+//!
+//! ```text
+//!   query + Seen --decide--> Verdict::Ask(question) --the forest looks, and asks again--+
+//!                 ^---------------------------------------------------------------------+
+//!                 |
+//!                 +--------> Verdict::Decided(outcome) --changes--> changes, in their order
+//! ```
+//!
+//! A forest may look at more than it was asked for; the decision is the same.
+
+use std::cmp::Reverse;
+use std::ops::Range;
+
+use super::change::{Change, Generation, NodeRef};
+use super::{Decision, Root};
+use crate::fingerprint::Fingerprint;
+use crate::method::{Proof, Query, Refusal};
+use crate::time::Millis;
+
+/// How many hashes of the text are tried for a root of its own. One is enough but for a wide k, where the balls around
+/// the roots can fill the whole space.
+pub(super) const ROOT_TRIES: usize = 64;
+
+/// What was seen of the forest for one query. Only what is alive at the time of the look stands in it.
+#[derive(Debug)]
+pub(super) struct Seen<'f, P> {
+    /// For each fingerprint of the query, in its order.
+    pub(super) fingerprints: Vec<Spot>,
+    /// The node of the hash of the whole text.
+    pub(super) whole: Option<OwnNode>,
+    /// For each of [`Query::known_by`]: the tree of which it is the root.
+    pub(super) known_by: Vec<Option<TreeIndex>>,
+    /// The trees near the fingerprints: what [`Spot::near`] points into.
+    pub(super) near: Vec<TreeIndex>,
+    /// Every tree that was met, once.
+    pub(super) trees: Vec<SeenTree<'f, P>>,
+    /// The places of the text's hash, of the hash of that hash, and so on, as far as they were asked for.
+    pub(super) hashes: Vec<HashSpot>,
+}
+
+/// Place of a tree in [`Seen::trees`].
+pub(super) type TreeIndex = usize;
+
+/// What was seen of one fingerprint.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Spot {
+    /// Its own node.
+    pub(super) own: Option<OwnNode>,
+    /// The trees with a node within k, each once, as a range of [`Seen::near`]; `None`: not looked at yet.
+    pub(super) near: Option<Range<usize>>,
+}
+
+/// A node that a fingerprint of the document has already.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OwnNode {
+    pub(super) tree: TreeIndex,
+    pub(super) generation: Generation,
+}
+
+/// A tree that was met.
+#[derive(Debug)]
+pub(super) struct SeenTree<'f, P> {
+    pub(super) root: Root,
+    /// That of its root.
+    pub(super) generation: Generation,
+    pub(super) added: Millis,
+    /// `None`: not counted yet.
+    pub(super) children: Option<u32>,
+    /// What its founder left. Every root has one.
+    pub(super) proof: Option<&'f P>,
+}
+
+/// What was seen of a place for a root.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct HashSpot {
+    /// The tree in which the hash has a node.
+    pub(super) own: Option<TreeIndex>,
+    pub(super) has_root_within_k: bool,
+}
+
+/// What the law says so far.
+#[derive(Debug)]
+pub(super) enum Verdict {
+    /// Look at this, and ask again.
+    Ask(Question),
+    Decided(Outcome),
+}
+
+/// What the law wants to see.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Question {
+    /// The trees near these fingerprints of the query.
+    Near(Range<usize>),
+    /// The numbers of children of these trees.
+    Children(Vec<TreeIndex>),
+    /// The next place for a root.
+    Hash(Fingerprint),
+}
+
+/// What is to become of a document.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Outcome {
+    /// The tree it belongs to.
+    pub(super) root: Root,
+    pub(super) decision: Decision,
+    /// The fingerprint that decided, where they are looked up in turn.
+    pub(super) by: Option<Fingerprint>,
+    /// The near trees whose proof does not agree, and why.
+    pub(super) refused: Vec<(Root, Refusal)>,
+}
+
+/// Decides where a document belongs, or says what else must be looked at.
+///
+/// The document had its nodes: its tree. Otherwise the best of the near trees whose proof agrees (most children, then
+/// earliest added, then smaller fingerprint). Otherwise its first fingerprint without a near node founds a tree, or else
+/// the hash of its text does.
+pub(super) fn decide<P: Proof>(
+    query: &Query<'_, P>,
+    seen: &Seen<'_, P>,
+    thresholds: P::Thresholds,
+) -> Verdict {
+    Law {
+        query,
+        seen,
+        thresholds,
+    }
+    .decide()
+}
+
+/// Whether each tree near the query takes the document: the tree, how many of the document's fingerprints are near it, and
+/// the verdict of its proof.
+pub(super) fn verdicts<P: Proof>(
+    query: &Query<'_, P>,
+    seen: &Seen<'_, P>,
+    thresholds: P::Thresholds,
+) -> Vec<(TreeIndex, usize, Result<(), Refusal>)> {
+    Law {
+        query,
+        seen,
+        thresholds,
+    }
+    .verdicts(seen.fingerprints.len())
+}
+
+/// One question to the law.
+struct Law<'a, 'f, P: Proof> {
+    query: &'a Query<'a, P>,
+    seen: &'a Seen<'f, P>,
+    thresholds: P::Thresholds,
+}
+
+impl<P: Proof> Law<'_, '_, P> {
+    fn decide(&self) -> Verdict {
+        if let Some(tree) = self.known() {
+            return self.decided(
+                Decision::Refreshed,
+                self.root(tree),
+                self.by_own(tree),
+                Vec::new(),
+            );
+        }
+        // So many fingerprints bring candidates: all, or in turn those up to the first that finds its tree.
+        let mut asked = self.seen.fingerprints.len();
+        let mut by = None;
+        for (at, spot) in self.seen.fingerprints.iter().enumerate() {
+            let Some(near) = self.near(spot) else {
+                let last = if P::IN_TURN { at + 1 } else { asked };
+                return Verdict::Ask(Question::Near(at..last));
+            };
+            if P::IN_TURN && near.iter().any(|&tree| self.verdict(tree, 1).is_ok()) {
+                by = self.query.fingerprints.get(at).copied();
+                asked = at + 1;
+                break;
+            }
+        }
+        let (mut candidates, mut refused) = (Vec::new(), Vec::new());
+        for (tree, _, verdict) in self.verdicts(asked) {
+            match verdict {
+                Ok(()) => candidates.push(tree),
+                Err(refusal) => refused.push((self.root(tree), refusal)),
+            }
+        }
+        if let &[only] = candidates.as_slice() {
+            let decision = Decision::Joined { candidates: 1 };
+            return self.decided(decision, self.root(only), by, refused);
+        }
+        let uncounted = |&tree: &TreeIndex| self.tree(tree).is_some_and(|t| t.children.is_none());
+        if candidates.iter().any(uncounted) {
+            return Verdict::Ask(Question::Children(candidates));
+        }
+        if let Some(winner) = self.winner(&candidates) {
+            let candidates = candidates.len();
+            return self.decided(Decision::Joined { candidates }, winner, by, refused);
+        }
+        match self.seen.isolated(self.query).next() {
+            Some(first) => self.decided(Decision::NewRoot, Root(first), by, refused),
+            None => self.decide_by_hash(by, refused),
+        }
+    }
+
+    fn decided(
+        &self,
+        decision: Decision,
+        root: Root,
+        by: Option<Fingerprint>,
+        refused: Vec<(Root, Refusal)>,
+    ) -> Verdict {
+        Verdict::Decided(Outcome {
+            root,
+            decision,
+            by,
+            refused,
+        })
+    }
+
+    /// The tree the document was placed in before: that of the hash of its whole text, the one that its text founded,
+    /// or the one in which all of its fingerprints have their nodes. [`changes`] sees to it that one of the three is so,
+    /// and because a node never changes its tree, a document that comes again always lands on the same root, whatever
+    /// was placed in between.
+    fn known(&self) -> Option<TreeIndex> {
+        // The text itself is known: what its proof leaves out by now does not matter.
+        if let Some(own) = self.seen.whole {
+            return Some(own.tree);
+        }
+        let mut founded = self.seen.known_by.iter().flatten();
+        let of_text = |tree: &&TreeIndex| {
+            let proof = self.tree(**tree).and_then(|tree| tree.proof);
+            proof.is_some_and(|proof| proof.is_of_text(self.query.whole))
+        };
+        if let Some(&tree) = founded.find(of_text) {
+            return Some(tree);
+        }
+        let mut own = self.seen.fingerprints.iter().map(|spot| spot.own);
+        let first = own.next()??.tree;
+        let in_one = own.all(|own| own.is_some_and(|own| own.tree == first));
+        (in_one && self.verdict(first, self.query.fingerprints.len()).is_ok()).then_some(first)
+    }
+
+    /// In turn, the first fingerprint that has its node in this tree.
+    fn by_own(&self, tree: TreeIndex) -> Option<Fingerprint> {
+        let mut own = self.seen.fingerprints.iter().zip(self.query.fingerprints);
+        let found = own.find(|(spot, _)| spot.own.is_some_and(|own| own.tree == tree));
+        found
+            .filter(|_| P::IN_TURN)
+            .map(|(_, &fingerprint)| fingerprint)
+    }
+
+    fn near(&self, spot: &Spot) -> Option<&[TreeIndex]> {
+        let range = spot.near.clone()?;
+        Some(self.seen.near.get(range).unwrap_or_default())
+    }
+
+    /// The trees near the first `asked` fingerprints, in the order in which they were met.
+    fn verdicts(&self, asked: usize) -> Vec<(TreeIndex, usize, Result<(), Refusal>)> {
+        let mut shared = vec![0; self.seen.trees.len()];
+        for spot in self.seen.fingerprints.iter().take(asked) {
+            for &tree in self.near(spot).unwrap_or_default() {
+                if let Some(count) = shared.get_mut(tree) {
+                    *count += 1;
+                }
+            }
+        }
+        let met = shared
+            .into_iter()
+            .enumerate()
+            .filter(|&(_, count)| count > 0);
+        met.map(|(tree, count)| (tree, count, self.verdict(tree, count)))
+            .collect()
+    }
+
+    /// The root with the most children, then the earliest added, then the smaller fingerprint.
+    fn winner(&self, candidates: &[TreeIndex]) -> Option<Root> {
+        let trees = candidates.iter().filter_map(|&tree| self.tree(tree));
+        let best =
+            trees.max_by_key(|tree| (tree.children, Reverse(tree.added), Reverse(tree.root)));
+        best.map(|tree| tree.root)
+    }
+
+    /// The hash of the whole text as a root, where no other root is within k; hashed again as long as one is.
+    fn decide_by_hash(&self, by: Option<Fingerprint>, refused: Vec<(Root, Refusal)>) -> Verdict {
+        let mut hash = self.query.whole;
+        for tried in 0..ROOT_TRIES {
+            let Some(spot) = self.seen.hashes.get(tried) else {
+                return Verdict::Ask(Question::Hash(hash));
+            };
+            match spot.own {
+                // Placed before, under this hash.
+                Some(tree) if self.verdict(tree, self.query.fingerprints.len()).is_ok() => {
+                    return self.decided(Decision::Refreshed, self.root(tree), by, refused);
+                }
+                Some(_) => {}
+                None if spot.has_root_within_k => {}
+                None => return self.decided(Decision::NewRoot, Root(hash), by, refused),
+            }
+            hash = rehashed(hash);
+        }
+        self.decided(Decision::Outside, Root(self.query.whole), by, refused)
+    }
+
+    fn verdict(&self, tree: TreeIndex, shared: usize) -> Result<(), Refusal> {
+        // Every root has one; with none there is nothing that could agree.
+        let unproved = Refusal::Proof {
+            similarity: 0.0,
+            needed: 1.0,
+        };
+        let kept = self
+            .tree(tree)
+            .and_then(|tree| tree.proof)
+            .ok_or(unproved)?;
+        self.query.proof.agrees(kept, shared, self.thresholds)
+    }
+
+    fn tree(&self, tree: TreeIndex) -> Option<&SeenTree<'_, P>> {
+        self.seen.trees.get(tree)
+    }
+
+    fn root(&self, tree: TreeIndex) -> Root {
+        self.tree(tree)
+            .map_or(Root(self.query.whole), |tree| tree.root)
+    }
+}
+
+impl<P> Seen<'_, P> {
+    pub(super) fn new() -> Self {
+        Seen {
+            fingerprints: Vec::new(),
+            whole: None,
+            known_by: Vec::new(),
+            near: Vec::new(),
+            trees: Vec::new(),
+            hashes: Vec::new(),
+        }
+    }
+
+    /// The fingerprints of the query that have no node within k.
+    fn isolated<'a>(&'a self, query: &'a Query<'_, P>) -> impl Iterator<Item = Fingerprint> + 'a {
+        let spots = self.fingerprints.iter().zip(query.fingerprints);
+        let isolated = spots.filter(|(spot, _)| spot.near.as_ref().is_some_and(Range::is_empty));
+        isolated.map(|(_, &fingerprint)| fingerprint)
+    }
+}
+
+/// What must be changed for a decision, in this order. `next` is the generation of the first node that is made.
+///
+/// Fingerprints without a node become leaves, as many as the document takes; those that have one elsewhere keep it. Only
+/// nodes in the tree that is answered are refreshed, and its root last: a tree lives as long as documents are given its
+/// root, and a root as long as its leaves.
+pub(super) fn changes<P: Proof>(
+    query: &Query<'_, P>,
+    seen: &Seen<'_, P>,
+    outcome: &Outcome,
+    next: Generation,
+    out: &mut Vec<Change<P>>,
+) {
+    let mut plan = Plan {
+        query,
+        seen,
+        root: outcome.root,
+        next,
+        used: Vec::new(),
+        scattered: false,
+        out,
+    };
+    match outcome.decision {
+        Decision::Refreshed => plan.refresh(),
+        Decision::Joined { .. } => plan.join(),
+        Decision::NewRoot => plan.found(),
+        Decision::Outside => return,
+    }
+    plan.out.push(Change::Refresh { root: outcome.root });
+}
+
+struct Plan<'a, 'f, P> {
+    query: &'a Query<'a, P>,
+    seen: &'a Seen<'f, P>,
+    root: Root,
+    next: Generation,
+    /// The document's nodes in the tree.
+    used: Vec<Fingerprint>,
+    /// Some fingerprint has its node elsewhere, or none.
+    scattered: bool,
+    out: &'a mut Vec<Change<P>>,
+}
+
+impl<P: Proof> Plan<'_, '_, P> {
+    fn refresh(&mut self) {
+        for (at, &fingerprint) in self.query.fingerprints.iter().enumerate() {
+            self.use_own(fingerprint, self.own(at));
+        }
+        if !self.query.fingerprints.contains(&self.query.whole) {
+            self.use_own(self.query.whole, self.seen.whole);
+        }
+        if self.used.is_empty() {
+            let root = self.seen.trees.iter().find(|tree| tree.root == self.root);
+            if let Some(generation) = root.map(|tree| tree.generation) {
+                self.use_node(self.root.0, generation);
+            }
+        }
+    }
+
+    fn join(&mut self) {
+        for (at, &fingerprint) in self.query.fingerprints.iter().enumerate() {
+            self.use_own(fingerprint, self.own(at));
+        }
+        for (at, &fingerprint) in self.query.fingerprints.iter().enumerate() {
+            self.take(fingerprint, self.own(at));
+        }
+        self.stand_for_the_text();
+    }
+
+    fn found(&mut self) {
+        let root = self.root.0;
+        let node = self.new_node(root);
+        self.out.push(Change::AddRoot {
+            node,
+            proof: self.query.proof.clone(),
+        });
+        let isolated: Vec<bool> = {
+            let spots = self.seen.fingerprints.iter();
+            let isolated = |spot: &Spot| spot.near.as_ref().is_some_and(Range::is_empty);
+            spots.map(isolated).collect()
+        };
+        for at in 0..self.query.fingerprints.len() {
+            let alone = isolated.get(at).copied().unwrap_or_default();
+            self.scattered |= if P::CROWDED {
+                self.own(at).is_some()
+            } else {
+                !alone
+            };
+        }
+        for (at, &fingerprint) in self.query.fingerprints.iter().enumerate() {
+            let alone = isolated.get(at).copied().unwrap_or_default();
+            if fingerprint != root && (P::CROWDED || alone) {
+                self.take(fingerprint, self.own(at));
+            }
+        }
+        // The root itself tells who founded it, so that most trees need no node for the whole text.
+        if self.query.known_by.contains(&root) && self.query.proof.is_of_text(self.query.whole) {
+            self.scattered = false;
+        }
+        self.stand_for_the_text();
+    }
+
+    fn own(&self, at: usize) -> Option<OwnNode> {
+        self.seen.fingerprints.get(at).and_then(|spot| spot.own)
+    }
+
+    /// Uses the node of a fingerprint if it stands in this tree.
+    fn use_own(&mut self, fingerprint: Fingerprint, own: Option<OwnNode>) {
+        let Some(own) = own else { return };
+        if self.seen.trees.get(own.tree).map(|tree| tree.root) == Some(self.root) {
+            self.use_node(fingerprint, own.generation);
+        } else {
+            self.scattered = true;
+        }
+    }
+
+    fn use_node(&mut self, fingerprint: Fingerprint, generation: Generation) {
+        if !self.used.contains(&fingerprint) {
+            self.used.push(fingerprint);
+            self.out.push(Change::Use {
+                node: NodeRef {
+                    fingerprint,
+                    generation,
+                },
+            });
+        }
+    }
+
+    /// Makes a fingerprint that has no node a leaf, while the document takes more nodes.
+    fn take(&mut self, fingerprint: Fingerprint, own: Option<OwnNode>) {
+        if own.is_some() || self.used.contains(&fingerprint) {
+            return;
+        }
+        if self.used.len() < self.query.take {
+            self.add_leaf(fingerprint);
+        } else {
+            self.scattered = true;
+        }
+    }
+
+    /// Sees to it that the document will be known again: where its fingerprints alone would not lead back to this tree,
+    /// the hash of its text has a node in it.
+    fn stand_for_the_text(&mut self) {
+        let whole = self.query.whole;
+        if !self.scattered || self.query.fingerprints.contains(&whole) || self.used.contains(&whole)
+        {
+            return;
+        }
+        match self.seen.whole {
+            Some(own) => self.use_own(whole, Some(own)),
+            None => self.add_leaf(whole),
+        }
+    }
+
+    fn add_leaf(&mut self, fingerprint: Fingerprint) {
+        let node = self.new_node(fingerprint);
+        self.out.push(Change::AddLeaf {
+            node,
+            root: self.root,
+        });
+    }
+
+    fn new_node(&mut self, fingerprint: Fingerprint) -> NodeRef {
+        self.used.push(fingerprint);
+        let generation = self.next;
+        self.next = self.next.next();
+        NodeRef {
+            fingerprint,
+            generation,
+        }
+    }
+}
+
+/// Another hash from a hash (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", figure 15).
+pub(super) fn rehashed(hash: Fingerprint) -> Fingerprint {
+    let mut z = hash.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    Fingerprint(z ^ (z >> 31))
+}

@@ -1,0 +1,210 @@
+//! What every forest answers, wherever it is kept: in this process ([`local`](super::local)), or shared by several.
+//!
+//! A write takes two phases. Its documents are placed before it is forwarded, and settled when the cluster has answered.
+//! Between the two nobody holds anything but [`Rollback`] handles, which name nodes in a way that any process understands.
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use super::{Decision, Near, Rollback, Root, Stats, TreeView};
+use crate::fingerprint::Fingerprint;
+use crate::method::{Features, Measure, Refusal, Stage};
+use crate::time::Millis;
+
+/// A forest as the engine sees it.
+///
+/// A question is put when the method is called, not when its answer is first polled, and is worked off to its end even if
+/// the answer is dropped: documents whose placements nobody waits for are withdrawn again.
+pub trait Port: Debug + Send + Sync {
+    /// Finds or makes the place of each document, one after the other: their order is the order of placement. As many
+    /// replies come back, in the same order.
+    fn place(&self, batch: Vec<Document>) -> Answer<Placements>;
+
+    /// Tells what became of placed documents. A withdrawn node goes when the last placement that uses it is refused.
+    fn settle(&self, batch: Vec<Settlement>) -> Answer<Settled>;
+
+    /// What would happen to a document; nothing is changed.
+    fn check(&self, document: Document) -> Answer<CheckReply>;
+
+    /// A tree by its root.
+    fn tree(&self, root: Root) -> Answer<Option<TreeView>>;
+
+    /// Its size and totals.
+    fn stats(&self) -> Answer<Stats>;
+
+    /// Lets up to `budget` nodes go that are before the window at `now`, oldest first, and answers how many went.
+    fn expire(&self, now: Millis, budget: usize) -> Answer<usize>;
+
+    /// Why nothing can be placed here any more, if that is so. Never waits.
+    fn unavailable(&self) -> Option<Unavailable>;
+}
+
+/// What a forest answers, when it has.
+pub type Answer<T> = Pin<Box<dyn Future<Output = Result<T, Unavailable>> + Send>>;
+
+/// A forest that cannot be asked any more.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unavailable {
+    /// A panic in the middle of a change left it half changed.
+    #[error(
+        "the forest '{forest}' is out of service after an internal error ({reason}): restart spinney"
+    )]
+    Poisoned {
+        /// Its name.
+        forest: String,
+        /// What the panic said.
+        reason: String,
+    },
+    /// A job on the threads for text work panicked.
+    #[error("the text work failed ({0})")]
+    Panicked(String),
+    /// The threads that do the work are stopping.
+    #[error("spinney is stopping")]
+    Stopped,
+}
+
+/// One document to place.
+#[derive(Debug, Clone)]
+pub struct Document {
+    /// What its method read; `None` if that was nothing usable. Such a document only has a time.
+    pub features: Option<Features>,
+    /// When it comes.
+    pub when: When,
+}
+
+/// When a document comes to the forest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// At this time; before the clock counts as the clock.
+    At(Millis),
+    /// When the one before it came; where there was none, time stands still for it.
+    AsBefore,
+    /// Time stands still: nothing expires.
+    Still,
+}
+
+/// The replies to a batch.
+#[derive(Debug, Default)]
+pub struct Placements {
+    /// One for each document, in their order.
+    pub replies: Vec<Reply>,
+    /// How long the batch waited for others to be done with the forest.
+    pub waited: Duration,
+}
+
+/// What came of one document.
+#[derive(Debug)]
+pub struct Reply {
+    /// Its time; `None` where time stands still.
+    pub now: Option<Millis>,
+    /// Its place; `None` if it has none here.
+    pub placed: Option<Placed>,
+}
+
+/// The place of a document.
+#[derive(Debug)]
+pub struct Placed {
+    /// The tree it belongs to.
+    pub root: Root,
+    /// How the root was found.
+    pub decision: Decision,
+    /// When the oldest of the document's own nodes in that tree was added: the same for the same text that comes again
+    /// within the window.
+    pub node_added: Millis,
+    /// The forest's clock when it had been placed.
+    pub clock: Millis,
+    /// The stage that found the tree, for the method `staged`.
+    pub stage: Option<Stage>,
+    /// Whether fingerprints were looked up in turn and one of them found the tree; what the others are near was not
+    /// asked then.
+    pub in_turn: bool,
+    /// The near trees that it was not let into, and why; in no particular order.
+    pub refused: Vec<(Root, Refusal)>,
+    /// The sentences of the document, by their numbers in it, that became boilerplate with it.
+    pub learned: Vec<usize>,
+    /// For [`Port::settle`].
+    pub rollback: Rollback,
+}
+
+/// What became of a placed document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settlement {
+    /// Its nodes.
+    pub rollback: Rollback,
+    /// What the cluster did.
+    pub outcome: Outcome,
+}
+
+/// What the cluster did with a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is stored.
+    Accepted,
+    /// It is not, and never will be by this request.
+    Refused,
+    /// Nobody knows: the nodes stay for a retry to find.
+    Unknown,
+}
+
+/// What settling did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Settled {
+    /// Nodes that went.
+    pub withdrawn: u64,
+}
+
+/// What would come of a document.
+#[derive(Debug)]
+pub struct CheckReply {
+    /// The time that its stamp would have, unless it has nodes of its own; `None` where time stands still.
+    pub now: Option<Millis>,
+    /// What would happen; `None` if it has no place here.
+    pub check: Option<Check>,
+}
+
+/// What would happen to a document.
+#[derive(Debug)]
+pub struct Check {
+    /// The tree it would belong to.
+    pub root: Root,
+    /// How that root would be found.
+    pub decision: Decision,
+    /// The stage that finds the tree, for the method `staged`.
+    pub stage: Option<Stage>,
+    /// The fingerprints in the order in which they are looked up, then those that are left out as boilerplate.
+    pub fingerprints: Vec<CheckedFingerprint>,
+    /// The trees near any of them: its own first, then those that would take the document, then those that refuse it.
+    pub trees: Vec<CheckedTree>,
+    /// The sentences of the document, by their numbers in it, that are boilerplate.
+    pub boilerplate: Vec<usize>,
+}
+
+/// One fingerprint of a document and what is near it.
+#[derive(Debug)]
+pub struct CheckedFingerprint {
+    /// The fingerprint.
+    pub fingerprint: Fingerprint,
+    /// Which stage it belongs to, for the method `staged`.
+    pub stage: Option<Stage>,
+    /// It belongs to a sentence that is boilerplate: what is near it is no candidate.
+    pub left_out: bool,
+    /// The nodes within k, nearest first.
+    pub near: Vec<Near>,
+}
+
+/// A tree near a document.
+#[derive(Debug)]
+pub struct CheckedTree {
+    /// Its name.
+    pub root: Root,
+    /// Its size and times.
+    pub view: TreeView,
+    /// How many of the fingerprints that are looked up have a near node in it.
+    pub shared: usize,
+    /// Whether the proof at its root agrees with the document's, or why the tree is none for the document.
+    pub verdict: Result<(), Refusal>,
+    /// What the proof found.
+    pub measure: Measure,
+}

@@ -1,0 +1,243 @@
+//! The kinds of forest that the methods need: what each takes of a document's features, and what it learns.
+
+use std::fmt::Debug;
+
+use super::{
+    Features, Founder, InTurn, Offer, Proof, Query, ShortFeatures, ShortText, Stage,
+    StagedFeatures, StrictFeatures, TAKEN_SHORT, VerifiedFeatures,
+};
+use crate::fingerprint::Fingerprint;
+use crate::text::boilerplate::{Boilerplate, Kept};
+use crate::text::{Fields, Scratch};
+
+/// One kind of forest.
+pub trait Family: Debug + Send + Sync + 'static {
+    /// The features of the documents that have a place in it.
+    type Features: Send;
+    /// What its roots keep.
+    type Proof: Proof + Debug + Send + Sync + 'static;
+    /// What it learns besides: the same documents in the same order leave the same.
+    type Learned: Debug + Default + Send + Sync;
+
+    /// The features, if they are of this kind.
+    fn features(features: &mut Features) -> Option<&mut Self::Features>;
+
+    /// Makes the document's question, by what was learned so far.
+    fn ask<R>(
+        features: &mut Self::Features,
+        learned: &mut Self::Learned,
+        ask: impl FnOnce(&Query<'_, Self::Proof>) -> R,
+    ) -> R;
+
+    /// What the document that was asked about last left out of its question: fingerprints, and numbers of sentences.
+    fn left_out(_: &Self::Features, _: &Self::Learned) -> LeftOut {
+        LeftOut::default()
+    }
+
+    /// What is to be learned from a document that founded a tree.
+    fn lesson(_: &Self::Features) -> Lesson {
+        Lesson::default()
+    }
+
+    /// Learns it. Answers which of the hashes became boilerplate with it, by their places in `hashes`.
+    fn learn(_: &mut Self::Learned, _hashes: &[u64]) -> Vec<usize> {
+        Vec::new()
+    }
+
+    /// The stage that a fingerprint of the document belongs to.
+    fn stage(_: &Self::Features, _: Fingerprint) -> Option<Stage> {
+        None
+    }
+}
+
+/// What a document leaves out of its question because it is boilerplate.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Fingerprints that are not looked up.
+    pub fingerprints: Vec<Fingerprint>,
+    /// Its sentences, by their numbers in it.
+    pub sentences: Vec<usize>,
+}
+
+/// What a document teaches.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Lesson {
+    /// Hashes of sentences, ascending, each once.
+    pub hashes: Vec<u64>,
+    /// For each, the number of the sentence in the document.
+    pub sentences: Vec<usize>,
+}
+
+/// One fingerprint a document and no proof: the strict law.
+#[derive(Debug)]
+pub enum Strict {}
+
+impl Family for Strict {
+    type Features = StrictFeatures;
+    type Proof = ();
+    type Learned = ();
+
+    fn features(features: &mut Features) -> Option<&mut StrictFeatures> {
+        match features {
+            Features::Strict(strict) => Some(strict),
+            _ => None,
+        }
+    }
+
+    fn ask<R>(strict: &mut StrictFeatures, (): &mut (), ask: impl FnOnce(&Query<'_>) -> R) -> R {
+        ask(&Query {
+            fingerprints: &strict.fingerprints,
+            whole: strict.whole,
+            known_by: &[],
+            proof: &(),
+            take: 1,
+        })
+    }
+}
+
+/// The method `verified`.
+#[derive(Debug)]
+pub enum Verified {}
+
+/// The boilerplate of one forest. It stands beside the trees because what is boilerplate depends on the order in which
+/// documents were placed.
+#[derive(Default)]
+pub struct LearnedText {
+    boilerplate: Boilerplate,
+    /// What the last document left out.
+    kept: Kept,
+}
+
+impl std::fmt::Debug for LearnedText {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let LearnedText {
+            boilerplate,
+            kept: _,
+        } = self;
+        boilerplate.fmt(f)
+    }
+}
+
+impl LearnedText {
+    /// What is boilerplate from the start: one or more sentences a string.
+    pub fn seeded<'s>(sentences: impl IntoIterator<Item = &'s str>) -> LearnedText {
+        let mut learned = LearnedText::default();
+        let (mut reading, mut scratch) = (VerifiedFeatures::new(), Scratch::new());
+        for sentence in sentences {
+            let fields = Fields {
+                title: None,
+                body: &[sentence],
+            };
+            if reading.read(&mut scratch, &fields) {
+                learned.boilerplate.seed(reading.shingles());
+            }
+        }
+        learned
+    }
+}
+
+impl Family for Verified {
+    type Features = VerifiedFeatures;
+    type Proof = Founder;
+    type Learned = LearnedText;
+
+    fn features(features: &mut Features) -> Option<&mut VerifiedFeatures> {
+        match features {
+            Features::Verified(verified) => Some(verified),
+            _ => None,
+        }
+    }
+
+    fn ask<R>(
+        verified: &mut VerifiedFeatures,
+        learned: &mut LearnedText,
+        ask: impl FnOnce(&Query<'_, Founder>) -> R,
+    ) -> R {
+        let offer = Offer::of(verified, &learned.boilerplate, &mut learned.kept);
+        ask(&offer.query())
+    }
+
+    fn left_out(verified: &VerifiedFeatures, learned: &LearnedText) -> LeftOut {
+        LeftOut {
+            fingerprints: verified.left_out(&learned.kept).collect(),
+            sentences: learned.kept.out().collect(),
+        }
+    }
+
+    fn lesson(verified: &VerifiedFeatures) -> Lesson {
+        let counted = Boilerplate::counted(verified.shingles());
+        let (hashes, sentences) = counted.into_iter().unzip();
+        Lesson { hashes, sentences }
+    }
+
+    fn learn(learned: &mut LearnedText, hashes: &[u64]) -> Vec<usize> {
+        learned.boilerplate.count_all(hashes)
+    }
+}
+
+/// The method `staged`.
+#[derive(Debug)]
+pub enum Staged {}
+
+impl Family for Staged {
+    type Features = StagedFeatures;
+    type Proof = InTurn;
+    type Learned = ();
+
+    fn features(features: &mut Features) -> Option<&mut StagedFeatures> {
+        match features {
+            Features::Staged(staged) => Some(staged),
+            _ => None,
+        }
+    }
+
+    fn ask<R>(
+        staged: &mut StagedFeatures,
+        (): &mut (),
+        ask: impl FnOnce(&Query<'_, InTurn>) -> R,
+    ) -> R {
+        let prints = staged.prints();
+        ask(&Query {
+            fingerprints: &prints.fingerprints,
+            whole: prints.whole,
+            known_by: &[],
+            proof: &InTurn,
+            take: prints.fingerprints.len(),
+        })
+    }
+
+    fn stage(staged: &StagedFeatures, fingerprint: Fingerprint) -> Option<Stage> {
+        staged.stage(fingerprint)
+    }
+}
+
+/// The short texts of the method `short`.
+#[derive(Debug)]
+pub enum Short {}
+
+impl Family for Short {
+    type Features = ShortFeatures;
+    type Proof = ShortText;
+    type Learned = ();
+
+    fn features(features: &mut Features) -> Option<&mut ShortFeatures> {
+        match features {
+            Features::Short(short) => Some(short),
+            _ => None,
+        }
+    }
+
+    fn ask<R>(
+        short: &mut ShortFeatures,
+        (): &mut (),
+        ask: impl FnOnce(&Query<'_, ShortText>) -> R,
+    ) -> R {
+        ask(&Query {
+            fingerprints: &short.prints.fingerprints,
+            whole: short.prints.whole,
+            known_by: &[],
+            proof: &short.text,
+            take: TAKEN_SHORT,
+        })
+    }
+}
