@@ -25,7 +25,7 @@ use hyper::Method;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use spinney::config::RouteOptions;
-use spinney::engine::{Engine, RequestContext};
+use spinney::engine::{Engine, RequestContext, Write};
 use spinney::time::Millis;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -204,7 +204,7 @@ fn stamped(bodies: &[Bytes], method: &str) -> anyhow::Result<Arc<[Bytes]>> {
         "index": ["*"], "text_field": ["content"], "title_field": "title", "method": method,
     });
     let route = serde_json::from_value::<RouteOptions>(options)?.check("bench")?;
-    let engine = Engine::new(&[route], "cluster_", 0)?;
+    let engine = Arc::new(Engine::new(&[route], "cluster_", 0)?);
     let now = jiff::Timestamp::now().as_millisecond();
     let stamp = |(unique, body): (u64, &Bytes)| -> anyhow::Result<Bytes> {
         let call = RequestContext {
@@ -212,7 +212,11 @@ fn stamped(bodies: &[Bytes], method: &str) -> anyhow::Result<Arc<[Bytes]>> {
             latest: Millis(now),
             unique,
         };
-        let (splice, _) = engine.stamp_bulk(body, Some("bench"), call)?.into_parts();
+        let write = Write::Bulk {
+            index: Some("bench".into()),
+        };
+        let stamped = engine.stamp(body.clone(), write, call);
+        let (splice, _) = futures_executor::block_on(stamped)?.into_parts();
         let mut out = Vec::with_capacity(splice.len(body.len()));
         splice.write_to(body, &mut out);
         Ok(out.into())

@@ -53,7 +53,9 @@ fn roots(method: &str, documents: &[&str]) -> HashMap<String, String> {
         latest: Millis(i64::MAX),
         unique: 0,
     };
-    let stamped = engine(method).stamp_lines(body.as_bytes(), call);
+    let engine = std::sync::Arc::new(engine(method));
+    let stamped = engine.stamp_lines(body.clone().into(), call);
+    let stamped = futures_executor::block_on(stamped).unwrap();
     assert_eq!(stamped.tally().stamped, documents.len() as u64);
     let (splice, _) = stamped.into_parts();
     let mut out = Vec::new();

@@ -42,9 +42,6 @@ mod tests {
         let route = RouteOptions::default().everything().or_clock("none");
         let route = route.check("test").unwrap();
         let engine = || Engine::new(std::slice::from_ref(&route), "cluster_", 1).unwrap();
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .build()
-            .unwrap();
         let stamped = |engine: Engine, body: &str| {
             let engine = std::sync::Arc::new(engine);
             let context = RequestContext {
@@ -53,7 +50,7 @@ mod tests {
                 unique: 0,
             };
             let stamped = engine.stamp_lines(body.to_owned().into(), context);
-            runtime.block_on(stamped).unwrap()
+            futures_executor::block_on(stamped).unwrap()
         };
         let report = |sum: u32| {
             let text = "The council has voted for the budget of the coming year, which leaves the libraries open and \

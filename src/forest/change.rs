@@ -153,6 +153,11 @@ impl<P: Proof> Forest<P> {
             .unwrap_or_default()
     }
 
+    /// Whether this very node is still here.
+    pub fn holds(&self, node: NodeRef) -> bool {
+        self.find(node).is_some()
+    }
+
     /// The node, if it is still the one of its fingerprint.
     pub(super) fn find(&self, node: NodeRef) -> Option<NodeId> {
         let id = self.index.find(node.fingerprint)?;

@@ -231,6 +231,11 @@ impl<F: Family> State<F> {
         }
     }
 
+    /// What it has learned.
+    pub fn learned(&self) -> &F::Learned {
+        &self.learned
+    }
+
     /// Its trees.
     pub fn forest(&self) -> &Forest<F::Proof> {
         &self.forest
@@ -302,7 +307,8 @@ impl<F: Family> State<F> {
         became
     }
 
-    fn settle(&mut self, batch: &[Settlement]) -> Settled {
+    /// Takes back what was refused.
+    pub fn settle(&mut self, batch: &[Settlement]) -> Settled {
         let refused = batch.iter().filter(|s| s.outcome == Outcome::Refused);
         let withdrawn = refused.map(|s| self.forest.withdraw(&s.rollback) as u64);
         Settled {

@@ -259,5 +259,15 @@ impl Offer {
 }
 
 #[cfg(test)]
-#[path = "verified_tests.rs"]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_is_no_features() {
+        let fields = Fields {
+            title: Some("..."),
+            body: &["<p></p>"],
+        };
+        assert!(!VerifiedFeatures::new().read(&mut Scratch::new(), &fields));
+    }
+}

@@ -12,7 +12,7 @@ pub struct Document<P> {
 }
 
 impl<P> Document<P> {
-    pub fn sketch(&self) -> Query<'_, P> {
+    pub fn query(&self) -> Query<'_, P> {
         Query {
             fingerprints: &self.fingerprints,
             whole: self.whole,

@@ -12,6 +12,7 @@ use spinney::forest::{Decision, Forest, Placement, Rollback, Root, Settings};
 use spinney::method::Proof;
 use spinney::time::Millis;
 use std::collections::{BTreeMap, HashMap};
+use std::fmt::Debug;
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -68,6 +69,8 @@ fn settings() -> impl Strategy<Value = Settings> {
 struct Trial<P: Proof> {
     settings: Settings,
     forest: Forest<P>,
+    /// Knows of nothing but the changes of the first.
+    replica: Forest<P>,
     model: Model<P>,
     now: i64,
     placements: usize,
@@ -89,11 +92,14 @@ struct Seen {
     withdrawn: u64,
 }
 
-impl<P: Proof> Trial<P> {
+impl<P: Proof + Debug + PartialEq> Trial<P> {
     fn new(settings: Settings) -> Self {
+        let mut forest = Forest::new(settings).unwrap();
+        forest.record();
         Trial {
             settings,
-            forest: Forest::new(settings).unwrap(),
+            forest,
+            replica: Forest::new(settings).unwrap(),
             model: Model::new(settings.k.0, settings.window),
             now: 1_500_000_000_000,
             placements: 0,
@@ -133,6 +139,7 @@ impl<P: Proof> Trial<P> {
         }
         self.compare();
         assert_laws(&self.forest, self.settings);
+        self.assert_a_second_life();
         // What is due is gone once the ticks have had their time, and nothing else.
         while self.forest.expire(Millis(self.now), 100) == 100 {}
         assert_eq!(self.forest.stats().nodes, self.model.nodes.len());
@@ -146,17 +153,26 @@ impl<P: Proof> Trial<P> {
         self.seen.withdrawn = self.forest.stats().withdrawn_total;
     }
 
+    /// A replica that has applied every change refuses what the first refuses: handles name the same nodes in both.
+    fn assert_a_second_life(&mut self) {
+        for (_, _, rollback) in &self.open {
+            for &node in rollback.nodes() {
+                assert_eq!(self.forest.holds(node), self.replica.holds(node), "{node}");
+            }
+        }
+    }
+
     fn place(&mut self, number: u64, document: &Document<P>, date: i64, strict: bool) {
-        let sketch = document.sketch();
+        let query = document.query();
         let who = self.placements;
         self.placements += 1;
-        let check = self.forest.check(&sketch, Millis(date));
-        let placement = self.forest.place(&sketch, Millis(date));
+        let check = self.forest.check(&query, Millis(date));
+        let placement = self.forest.place(&query, Millis(date));
         let expected = if strict {
             self.model
                 .place_strict(document.fingerprints[0], &document.proof, date, who)
         } else {
-            self.model.place_verified(&sketch, date, who)
+            self.model.place_verified(&query, date, who)
         };
         let got = (placement.root, placement.decision, placement.node_added.0);
         assert_eq!(got, expected, "placement {who} of document {number}");
@@ -166,8 +182,8 @@ impl<P: Proof> Trial<P> {
         );
 
         // The fourth law: near when it was placed, or brought by the founder of the tree.
-        let agreed = check.verdicts.iter().filter(|(_, verdict)| verdict.is_ok());
-        let agreed: Vec<Root> = agreed.map(|&(root, _)| root).collect();
+        let agreed = check.trees.iter().filter(|tree| tree.verdict.is_ok());
+        let agreed: Vec<Root> = agreed.map(|tree| tree.root).collect();
         match placement.decision {
             Decision::Joined { candidates } => {
                 assert!(agreed.contains(&placement.root));
@@ -184,7 +200,7 @@ impl<P: Proof> Trial<P> {
         let refused = check
             .verdicts
             .iter()
-            .filter_map(|&(root, verdict)| Some((root, verdict.err()?)));
+            .filter_map(|tree| Some((tree.root, tree.verdict.err()?)));
         if placement.decision != Decision::Refreshed {
             let mut reasons = placement.refused.clone();
             reasons.sort_unstable_by_key(|&(root, _)| root);
@@ -235,10 +251,17 @@ impl<P: Proof> Trial<P> {
         if let Some(kept) = self.kept.get_mut(&number) {
             kept.retain(|&(other, ..)| other != who);
         }
-        assert_eq!(self.forest.withdraw(rollback), self.model.withdraw(who));
+        assert_eq!(self.forest.withdraw(&rollback), self.model.withdraw(who));
     }
 
-    fn compare(&self) {
+    /// The forest shows what the model shows, and whoever applies its changes has the same.
+    fn compare(&mut self) {
+        for change in self.forest.take_changes() {
+            assert!(self.replica.apply(&change), "{change:?} has no effect");
+        }
+        assert!(self.forest.nodes().eq(self.replica.nodes()));
+        assert_eq!(self.forest.stats(), self.replica.stats());
+        assert_eq!(self.forest.clock(), self.replica.clock());
         let mut rows: Vec<_> = self.forest.nodes().map(|node| row(&node)).collect();
         rows.sort_unstable();
         assert_eq!(rows, self.model.rows());

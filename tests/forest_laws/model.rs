@@ -163,46 +163,46 @@ impl<P: Proof> Model<P> {
     /// The verified law, line by line.
     pub fn place_verified(
         &mut self,
-        sketch: &Query<'_, P>,
+        query: &Query<'_, P>,
         now: i64,
         who: usize,
     ) -> (Root, Decision, i64) {
         self.advance(now);
-        let own: Vec<_> = sketch
+        let own: Vec<_> = query
             .fingerprints
             .iter()
             .map(|&f| self.root_of(f))
             .collect();
         let agrees = |model: &Self, root: Fingerprint| {
             let proof = model.get(root).and_then(|node| node.proof.as_ref());
-            sketch
+            query
                 .proof
                 .agrees(proof.unwrap(), 1, P::Thresholds::default())
                 .is_ok()
         };
 
         // The document was placed before.
-        let by_whole = self.root_of(sketch.whole);
+        let by_whole = self.root_of(query.whole);
         let by_all = own[0]
             .filter(|&root| own.iter().all(|&other| other == Some(root)) && agrees(self, root));
-        let by_root = sketch.known_by.iter().copied().find(|&f| {
+        let by_root = query.known_by.iter().copied().find(|&f| {
             let root = self.get(f).filter(|node| node.root == f);
             let proof = root.and_then(|node| node.proof.as_ref());
-            proof.is_some_and(|proof| proof.is_of_text(sketch.whole))
+            proof.is_some_and(|proof| proof.is_of_text(query.whole))
         });
         if let Some(root) = by_whole.or(by_root).or(by_all) {
             return (
                 Root(root),
                 Decision::Refreshed,
-                self.refresh(sketch, root, who),
+                self.refresh(query, root, who),
             );
         }
 
         let finds = |&f: &Fingerprint| self.roots_near(f).into_iter().any(|r| agrees(self, r));
-        let decides = sketch.fingerprints.iter().copied().find(finds);
+        let decides = query.fingerprints.iter().copied().find(finds);
         let asked = match decides.filter(|_| P::IN_TURN) {
             Some(first) => vec![first],
-            None => sketch.fingerprints.to_vec(),
+            None => query.fingerprints.to_vec(),
         };
         let mut roots: Vec<_> = asked.iter().flat_map(|&f| self.roots_near(f)).collect();
         roots.sort_unstable();
@@ -213,41 +213,41 @@ impl<P: Proof> Model<P> {
             .collect();
         if let Some(winner) = self.winner(&candidates) {
             let candidates = candidates.len();
-            let added = self.extend(sketch, winner, sketch.fingerprints, who);
+            let added = self.extend(query, winner, query.fingerprints, who);
             return (Root(winner), Decision::Joined { candidates }, added);
         }
 
         let alone = |&f: &Fingerprint| self.roots_near(f).is_empty();
-        let lonely: Vec<_> = sketch.fingerprints.iter().copied().filter(alone).collect();
+        let lonely: Vec<_> = query.fingerprints.iter().copied().filter(alone).collect();
         let root = match lonely.first() {
             Some(&first) => first,
             None => {
                 let near_root = |node: &Node<P>| {
-                    node.fingerprint == node.root && node.root.distance(sketch.whole).0 <= self.k
+                    node.fingerprint == node.root && node.root.distance(query.whole).0 <= self.k
                 };
-                if self.get(sketch.whole).is_some() || self.nodes.iter().any(near_root) {
+                if self.get(query.whole).is_some() || self.nodes.iter().any(near_root) {
                     // Where a hash of the text has no place: the harness sees to it that this is not reached.
                     panic!("the model does not hash again");
                 }
-                sketch.whole
+                query.whole
             }
         };
-        let added = self.hold(root, root, Some(sketch.proof), who);
+        let added = self.hold(root, root, Some(query.proof), who);
         let leaves = if P::CROWDED {
-            sketch.fingerprints
+            query.fingerprints
         } else {
             &lonely
         };
         (
             Root(root),
             Decision::NewRoot,
-            added.min(self.extend(sketch, root, leaves, who)),
+            added.min(self.extend(query, root, leaves, who)),
         )
     }
 
-    fn refresh(&mut self, sketch: &Query<'_, P>, root: Fingerprint, who: usize) -> i64 {
+    fn refresh(&mut self, query: &Query<'_, P>, root: Fingerprint, who: usize) -> i64 {
         let mut added = self.clock;
-        for &f in sketch.fingerprints.iter().chain([&sketch.whole]) {
+        for &f in query.fingerprints.iter().chain([&query.whole]) {
             if self.root_of(f) == Some(root) {
                 added = added.min(self.hold(f, root, None, who));
             }
@@ -260,35 +260,35 @@ impl<P: Proof> Model<P> {
     /// fingerprints do not all stand in it.
     fn extend(
         &mut self,
-        sketch: &Query<'_, P>,
+        query: &Query<'_, P>,
         root: Fingerprint,
         these: &[Fingerprint],
         who: usize,
     ) -> i64 {
         for &f in these {
-            let mut standing = sketch.fingerprints.to_vec();
+            let mut standing = query.fingerprints.to_vec();
             standing.retain(|&f| self.root_of(f) == Some(root));
             // The hash of the text is a node of the document too, where it had to be the root.
-            standing.extend([sketch.whole].iter().filter(|&&whole| whole == root));
+            standing.extend([query.whole].iter().filter(|&&whole| whole == root));
             standing.sort_unstable();
             standing.dedup();
-            if self.root_of(f).is_none() && standing.len() < sketch.take {
+            if self.root_of(f).is_none() && standing.len() < query.take {
                 self.hold(f, root, None, who);
             }
         }
         let all_here = |model: &Self| {
-            sketch
+            query
                 .fingerprints
                 .iter()
                 .all(|&f| model.root_of(f) == Some(root))
         };
         let founded = self.get(root).and_then(|node| node.proof.as_ref());
-        let told = sketch.known_by.contains(&root)
-            && founded.is_some_and(|proof| proof.is_of_text(sketch.whole));
-        if !told && !all_here(self) && self.root_of(sketch.whole).is_none() {
-            self.hold(sketch.whole, root, None, who);
+        let told = query.known_by.contains(&root)
+            && founded.is_some_and(|proof| proof.is_of_text(query.whole));
+        if !told && !all_here(self) && self.root_of(query.whole).is_none() {
+            self.hold(query.whole, root, None, who);
         }
-        self.refresh(sketch, root, who)
+        self.refresh(query, root, who)
     }
 
     /// Takes a placement back: what rests on nobody goes, a root if it has no leaves.

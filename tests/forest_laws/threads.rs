@@ -27,7 +27,7 @@ fn work<P: Proof>(
         // One lock for a whole bulk: nothing of another one comes in between.
         let mut locked = forest.lock();
         let placements: Vec<Placement> = bulk_of
-            .map(|(i, document)| locked.place(&document.sketch(), now(i)))
+            .map(|(i, document)| locked.place(&document.query(), now(i)))
             .collect();
         drop(locked);
         for (number, placement) in numbers.into_iter().zip(placements) {
@@ -52,7 +52,7 @@ fn work<P: Proof>(
 fn withdraw<P: Proof>(forest: &Mutex<Forest<P>>, failed: impl IntoIterator<Item = Rollback>) {
     let mut locked = forest.lock();
     for rollback in failed {
-        locked.withdraw(rollback);
+        locked.withdraw(&rollback);
     }
 }
 
@@ -83,7 +83,7 @@ fn eight_threads<P: Proof + Send>(document: fn(u64) -> Document<P>, window: Opti
     // Nothing expires: whoever placed a document, and whenever it comes again, it has one root.
     for (number, root) in kept {
         let document = document(number);
-        let again = forest.place(&document.sketch(), Millis(0));
+        let again = forest.place(&document.query(), Millis(0));
         assert_eq!((again.root, again.decision), (root, Decision::Refreshed));
     }
     let after = forest.stats();

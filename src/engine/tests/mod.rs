@@ -30,10 +30,7 @@ fn engine(routes: &[Route]) -> Arc<Engine> {
 
 /// Waits for an answer of the engine, whose work is done by threads of its own.
 fn wait<T>(answer: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread()
-        .build()
-        .unwrap()
-        .block_on(answer)
+    futures_executor::block_on(answer)
 }
 
 fn stamp(

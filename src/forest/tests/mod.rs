@@ -2,6 +2,9 @@ use super::*;
 use crate::fingerprint::Distance;
 use crate::method::{Query, Refusal};
 
+mod method_short;
+mod method_verified;
+mod port;
 mod strict;
 mod verified;
 

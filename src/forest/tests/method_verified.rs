@@ -1,6 +1,10 @@
-use super::*;
+//! The method `verified` over the real forest.
+
 use crate::fingerprint::Distance;
 use crate::forest::{self, Decision, Root, Settings};
+use crate::method::{Founder, Offer, TAKEN, VerifiedFeatures};
+use crate::text::boilerplate::{Boilerplate, Kept};
+use crate::text::{Fields, Scratch};
 use crate::time::Millis;
 
 /// The method over the real forest.
@@ -115,13 +119,4 @@ fn a_short_body_is_read_with_its_title() {
         forest.place("Filter Works Inc sets its quarterly payout", dividend),
         root
     );
-}
-
-#[test]
-fn no_text_is_no_reading() {
-    let fields = Fields {
-        title: Some("..."),
-        body: &["<p></p>"],
-    };
-    assert!(!VerifiedFeatures::new().read(&mut Scratch::new(), &fields));
 }

@@ -1,0 +1,457 @@
+//! What every forest must answer through its port, whatever keeps it and whatever method its documents are of. A forest
+//! that is kept elsewhere runs the same suite by adding itself to [`forests`].
+
+use std::sync::Arc;
+use std::sync::mpsc;
+
+use futures_executor::block_on;
+
+use crate::fingerprint::{Distance, Fingerprint};
+use crate::forest::local::{Executor, Local, State, StateChange};
+use crate::forest::port::{Document, Outcome, Placed, Port, Reply, Settlement, Unavailable, When};
+use crate::forest::{Decision, Root, Settings};
+use crate::method::{
+    Brought, Family, Features, LearnedText, Method, Proof, Query, Refusal, Short, Similarity,
+    Staged, Strict, StrictFeatures, Verified, WIDE, Workspace,
+};
+use crate::text::Fields;
+use crate::time::Millis;
+
+/// Runs every job at once, on the thread that asks.
+struct Inline;
+
+impl Executor for Inline {
+    fn run(&self, job: Box<dyn FnOnce() + Send>) {
+        job();
+    }
+}
+
+/// Runs every job on a thread of its own.
+struct Threads;
+
+impl Executor for Threads {
+    fn run(&self, job: Box<dyn FnOnce() + Send>) {
+        std::thread::spawn(job);
+    }
+}
+
+/// Keeps jobs until they are let go.
+struct Gate(mpsc::Sender<Box<dyn FnOnce() + Send>>);
+
+impl Executor for Gate {
+    fn run(&self, job: Box<dyn FnOnce() + Send>) {
+        self.0.send(job).unwrap();
+    }
+}
+
+fn local<F: Family>(
+    k: Distance,
+    window: Option<Millis>,
+    thresholds: <F::Proof as Proof>::Thresholds,
+    executor: Arc<dyn Executor>,
+) -> Arc<dyn Port> {
+    let settings = Settings { k, window };
+    let learned = F::Learned::default();
+    Arc::new(Local::<F>::new("test", settings, thresholds, learned, executor).unwrap())
+}
+
+/// A forest to be tested with documents of its method.
+struct Subject {
+    name: &'static str,
+    method: &'static str,
+    port: Arc<dyn Port>,
+}
+
+/// Every kind of forest there is, empty, with this window.
+fn forests(window: Option<Millis>) -> Vec<Subject> {
+    let mut all = Vec::new();
+    let executors: [(&str, Arc<dyn Executor>); 2] =
+        [("inline", Arc::new(Inline)), ("threads", Arc::new(Threads))];
+    for (name, executor) in executors {
+        let run = || executor.clone();
+        let similarity = Similarity::default();
+        let kinds: [(&'static str, Arc<dyn Port>); 5] = [
+            ("longest", local::<Strict>(Distance(3), window, (), run())),
+            (
+                "sentences:2",
+                local::<Strict>(Distance(0), window, (), run()),
+            ),
+            (
+                "verified",
+                local::<Verified>(Distance(0), window, similarity, run()),
+            ),
+            ("staged", local::<Staged>(Distance(3), window, (), run())),
+            ("short", local::<Short>(WIDE, window, (), run())),
+        ];
+        all.extend(kinds.map(|(method, port)| Subject {
+            name: if name == "inline" {
+                "local, inline"
+            } else {
+                "local, threads"
+            },
+            method,
+            port,
+        }));
+    }
+    all
+}
+
+/// The document with this number: no two are alike.
+fn document(method: &str, number: usize, when: When) -> Document {
+    let method: Method = method.parse().unwrap();
+    let word = |n: usize| {
+        format!(
+            "{:x}",
+            (number * 101 + n + 1).wrapping_mul(0x9e37_79b9_7f4a)
+        )
+    };
+    let words: Vec<String> = (0..match method {
+        Method::Short(_) => 6,
+        _ => 60,
+    })
+        .map(word)
+        .collect();
+    let text: Vec<String> = words.chunks(12).map(|words| words.join(" ")).collect();
+    let fields = Fields {
+        title: None,
+        body: &[&text.join(". ")],
+    };
+    let features = method.read_with(&fields, Brought::default(), &mut Workspace::default());
+    assert!(features.is_some());
+    Document { features, when }
+}
+
+fn documents(
+    subject: &Subject,
+    numbers: impl IntoIterator<Item = usize>,
+    at: i64,
+) -> Vec<Document> {
+    let when = When::At(Millis(at));
+    let numbers = numbers.into_iter();
+    numbers
+        .map(|number| document(subject.method, number, when))
+        .collect()
+}
+
+fn place(subject: &Subject, batch: Vec<Document>) -> Vec<Placed> {
+    let replies = block_on(subject.port.place(batch)).unwrap().replies;
+    let placed = replies.into_iter().map(|reply| reply.placed);
+    placed.map(|placed| placed.expect(subject.name)).collect()
+}
+
+fn settle(subject: &Subject, placed: Vec<Placed>, outcome: Outcome) -> u64 {
+    let settlement = |placed: Placed| Settlement {
+        rollback: placed.rollback,
+        outcome,
+    };
+    let batch = placed.into_iter().map(settlement).collect();
+    block_on(subject.port.settle(batch)).unwrap().withdrawn
+}
+
+fn nodes(subject: &Subject) -> usize {
+    block_on(subject.port.stats()).unwrap().nodes
+}
+
+fn roots(placed: &[Placed]) -> Vec<Root> {
+    placed.iter().map(|placed| placed.root).collect()
+}
+
+fn say(subject: &Subject) -> String {
+    format!("{}, {}", subject.name, subject.method)
+}
+
+#[test]
+fn a_batch_is_placed_in_its_order() {
+    for subject in forests(None) {
+        // A document, another one, the first again: what comes later finds what came earlier in the same batch.
+        let placed = place(&subject, documents(&subject, [1, 2, 1], 5));
+        let decisions: Vec<Decision> = placed.iter().map(|placed| placed.decision).collect();
+        let expected = [Decision::NewRoot, Decision::NewRoot, Decision::Refreshed];
+        assert_eq!(decisions, expected, "{}", say(&subject));
+        assert_eq!(placed[0].root, placed[2].root);
+        assert_ne!(placed[0].root, placed[1].root);
+        let again = place(&subject, documents(&subject, [2, 1], 9));
+        assert_eq!(roots(&again), [placed[1].root, placed[0].root]);
+        assert!(again.iter().all(|again| again.node_added == Millis(5)));
+        assert!(again.iter().all(|again| again.clock == Millis(9)));
+    }
+}
+
+#[test]
+fn a_check_foretells_and_changes_nothing() {
+    for subject in forests(Some(Millis(100))) {
+        place(&subject, documents(&subject, 0..5, 1));
+        for number in 3..8 {
+            let before = nodes(&subject);
+            let [foretold] = documents(&subject, [number], 2).try_into().unwrap();
+            let reply = block_on(subject.port.check(foretold)).unwrap();
+            assert_eq!(reply.now, Some(Millis(2)));
+            let check = reply.check.unwrap();
+            assert_eq!(nodes(&subject), before);
+            let placed = place(&subject, documents(&subject, [number], 2));
+            let came = (placed[0].root, placed[0].decision);
+            assert_eq!((check.root, check.decision), came, "{}", say(&subject));
+            assert!(!check.fingerprints.is_empty());
+        }
+    }
+}
+
+#[test]
+fn refused_documents_leave_nothing_and_others_stay() {
+    for subject in forests(None) {
+        let kept = place(&subject, documents(&subject, 0..4, 1));
+        let (stay, kept_roots) = (nodes(&subject), roots(&kept));
+        let refused = place(&subject, documents(&subject, 2..9, 2));
+        assert!(nodes(&subject) > stay);
+        let withdrawn = settle(&subject, refused, Outcome::Refused);
+        assert_eq!(nodes(&subject), stay, "{}", say(&subject));
+        assert!(withdrawn > 0);
+        let unknown = place(&subject, documents(&subject, [20], 3));
+        let with_unknown = nodes(&subject);
+        assert_eq!(settle(&subject, unknown, Outcome::Unknown), 0);
+        assert_eq!(settle(&subject, kept, Outcome::Accepted), 0);
+        assert_eq!(nodes(&subject), with_unknown);
+        let again = place(&subject, documents(&subject, 0..4, 4));
+        assert_eq!(roots(&again), kept_roots);
+    }
+}
+
+#[test]
+fn a_late_handle_does_not_touch_a_later_node() {
+    for subject in forests(Some(Millis(100))) {
+        let late = place(&subject, documents(&subject, [1], 0));
+        while block_on(subject.port.expire(Millis(1_000), 2)).unwrap() > 0 {}
+        assert_eq!(nodes(&subject), 0);
+        let root = place(&subject, documents(&subject, [1], 1_000))[0].root;
+        assert_eq!(root, late[0].root);
+        assert_eq!(
+            settle(&subject, late, Outcome::Refused),
+            0,
+            "{}",
+            say(&subject)
+        );
+        let again = place(&subject, documents(&subject, [1], 1_001));
+        assert_eq!(
+            (again[0].root, again[0].decision),
+            (root, Decision::Refreshed)
+        );
+    }
+}
+
+#[test]
+fn trees_can_be_seen_by_their_roots() {
+    for subject in forests(None) {
+        let placed = place(&subject, documents(&subject, [1], 7));
+        let tree = block_on(subject.port.tree(placed[0].root))
+            .unwrap()
+            .unwrap();
+        assert_eq!((tree.added, tree.arrival), (Millis(7), Millis(7)));
+        let none = Root(Fingerprint(!placed[0].root.0.0));
+        assert_eq!(block_on(subject.port.tree(none)).unwrap(), None);
+        let stats = block_on(subject.port.stats()).unwrap();
+        assert_eq!((stats.roots, stats.nodes), (1, 1 + tree.children as usize));
+    }
+}
+
+#[test]
+fn a_document_has_its_time_whether_or_not_it_has_a_place() {
+    for subject in forests(None) {
+        let bare = |when| Document {
+            features: None,
+            when,
+        };
+        let asked = vec![
+            bare(When::AsBefore),
+            bare(When::Still),
+            bare(When::At(Millis(3))),
+            document(subject.method, 1, When::At(Millis(5))),
+            bare(When::AsBefore),
+            document(subject.method, 2, When::Still),
+        ];
+        let replies = block_on(subject.port.place(asked)).unwrap().replies;
+        let times: Vec<Option<i64>> = replies.iter().map(|r| r.now.map(|now| now.0)).collect();
+        // A document without a place does not move the clock.
+        assert_eq!(times, [None, None, Some(3), Some(5), Some(5), None]);
+        let places: Vec<bool> = replies.iter().map(|reply| reply.placed.is_some()).collect();
+        assert_eq!(places, [false, false, false, true, false, true]);
+    }
+}
+
+#[test]
+fn features_of_another_method_have_no_place() {
+    for subject in forests(None) {
+        let other = match subject.method {
+            "verified" => "staged",
+            _ => "verified",
+        };
+        let stranger = document(other, 1, When::Still);
+        let mut replies = block_on(subject.port.place(vec![stranger]))
+            .unwrap()
+            .replies;
+        let Some(Reply { placed: None, .. }) = replies.pop() else {
+            panic!("{}", say(&subject));
+        };
+        assert_eq!(nodes(&subject), 0);
+    }
+}
+
+#[test]
+fn placements_that_nobody_waits_for_are_withdrawn() {
+    let (jobs, waiting) = mpsc::channel();
+    let port = local::<Verified>(
+        Distance(0),
+        None,
+        Similarity::default(),
+        Arc::new(Gate(jobs)),
+    );
+    let subject = Subject {
+        name: "local, gate",
+        method: "verified",
+        port,
+    };
+    let run_one = || waiting.recv().unwrap()();
+    let answer = subject.port.place(documents(&subject, 0..3, 1));
+    drop(answer);
+    run_one();
+    let stats = subject.port.stats();
+    run_one();
+    assert_eq!(block_on(stats).unwrap().nodes, 0);
+    assert_eq!(waiting.try_iter().count(), 0);
+}
+
+/// A family whose proof panics for one text.
+#[derive(Debug)]
+enum Fragile {}
+
+const FATAL: Fingerprint = Fingerprint(0b11);
+
+#[derive(Debug, Clone, Copy)]
+struct Glass(Fingerprint);
+
+impl Proof for Glass {
+    type Thresholds = ();
+
+    fn agrees(&self, _: &Glass, _: usize, (): ()) -> Result<(), Refusal> {
+        assert_ne!(self.0, FATAL, "glass breaks");
+        Ok(())
+    }
+}
+
+impl Family for Fragile {
+    type Features = StrictFeatures;
+    type Proof = Glass;
+    type Learned = ();
+
+    fn features(features: &mut Features) -> Option<&mut StrictFeatures> {
+        Strict::features(features)
+    }
+
+    fn ask<R>(
+        strict: &mut StrictFeatures,
+        (): &mut (),
+        ask: impl FnOnce(&Query<'_, Glass>) -> R,
+    ) -> R {
+        ask(&Query {
+            fingerprints: &strict.fingerprints,
+            whole: strict.whole,
+            known_by: &[],
+            proof: &Glass(strict.whole),
+            take: 1,
+        })
+    }
+}
+
+#[test]
+fn a_panic_takes_the_forest_out_of_service() {
+    for executor in [Arc::new(Inline) as Arc<dyn Executor>, Arc::new(Threads)] {
+        let port = local::<Fragile>(Distance(3), None, (), executor);
+        let batch = |prints: &[u64]| -> Vec<Document> {
+            let document = |&print: &u64| Document {
+                features: Some(Features::Strict(StrictFeatures {
+                    fingerprints: vec![Fingerprint(print)],
+                    whole: Fingerprint(print),
+                })),
+                when: When::Still,
+            };
+            prints.iter().map(document).collect()
+        };
+        let placed = block_on(port.place(batch(&[0, 1 << 20]))).unwrap();
+        assert_eq!(placed.replies.len(), 2);
+        assert_eq!(port.unavailable(), None);
+        let broken = block_on(port.place(batch(&[1 << 40, FATAL.0]))).unwrap_err();
+        let Unavailable::Poisoned { forest, reason } = &broken else {
+            panic!("{broken}");
+        };
+        assert_eq!(forest, "test");
+        assert!(reason.contains("glass breaks"), "{reason}");
+        assert_eq!(port.unavailable().as_ref(), Some(&broken));
+        // Nobody sees what is left.
+        assert_eq!(block_on(port.place(batch(&[0]))).unwrap_err(), broken);
+        assert_eq!(block_on(port.stats()).unwrap_err(), broken);
+        assert_eq!(block_on(port.expire(Millis(0), 1)).unwrap_err(), broken);
+        let settlement = |reply: Reply| Settlement {
+            rollback: reply.placed.unwrap().rollback,
+            outcome: Outcome::Refused,
+        };
+        let settlements = placed.replies.into_iter().map(settlement).collect();
+        assert_eq!(block_on(port.settle(settlements)).unwrap_err(), broken);
+    }
+}
+
+/// Trees and learned boilerplate: what applies the changes has both.
+#[test]
+fn the_changes_of_a_forest_make_the_same_forest() {
+    let settings = Settings {
+        k: Distance(0),
+        window: Some(Millis(400)),
+    };
+    let state =
+        || State::<Verified>::new(settings, Similarity::default(), LearnedText::default()).unwrap();
+    let (mut first, mut replica) = (state(), state());
+    first.record();
+    let footer = "All rights are reserved by the publisher of this page and by its many partners. ";
+    let mut workspace = Workspace::default();
+    let (mut learned, mut refused) = (0, Vec::new());
+    for number in 0..60_usize {
+        let words: Vec<String> = (0..40)
+            .map(|n| {
+                format!(
+                    "{:x}",
+                    (number % 45 * 977 + n + 1).wrapping_mul(0x9e37_79b9)
+                )
+            })
+            .collect();
+        let text = format!("{}. {footer}", words.join(" "));
+        let fields = Fields {
+            title: None,
+            body: &[&text],
+        };
+        let features = Method::Verified.read(&fields, &mut workspace);
+        let when = When::At(Millis(number as i64 * 10));
+        let reply = first.place(Document { features, when });
+        let placed = reply.placed.unwrap();
+        learned += placed.learned.len();
+        if number % 7 == 0 {
+            refused.push(Settlement {
+                rollback: placed.rollback,
+                outcome: Outcome::Refused,
+            });
+        }
+        if number % 20 == 19 {
+            first.settle(&std::mem::take(&mut refused));
+        }
+        for change in first.take_changes() {
+            replica.apply(&change);
+        }
+    }
+    let stats = first.forest().stats();
+    assert!(
+        learned > 0 && stats.expired_total > 0 && stats.withdrawn_total > 0,
+        "{stats:?}"
+    );
+    assert!(first.forest().nodes().eq(replica.forest().nodes()));
+    assert_eq!(first.forest().stats(), replica.forest().stats());
+    let boilerplate = |state: &State<Verified>| format!("{:?}", state.learned());
+    assert_eq!(boilerplate(&first), boilerplate(&replica));
+    assert_eq!(first.take_changes(), Vec::<StateChange<_>>::new());
+}
