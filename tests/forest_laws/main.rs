@@ -198,7 +198,7 @@ impl<P: Proof + Debug + PartialEq> Trial<P> {
             Decision::Outside => panic!("there is room"),
         }
         let refused = check
-            .verdicts
+            .trees
             .iter()
             .filter_map(|tree| Some((tree.root, tree.verdict.err()?)));
         if placement.decision != Decision::Refreshed {
