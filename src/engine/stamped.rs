@@ -1,5 +1,7 @@
 //! What stamping a body gave.
 
+use std::time::Duration;
+
 use super::learned::Learned;
 use super::meeting::Meeting;
 use super::settle::Placed;
@@ -33,6 +35,7 @@ pub struct Stamped {
     pub(super) reasons: Reasons,
     /// `None`: nobody asked for them.
     pub(super) meetings: Option<Vec<Meeting>>,
+    pub(super) waited: Duration,
 }
 
 /// A near tree that a document was not let into, so that it founded one of its own.
@@ -80,6 +83,11 @@ impl Stamped {
     /// The sentences that became boilerplate by these documents, cleaned, in the order in which they did.
     pub fn learned(&self) -> &[String] {
         &self.learned_sentences
+    }
+
+    /// How long the documents waited until others were done with their forests.
+    pub fn waited(&self) -> Duration {
+        self.waited
     }
 
     pub fn into_parts(self) -> (Splice, Placed) {
