@@ -1,12 +1,22 @@
 //! spinney finds the equivalence class of near-duplicates that a document belongs to and stamps its root on the
 //! document before the search cluster indexes it. The rooms stand in the order in which a bulk request meets them.
 
-// The command line reads the configuration and opens the door.
-//TMP pub mod cli;
+// The command line reads the configuration and starts the server.
+pub mod cli;
 pub mod config;
-//TMP pub mod eval;
-// The door: connections, routes, budget; everything else is relayed.
-//TMP pub mod proxy;
+pub mod eval;
+// Connections, and whose request it is.
+mod server;
+// The way of a write and of everything relayed.
+mod proxy;
+// Our own endpoints.
+mod api;
+// What all requests share.
+mod state;
+// The client of the search cluster.
+mod cluster;
+// What the rooms above share of HTTP.
+mod http;
 // Joins the pure rooms below: bytes and `now` in, splices out.
 pub mod engine;
 // Pure rooms: no network, no clock, no disk.
@@ -17,7 +27,6 @@ pub mod hamming;
 pub mod method;
 pub mod text;
 pub mod time;
-// Beside the way: own endpoints, counters and logs, the graceful stop.
-//TMP pub mod api;
-pub mod shutdown;
-pub mod telemetry;
+// Beside the way: metrics and logs, the graceful stop.
+mod shutdown;
+mod telemetry;

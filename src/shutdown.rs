@@ -1,68 +1,45 @@
-//! A graceful stop: what is in flight ends, what is new is refused.
+//! A graceful stop: requests in flight end, new ones are refused.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
-/// Counts the requests in flight and knows whether the process is stopping.
+/// Counts the requests in flight and knows whether the process drains.
 #[derive(Debug, Default)]
-pub struct Flight {
-    stopping: AtomicBool,
-    requests: AtomicUsize,
-    landed: Notify,
+pub struct InFlight {
+    requests: TaskTracker,
 }
 
-/// One request in flight; it ends when this is dropped.
-#[derive(Debug)]
-pub struct Passenger(Arc<Flight>);
+/// One request in flight, however many clones it has; it ends when the last one is dropped.
+#[derive(Debug, Clone)]
+pub struct InFlightGuard(#[expect(dead_code, reason = "held for its drop")] Arc<TaskTrackerToken>);
 
-impl Flight {
-    /// Takes a request in, or `None` when the process is stopping.
-    pub fn board(self: &Arc<Self>) -> Option<Passenger> {
-        // Counted first and checked second: a stop that begins in between waits for this request.
-        self.requests.fetch_add(1, SeqCst);
-        let passenger = Passenger(self.clone());
-        if self.stopping() {
-            None
-        } else {
-            Some(passenger)
-        }
+impl InFlight {
+    /// Counts a request, or `None` when the process drains.
+    pub fn enter(&self) -> Option<InFlightGuard> {
+        // Counted first and checked second: a drain that begins in between waits for this request.
+        let token = self.requests.token();
+        (!self.is_draining()).then(|| InFlightGuard(Arc::new(token)))
     }
 
-    pub fn stopping(&self) -> bool {
-        self.stopping.load(SeqCst)
+    /// Whether new requests are refused.
+    pub fn is_draining(&self) -> bool {
+        self.requests.is_closed()
     }
 
-    pub fn in_flight(&self) -> usize {
-        self.requests.load(SeqCst)
+    /// How many requests there are.
+    pub fn count(&self) -> usize {
+        self.requests.len()
     }
 
     /// Refuses new requests from now on and waits until all have ended, `grace` at most. Returns how many had not.
-    pub async fn land(&self, grace: Duration) -> usize {
-        self.stopping.store(true, SeqCst);
-        let all_down = async {
-            loop {
-                let landed = self.landed.notified();
-                tokio::pin!(landed);
-                landed.as_mut().enable();
-                if self.in_flight() == 0 {
-                    return;
-                }
-                landed.await;
-            }
-        };
-        let _ = tokio::time::timeout(grace, all_down).await;
-        self.in_flight()
-    }
-}
-
-impl Drop for Passenger {
-    fn drop(&mut self) {
-        if self.0.requests.fetch_sub(1, SeqCst) == 1 {
-            self.0.landed.notify_waiters();
-        }
+    pub async fn drain(&self, grace: Duration) -> usize {
+        self.requests.close();
+        // The count says how it ended.
+        let _ = tokio::time::timeout(grace, self.requests.wait()).await;
+        self.count()
     }
 }
 
@@ -94,25 +71,40 @@ pub async fn signal() -> std::io::Result<&'static str> {
 mod tests {
     use super::*;
 
+    const GRACE: Duration = Duration::from_secs(30);
+
     #[tokio::test(start_paused = true)]
-    async fn a_stop_waits_for_what_is_in_flight() {
-        let flight = Arc::new(Flight::default());
-        let passenger = flight.board().unwrap();
-        let landing = tokio::spawn({
-            let flight = flight.clone();
-            async move { flight.land(Duration::from_secs(30)).await }
+    async fn a_drain_waits_for_what_is_in_flight() {
+        let in_flight = Arc::new(InFlight::default());
+        let guard = in_flight.enter().unwrap();
+        let settling = guard.clone();
+        assert_eq!(in_flight.count(), 1);
+        let draining = tokio::spawn({
+            let in_flight = in_flight.clone();
+            async move { in_flight.drain(GRACE).await }
         });
         tokio::time::sleep(Duration::from_secs(1)).await;
-        assert!(flight.board().is_none());
-        assert!(!landing.is_finished());
-        drop(passenger);
-        assert_eq!(landing.await.unwrap(), 0);
+        assert!(in_flight.enter().is_none());
+        assert_eq!(in_flight.count(), 1);
+        drop(guard);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(!draining.is_finished());
+        drop(settling);
+        assert_eq!(draining.await.unwrap(), 0);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_stop_does_not_wait_for_ever() {
-        let flight = Arc::new(Flight::default());
-        let _stuck = flight.board().unwrap();
-        assert_eq!(flight.land(Duration::from_secs(30)).await, 1);
+    async fn a_drain_does_not_wait_for_ever() {
+        let in_flight = InFlight::default();
+        let _stuck = in_flight.enter().unwrap();
+        assert_eq!(in_flight.drain(GRACE).await, 1);
+    }
+
+    #[tokio::test]
+    async fn nothing_in_flight_is_drained_at_once() {
+        let in_flight = InFlight::default();
+        drop(in_flight.enter());
+        assert_eq!(in_flight.drain(GRACE).await, 0);
+        assert!(in_flight.is_draining());
     }
 }

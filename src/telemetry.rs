@@ -1,12 +1,25 @@
-//! Counters that `_stats` and `_metrics` show, and the form of the log.
+//! The metrics that `_stats` and `_metrics` show, and the form of the log.
 
-use std::fmt::Write as _;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::fmt;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
 use tracing_subscriber::EnvFilter;
 
 use crate::config::LogFormat;
 use crate::method::{Reason, Reasons};
+
+/// The content type of [`Metrics::encode`].
+pub const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Before the name of every metric.
+const PREFIX: &str = "spinney";
 
 /// Structured lines on standard error.
 ///
@@ -33,14 +46,20 @@ macro_rules! counters {
         #[derive(Debug, Default)]
         pub struct Counters {
             $($(#[doc = $help])+ pub $name: Counter,)+
-            /// Near trees that founders of trees were not let into.
-            pub refusals: Refusals,
         }
 
         impl Counters {
-            /// Name, help text and value of every counter.
-            pub fn all(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
-                [$((stringify!($name), concat!($($help),+), self.$name.get()),)+].into_iter()
+            /// Name and value of every counter.
+            pub fn all(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($name), self.$name.get()),)+].into_iter()
+            }
+
+            fn register(&self, registry: &mut Registry) {
+                $(registry.register(
+                    stringify!($name),
+                    sentence(concat!($($help),+)),
+                    self.$name.clone(),
+                );)+
             }
         }
     };
@@ -57,11 +76,11 @@ counters! {
     documents_stamped,
     /// Of them, documents without usable text, each with a root of its own.
     documents_without_text,
-    /// Documents of a routed index that were passed on unstamped: updates without the text, sources that are not JSON.
+    /// Documents of a routed index that were forwarded unstamped: updates without the text, sources that are not JSON.
     documents_unstamped,
     /// Documents that joined a tree that was there.
     documents_joined,
-    /// Write requests passed on unstamped because their body was not understood.
+    /// Write requests forwarded unstamped because their body was not understood.
     bodies_not_understood,
     /// Bytes of write requests received.
     write_bytes,
@@ -81,81 +100,173 @@ counters! {
     responses_unmatched,
 }
 
-/// One monotone counter.
-#[derive(Debug, Default)]
-pub struct Counter(AtomicU64);
+/// Label and value of a reason.
+type ReasonLabel = [(&'static str, &'static str); 1];
 
-impl Counter {
-    pub fn add(&self, n: u64) {
-        self.0.fetch_add(n, Relaxed);
-    }
+/// All metrics that are counted or measured while requests are answered.
+#[derive(Debug)]
+pub struct Metrics {
+    /// Those that only grow.
+    pub counters: Counters,
+    refusals: Family<ReasonLabel, Counter>,
+    request_seconds: Histogram,
+    text_seconds: Histogram,
+    lock_wait_seconds: Histogram,
+    bulk_bytes: Histogram,
+    registry: Registry,
+}
 
-    pub fn get(&self) -> u64 {
-        self.0.load(Relaxed)
+impl Default for Metrics {
+    fn default() -> Metrics {
+        let mut registry = Registry::with_prefix(PREFIX);
+        let counters = Counters::default();
+        counters.register(&mut registry);
+        let refusals = Family::default();
+        for reason in Reason::ALL {
+            // There from the start, at 0.
+            drop(refusals.get_or_create(&label(reason)));
+        }
+        registry.register(
+            "refusals",
+            "Near trees that documents were not let into, which founded a tree of their own",
+            refusals.clone(),
+        );
+        let mut histogram = |name: &str, help: &str, first: f64, factor: f64, buckets: u16| {
+            let histogram = Histogram::new(exponential_buckets(first, factor, buckets));
+            registry.register(name, help, histogram.clone());
+            histogram
+        };
+        Metrics {
+            counters,
+            refusals,
+            // 1 ms to 33 s.
+            request_seconds: histogram(
+                "request_seconds",
+                "Seconds from the head of a request to the head of its response",
+                0.001,
+                2.0,
+                16,
+            ),
+            // 0.1 ms to 26 s.
+            text_seconds: histogram(
+                "text_seconds",
+                "Seconds that stamping the documents of a request took, without waiting for forests",
+                0.0001,
+                4.0,
+                10,
+            ),
+            // 10 us to 2.6 s.
+            lock_wait_seconds: histogram(
+                "lock_wait_seconds",
+                "Seconds that the documents of a request waited until others were done with their forests",
+                0.000_01,
+                4.0,
+                10,
+            ),
+            // 1 KiB to 256 MiB.
+            bulk_bytes: histogram(
+                "bulk_bytes",
+                "Bytes of a bulk request as it came",
+                1024.0,
+                4.0,
+                10,
+            ),
+            registry,
+        }
     }
 }
 
-/// One counter for each reason of a refusal.
-#[derive(Debug, Default)]
-pub struct Refusals([Counter; Reason::ALL.len()]);
+impl Metrics {
+    /// The head of a response is ready.
+    pub fn observe_request(&self, took: Duration) {
+        self.request_seconds.observe(took.as_secs_f64());
+    }
 
-impl Refusals {
-    pub fn add(&self, reasons: Reasons) {
-        for (counter, (_, count)) in self.0.iter().zip(reasons.all()) {
-            counter.add(count);
+    /// The body of a bulk has been read.
+    pub fn observe_bulk(&self, bytes: usize) {
+        self.bulk_bytes.observe(bytes as f64);
+    }
+
+    /// The documents of a request have been stamped; `lock_wait` is the part in which others kept their forests.
+    pub fn observe_stamping(&self, took: Duration, lock_wait: Duration) {
+        let text = took.saturating_sub(lock_wait);
+        self.text_seconds.observe(text.as_secs_f64());
+        self.lock_wait_seconds.observe(lock_wait.as_secs_f64());
+    }
+
+    /// Counts near trees that documents were not let into.
+    pub fn count_refusals(&self, reasons: Reasons) {
+        for (reason, count) in reasons.all() {
+            self.refusals.get_or_create(&label(reason)).inc_by(count);
         }
     }
 
     /// Every reason with its count.
-    pub fn all(&self) -> impl Iterator<Item = (Reason, u64)> {
-        Reason::ALL.into_iter().zip(self.0.iter().map(Counter::get))
+    pub fn refusals(&self) -> impl Iterator<Item = (Reason, u64)> {
+        let count = |reason| self.refusals.get_or_create(&label(reason)).get();
+        Reason::ALL
+            .into_iter()
+            .map(move |reason| (reason, count(reason)))
+    }
+
+    /// All metrics and these gauges in the OpenMetrics text format.
+    ///
+    /// # Errors
+    /// Never with the metrics that are registered here.
+    pub fn encode(&self, gauges: &Gauges) -> Result<String, fmt::Error> {
+        let mut text = String::new();
+        encode_registry(&mut text, &self.registry)?;
+        encode_registry(&mut text, &gauges.registry)?;
+        encode_eof(&mut text)?;
+        Ok(text)
     }
 }
 
-/// A gauge for [`prometheus`]: name, help, labels such as `{forest="news"}` or nothing, value.
-pub type Gauge = (&'static str, &'static str, String, u64);
+/// What can be read off when somebody asks.
+#[derive(Debug)]
+pub struct Gauges {
+    registry: Registry,
+}
 
-/// The Prometheus text exposition format, version 0.0.4.
-pub fn prometheus(counters: &Counters, gauges: &[Gauge]) -> String {
-    let mut out = String::new();
-    for (name, help, value) in counters.all() {
-        let _ = writeln!(
-            out,
-            "# HELP spinney_{name}_total {}\n# TYPE spinney_{name}_total counter\nspinney_{name}_total {value}",
-            help.trim()
-        );
-    }
-    let _ = writeln!(
-        out,
-        "# HELP spinney_refusals_total Near trees that documents were not let into, which founded a tree of their own.\n# TYPE spinney_refusals_total counter"
-    );
-    for (reason, value) in counters.refusals.all() {
-        let _ = writeln!(
-            out,
-            "spinney_refusals_total{{reason=\"{}\"}} {value}",
-            reason.as_str()
-        );
-    }
-    let mut last = "";
-    for (name, help, labels, value) in gauges {
-        if *name != last {
-            let _ = writeln!(
-                out,
-                "# HELP spinney_{name} {help}\n# TYPE spinney_{name} gauge"
-            );
-            last = name;
+impl Default for Gauges {
+    fn default() -> Gauges {
+        Gauges {
+            registry: Registry::with_prefix(PREFIX),
         }
-        let _ = writeln!(out, "spinney_{name}{labels} {value}");
     }
-    out
 }
 
-/// A label value with the three characters escaped that the format reserves.
-pub fn label(value: &str) -> String {
-    value
-        .replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n")
+impl Gauges {
+    /// Adds one value.
+    pub fn add(&mut self, name: &str, help: &str, value: u64) {
+        let gauge = Gauge::<u64, AtomicU64>::default();
+        gauge.set(value);
+        self.registry.register(name, help, gauge);
+    }
+
+    /// Adds a value for each forest.
+    pub fn add_by_forest<'f>(
+        &mut self,
+        name: &str,
+        help: &str,
+        values: impl Iterator<Item = (&'f str, u64)>,
+    ) {
+        let gauges = Family::<[(&str, String); 1], Gauge<u64, AtomicU64>>::default();
+        for (forest, value) in values {
+            let label = [("forest", forest.to_owned())];
+            gauges.get_or_create(&label).set(value);
+        }
+        self.registry.register(name, help, gauges);
+    }
+}
+
+fn label(reason: Reason) -> ReasonLabel {
+    [("reason", reason.as_str())]
+}
+
+/// A help text as the registry wants it: it adds the full stop.
+fn sentence(help: &str) -> &str {
+    help.trim().trim_end_matches('.')
 }
 
 #[cfg(test)]
@@ -163,29 +274,50 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prometheus_names_each_family_once() {
-        let counters = Counters::default();
-        counters.requests.add(3);
+    fn openmetrics_name_each_family_once() {
+        let metrics = Metrics::default();
+        metrics.counters.requests.inc_by(3);
         let mut reasons = Reasons::default();
         reasons.add(Reason::Numbers);
-        counters.refusals.add(reasons);
-        let gauges = [
-            (
-                "nodes",
-                "Nodes.",
-                format!("{{forest=\"{}\"}}", label("a\"b")),
+        metrics.count_refusals(reasons);
+        metrics.observe_request(Duration::from_millis(3));
+        metrics.observe_stamping(Duration::from_millis(3), Duration::from_millis(1));
+        metrics.observe_bulk(2048);
+        let mut gauges = Gauges::default();
+        gauges.add("uptime_seconds", "Seconds since the start", 7);
+        let forests = [("a\"b", 1), ("c", 2)];
+        gauges.add_by_forest("forest_nodes", "Nodes", forests.into_iter());
+
+        let text = metrics.encode(&gauges).unwrap();
+        for line in [
+            "# HELP spinney_requests Requests received, own endpoints included.",
+            "# TYPE spinney_requests counter",
+            "spinney_requests_total 3",
+            "spinney_refusals_total{reason=\"numbers\"} 1",
+            "spinney_refusals_total{reason=\"radius\"} 0",
+            "# TYPE spinney_request_seconds histogram",
+            "spinney_request_seconds_bucket{le=\"0.004\"} 1",
+            "spinney_text_seconds_count 1",
+            "spinney_lock_wait_seconds_sum 0.001",
+            "spinney_bulk_bytes_sum 2048.0",
+            "spinney_uptime_seconds 7",
+            "spinney_forest_nodes{forest=\"a\\\"b\"} 1",
+            "spinney_forest_nodes{forest=\"c\"} 2",
+        ] {
+            assert_eq!(
+                text.lines().filter(|found| *found == line).count(),
                 1,
-            ),
-            ("nodes", "Nodes.", "{forest=\"c\"}".into(), 2),
-        ];
-        let text = prometheus(&counters, &gauges);
-        assert!(text.contains("# TYPE spinney_requests_total counter\nspinney_requests_total 3\n"));
-        assert_eq!(text.matches("# TYPE spinney_nodes gauge").count(), 1);
-        assert_eq!(text.matches("# TYPE spinney_refusals_total").count(), 1);
-        assert!(text.contains("spinney_refusals_total{reason=\"numbers\"} 1\n"));
-        assert!(text.contains("spinney_refusals_total{reason=\"radius\"} 0\n"));
+                "{line}\n{text}"
+            );
+        }
+        assert!(text.ends_with("# EOF\n"), "{text}");
+        assert_eq!(text.matches("# TYPE spinney_refusals ").count(), 1);
+        assert_eq!(text.matches("# TYPE spinney_forest_nodes ").count(), 1);
+        assert_eq!(metrics.counters.all().next(), Some(("requests", 3)));
         assert!(
-            text.contains("spinney_nodes{forest=\"a\\\"b\"} 1\nspinney_nodes{forest=\"c\"} 2\n")
+            metrics
+                .refusals()
+                .any(|counted| counted == (Reason::Numbers, 1))
         );
     }
 }

@@ -5,14 +5,18 @@ use hyper::body::Incoming;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use serde_json::{Value, json};
 
+use super::ANSWER_BYTES;
 use crate::engine::{CheckError, Checked, CheckedTree, Fate, LookedUp, Measure};
 use crate::forest::{Decision, Near};
-use crate::method::Refusal as NotLetIn;
-use crate::proxy::answer::{Body, Refusal, full, typed};
-use crate::proxy::body::{self, Unpacked};
-use crate::proxy::budget::Reservation;
-use crate::proxy::headers::{Encoding, encoding, is_json};
-use crate::proxy::{Proxy, router, threads};
+use crate::http::body::{self, Buffered, DecompressError};
+use crate::http::budget::Reservation;
+use crate::http::headers::{Encoding, encoding, is_json};
+use crate::http::json::{JSON, with_type};
+use crate::http::query::{decode_segment, parameter};
+use crate::http::{Body, ProxyError, full};
+use crate::method::Refusal;
+use crate::shutdown::InFlightGuard;
+use crate::state::AppState;
 use crate::time;
 
 /// The most nodes of one fingerprint, and the most trees, that an answer lists: those that count most come first.
@@ -28,91 +32,102 @@ pub fn index_of(endpoint: &str) -> Option<&str> {
 ///
 /// # Errors
 /// When the caller may not know, or nothing can be said of the body.
-pub async fn answer(
-    proxy: &Proxy,
+pub async fn handle(
+    state: &AppState,
     raw_index: &str,
     request: Request<Incoming>,
-) -> Result<Response<Body>, Refusal> {
+) -> Result<Response<Body>, ProxyError> {
     let (parts, body) = request.into_parts();
-    let index = router::decode(raw_index);
-    let admitted = async {
-        if parts.method != Method::POST {
-            return Err(Refusal::PostOnly);
-        }
-        if !is_one_name(&index) {
-            return Err(Refusal::NotOneIndex(index.to_string()));
-        }
-        if let Some(refused) = refused(proxy, raw_index, &index, &parts.headers).await? {
-            return Ok(Err(refused));
-        }
-        if encoding(&parts.headers) == Encoding::Other || !is_json(&parts.headers) {
-            return Err(Refusal::NotJson);
-        }
-        proxy.flight.board().map(Ok).ok_or_else(|| {
-            proxy.counters.refused_stopping.add(1);
-            Refusal::Stopping
-        })
-    };
-    let _passenger = match admitted.await {
-        Ok(Ok(passenger)) => passenger,
-        Ok(Err(answer)) => {
-            body::forget(body, &parts.headers);
+    let index = decode_segment(raw_index);
+    let admitted = admit(state, raw_index, &index, &parts.method, &parts.headers).await;
+    let _in_flight = match admitted {
+        Ok(Admission::Granted(in_flight)) => in_flight,
+        Ok(Admission::Denied(answer)) => {
+            body::discard(body, &parts.headers);
             return Ok(answer);
         }
-        Err(refusal) => {
-            body::forget(body, &parts.headers);
-            return Err(refusal);
+        Err(error) => {
+            body::discard(body, &parts.headers);
+            return Err(error);
         }
     };
-    let (raw, mut reservation) = body::hold(&proxy.budget, body, &parts.headers).await?;
-    let packed = encoding(&parts.headers) == Encoding::Gzip;
-    let call = proxy.call();
-    let id = parameter(parts.uri.query(), "id").map(|id| router::decode(id).into_owned());
-    let pretty = parameter(parts.uri.query(), "pretty").is_some_and(|value| value != "false");
+    let buffered = body::buffer(&state.budget, body, &parts.headers).await?;
+    let (document, _reservation) = decode(state, buffered, encoding(&parts.headers)).await?;
+    if document.trim_ascii().is_empty() {
+        return Err(ProxyError::BadDocument("the body is empty".into()));
+    }
+    let query = parts.uri.query();
+    let id = parameter(query, "id").map(Into::into);
+    let pretty = parameter(query, "pretty").is_some_and(|value| value != "false");
     let index = index.into_owned();
-    let engine = proxy.engine.clone();
-    let work = move || {
-        let plain = unpacked(raw, packed, &mut reservation)?;
-        if plain.trim_ascii().is_empty() {
-            return Err(Refusal::BadDocument("the body is empty".into()));
-        }
-        let checked = engine.check(&plain, &index, id.as_deref(), call);
-        let answer = told(&index, &checked.map_err(refusal)?);
-        Ok(if pretty {
-            format!("{answer:#}\n")
-        } else {
-            answer.to_string()
-        })
+    let engine = &state.engine;
+    let checked = engine.check(document, index.clone(), id, state.request_context());
+    let checked = checked.await.map_err(|error| check_error(state, error))?;
+    let answer = answer(&index, &checked);
+    let text = if pretty {
+        format!("{answer:#}\n")
+    } else {
+        answer.to_string()
     };
-    let answer = threads::run(proxy, work, drop).await?;
-    let content_type = "application/json; charset=UTF-8";
-    Ok(typed(StatusCode::OK, content_type, answer))
+    Ok(with_type(StatusCode::OK, JSON, text))
 }
 
-/// The cluster's own answer, or ours, when the caller may not read the index. An answer tells whether the forest knows a
+/// Whether a caller gets an answer.
+enum Admission {
+    Granted(InFlightGuard),
+    /// The cluster denies it with this answer.
+    Denied(Response<Body>),
+}
+
+async fn admit(
+    state: &AppState,
+    raw_index: &str,
+    index: &str,
+    method: &Method,
+    caller: &HeaderMap,
+) -> Result<Admission, ProxyError> {
+    if method != Method::POST {
+        return Err(ProxyError::PostOnly);
+    }
+    if !is_one_name(index) {
+        return Err(ProxyError::NotOneIndex(index.to_owned()));
+    }
+    if let Some(denied) = denied(state, raw_index, index, caller).await? {
+        return Ok(Admission::Denied(denied));
+    }
+    if encoding(caller) == Encoding::Other || !is_json(caller) {
+        return Err(ProxyError::UnsupportedBody);
+    }
+    let in_flight = state.in_flight.enter();
+    in_flight
+        .map(Admission::Granted)
+        .ok_or(ProxyError::Stopping)
+}
+
+/// The cluster's own answer, or ours, when the caller may not read the index. An answer says whether the forest knows a
 /// text like this one, so it is for those who could have searched for it: `_count` asks for the right to search and
-/// for nothing else. Who may only write is told no root by a write either. An index that does not exist yet hides
+/// for nothing else. Who may only write learns no root from a write either. An index that does not exist yet hides
 /// nothing, and the servers answer 403 before 404. `ignore_unavailable` must not be added: with it the security
 /// layers pass over what the caller may not see and answer 200.
-async fn refused(
-    proxy: &Proxy,
+async fn denied(
+    state: &AppState,
     raw_index: &str,
     index: &str,
     caller: &HeaderMap,
-) -> Result<Option<Response<Body>>, Refusal> {
+) -> Result<Option<Response<Body>>, ProxyError> {
     let path = format!("/{raw_index}/_count?terminate_after=1");
-    let answer = proxy.upstream.get(&path, caller, 1 << 20).await?;
+    let answer = state.cluster.get_as(caller, &path, ANSWER_BYTES).await?;
     if answer.status() == StatusCode::NOT_FOUND {
         return Ok(None);
     }
     if !answer.status().is_success() {
         return Ok(Some(answer.map(full)));
     }
-    // OpenSearch can be told to search nothing instead of refusing; any index has a shard.
+    // OpenSearch can be configured to search nothing instead of refusing; any index has a shard.
     let counted: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
     match counted.pointer("/_shards/total").and_then(Value::as_u64) {
         Some(1..) => Ok(None),
-        _ => Err(Refusal::NotShown(index.to_owned())),
+        _ => Err(ProxyError::NotShown(index.to_owned())),
     }
 }
 
@@ -125,35 +140,39 @@ fn is_one_name(index: &str) -> bool {
         && !name.contains(['*', '?', ',', ':', ' ', '"', '#', '\\'])
 }
 
-/// The value of a parameter of the query string, undecoded; empty if it has none.
-fn parameter<'q>(query: Option<&'q str>, name: &str) -> Option<&'q str> {
-    query?.split('&').find_map(|pair| {
-        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        (key == name).then_some(value)
-    })
+/// Decompresses a document where that blocks no connection.
+async fn decode(
+    state: &AppState,
+    buffered: Buffered,
+    encoding: Encoding,
+) -> Result<(Bytes, Reservation), ProxyError> {
+    let Buffered {
+        bytes: raw,
+        mut reservation,
+    } = buffered;
+    if encoding != Encoding::Gzip {
+        return Ok((raw, reservation));
+    }
+    let decompress = move || match body::decompress(&raw, &mut reservation) {
+        Ok(plain) => Ok((plain, reservation)),
+        Err(DecompressError::Budget(error)) => Err(error),
+        Err(DecompressError::Malformed(error)) => Err(ProxyError::BadBody(error.to_string())),
+    };
+    let decompressed = state.engine.run(decompress).await;
+    decompressed.map_err(|reason| state.engine_failed(&reason))?
 }
 
-fn unpacked(raw: Bytes, packed: bool, reservation: &mut Reservation) -> Result<Bytes, Refusal> {
-    if !packed {
-        return Ok(raw);
-    }
-    match body::unpack(&raw, reservation)? {
-        Unpacked::Yes(plain) => Ok(plain),
-        Unpacked::No => Ok(raw),
-        Unpacked::Broken(reason) => Err(Refusal::BadBody(reason)),
-    }
-}
-
-fn refusal(error: CheckError) -> Refusal {
+fn check_error(state: &AppState, error: CheckError) -> ProxyError {
     match error {
-        CheckError::NoRoute(_) => Refusal::NoRoute(error.to_string()),
+        CheckError::NoRoute(_) => ProxyError::NoRoute(error.to_string()),
+        CheckError::Unavailable(reason) => state.engine_failed(&reason),
         CheckError::Document(_) | CheckError::Trailing { .. } => {
-            Refusal::BadDocument(error.to_string())
+            ProxyError::BadDocument(error.to_string())
         }
     }
 }
 
-fn told(index: &str, checked: &Checked) -> Value {
+fn answer(index: &str, checked: &Checked) -> Value {
     let stamp = checked.stamp.as_deref();
     let answer = json!({
         "index": index,
@@ -224,12 +243,12 @@ fn tree(tree: &CheckedTree) -> Value {
         "agrees": tree.verdict.is_ok(),
     });
     if let Err(refusal) = tree.verdict {
-        let told = [
+        let refused = [
             ("reason", refusal.reason().as_str().into()),
             ("detail", refusal.to_string().into()),
         ];
-        value = with(value, told);
-        if let NotLetIn::Radius { letters, allowed } = refusal {
+        value = with(value, refused);
+        if let Refusal::Radius { letters, allowed } = refusal {
             value = with(
                 value,
                 [("letters", letters.into()), ("allowed", allowed.into())],
@@ -294,14 +313,5 @@ mod tests {
         ] {
             assert!(!is_one_name(more), "{more}");
         }
-    }
-
-    #[test]
-    fn parameters() {
-        let query = Some("pretty&id=a%2Fb&x=");
-        assert_eq!(parameter(query, "pretty"), Some(""));
-        assert_eq!(parameter(query, "id"), Some("a%2Fb"));
-        assert_eq!(parameter(query, "i"), None);
-        assert_eq!(parameter(None, "id"), None);
     }
 }

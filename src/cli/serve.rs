@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use crate::config::Raw;
-use crate::{proxy, telemetry};
+use crate::{server, telemetry};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -30,7 +30,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    let served = runtime.block_on(proxy::serve(config, |address| {
+    let served = runtime.block_on(server::serve(config, |address| {
         // Scripts wait for this line; one that has stopped reading must not stop the server.
         let mut out = std::io::stdout();
         let _ = writeln!(out, "spinney is listening on {scheme}://{address}")
@@ -38,5 +38,5 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     }));
     // A request that outlived the grace period does not hold the process.
     runtime.shutdown_background();
-    served
+    Ok(served?)
 }

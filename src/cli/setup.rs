@@ -2,11 +2,14 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, bail};
-use reqwest::Client;
+use anyhow::Context;
 use serde_json::{Value, json};
 
+use crate::cluster::operator::{Operator, Template};
+
 const COMPONENT: &str = include_str!("../../mappings/component-template.json");
+/// As mappings/index-template.json names it.
+const COMPONENT_NAME: &str = "spinney-stamp";
 const TEMPLATE: &str = include_str!("../../mappings/index-template.json");
 
 #[derive(clap::Args)]
@@ -19,7 +22,7 @@ pub struct Args {
         default_value = "http://127.0.0.1:9200"
     )]
     upstream: String,
-    /// PEM file of the authority that signed the cluster's certificates
+    /// PEM file of the authority that signed the cluster's certificates, if it is none of the system's
     #[arg(long, env = "SPINNEY_UPSTREAM_CA", value_name = "FILE")]
     upstream_ca: Option<PathBuf>,
     /// Index pattern that gets the template; without one only the component template is installed, for your own
@@ -52,50 +55,32 @@ pub struct Args {
 /// # Errors
 /// When the cluster cannot be reached or refuses a template.
 pub fn run(args: Args) -> anyhow::Result<()> {
-    let requests = requests(&args)?;
+    let templates = templates(&args)?;
     if args.dry_run {
-        for (path, body) in requests {
-            println!("PUT {path}\n{}\n", serde_json::to_string_pretty(&body)?);
+        for template in templates {
+            let body = serde_json::to_string_pretty(template.body())?;
+            println!("PUT {}\n{body}\n", template.path());
         }
         return Ok(());
     }
+    let operator = Operator::new(&args.upstream, args.upstream_ca.as_deref())?;
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?
-        .block_on(install(&args, requests))
+        .block_on(install(&operator, &templates))
 }
 
-async fn install(args: &Args, requests: Vec<(String, Value)>) -> anyhow::Result<()> {
-    let tls = crate::proxy::client_tls(args.upstream_ca.as_deref(), None)?;
-    let client = Client::builder().tls_backend_preconfigured(tls).build()?;
-    let upstream = args.upstream.trim_end_matches('/');
-    for (path, body) in requests {
-        let response = client
-            .put(format!("{upstream}{path}"))
-            .json(&body)
-            .send()
-            .await
-            .with_context(|| {
-                format!("cannot reach {upstream}: is the cluster up, and is --upstream right?")
-            })?;
-        let status = response.status();
-        // Such as: templates of the old kind that no longer apply.
-        for warning in response.headers().get_all("warning") {
-            eprintln!(
-                "the cluster warns: {}",
-                warning.to_str().unwrap_or("(not text)")
-            );
+async fn install(operator: &Operator, templates: &[Template]) -> anyhow::Result<()> {
+    for template in templates {
+        for warning in operator.put_template(template).await? {
+            eprintln!("the cluster warns: {warning}");
         }
-        if !status.is_success() {
-            let reason = response.text().await.unwrap_or_default();
-            bail!("the cluster answered {status} to PUT {path}: {reason}");
-        }
-        println!("installed {}", path.trim_start_matches('/'));
+        println!("installed {}", template.path().trim_start_matches('/'));
     }
     Ok(())
 }
 
-fn requests(args: &Args) -> anyhow::Result<Vec<(String, Value)>> {
+fn templates(args: &Args) -> anyhow::Result<Vec<Template>> {
     let mut component: Value =
         serde_json::from_str(COMPONENT).context("mappings/component-template.json")?;
     if let Some(properties) = component
@@ -107,12 +92,18 @@ fn requests(args: &Args) -> anyhow::Result<Vec<(String, Value)>> {
             .map(|(name, mapping)| (name.replacen("cluster_", &args.prefix, 1), mapping))
             .collect();
     }
-    let mut requests = vec![("/_component_template/spinney-stamp".to_owned(), component)];
+    let mut templates = vec![Template::Component {
+        name: COMPONENT_NAME.into(),
+        body: component,
+    }];
     if !args.index.is_empty() {
         let mut template: Value =
             serde_json::from_str(TEMPLATE).context("mappings/index-template.json")?;
         template["index_patterns"] = json!(args.index);
-        requests.push((format!("/_index_template/{}", args.name), template));
+        templates.push(Template::Index {
+            name: args.name.clone(),
+            body: template,
+        });
     }
-    Ok(requests)
+    Ok(templates)
 }

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use hyper::Method;
 
 use crate::bulk::Op;
+use crate::http::query::decode_segment;
 
 /// Where a request goes.
 #[derive(Debug, PartialEq, Eq)]
@@ -13,11 +14,17 @@ pub enum Target<'a> {
     /// `/_spinney/…`: the rest of the path.
     Own(&'a str),
     /// A bulk, with the index that the path names.
-    Bulk { index: Option<Cow<'a, str>> },
+    Bulk {
+        /// Decoded.
+        index: Option<Cow<'a, str>>,
+    },
     /// A write of one document.
     Document {
+        /// What is to be done with it.
         op: Op,
+        /// Decoded.
         index: Cow<'a, str>,
+        /// Decoded; `None`: the cluster makes one.
         id: Option<Cow<'a, str>>,
     },
     /// Everything else belongs to the cluster.
@@ -50,11 +57,11 @@ pub fn classify<'a>(method: &Method, path: &'a str) -> Target<'a> {
         // The servers forgive one more slash in front of this one.
         ["_bulk"] | ["", "_bulk"] => Target::Bulk { index: None },
         [index, "_bulk"] if is_index(index) => Target::Bulk {
-            index: Some(decode(index)),
+            index: Some(decode_segment(index)),
         },
         // The typed forms of 7.x.
         [index, kind, "_bulk"] if is_index(index) && is_type(kind) => Target::Bulk {
-            index: Some(decode(index)),
+            index: Some(decode_segment(index)),
         },
         [index, "_doc"] if post && is_index(index) => document(Op::Index, index, None),
         [index, "_doc", id] if is_index(index) => document(Op::Index, index, Some(id)),
@@ -83,35 +90,9 @@ fn is_type(name: &str) -> bool {
 fn document<'a>(op: Op, index: &'a str, id: Option<&'a str>) -> Target<'a> {
     Target::Document {
         op,
-        index: decode(index),
-        id: id.map(decode),
+        index: decode_segment(index),
+        id: id.map(decode_segment),
     }
-}
-
-/// Percent-decodes one segment, for comparing with patterns and for messages only.
-pub fn decode(segment: &str) -> Cow<'_, str> {
-    if !segment.contains('%') {
-        return Cow::Borrowed(segment);
-    }
-    let bytes = segment.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while let Some(&byte) = bytes.get(at) {
-        let escape = bytes
-            .get(at + 1..at + 3)
-            .and_then(|hex| std::str::from_utf8(hex).ok());
-        match escape.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            Some(decoded) if byte == b'%' => {
-                out.push(decoded);
-                at += 3;
-            }
-            _ => {
-                out.push(byte);
-                at += 1;
-            }
-        }
-    }
-    Cow::Owned(String::from_utf8_lossy(&out).into_owned())
 }
 
 #[cfg(test)]
@@ -200,11 +181,5 @@ mod tests {
             classify(&Method::GET, "/_spinney/_stats"),
             Target::Own("/_stats")
         );
-    }
-
-    #[test]
-    fn a_broken_escape_stays_as_it_is() {
-        assert_eq!(decode("a%zz%4"), "a%zz%4");
-        assert_eq!(decode("%E4%B8"), "\u{fffd}");
     }
 }

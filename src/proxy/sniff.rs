@@ -4,11 +4,13 @@
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
-use hyper::header::{ACCEPT_ENCODING, CONTENT_LENGTH};
+use hyper::header::ACCEPT_ENCODING;
 use hyper::{Method, Request, Response};
 
-use super::answer::{Body, Refusal, full};
-use super::upstream::{Upstream, set_length, streaming};
+use super::request_body;
+use crate::http::headers::set_length;
+use crate::http::{Body, ProxyError, full};
+use crate::state::AppState;
 
 /// A cluster of thousands of nodes answers with less.
 const LIMIT: usize = 64 << 20;
@@ -28,21 +30,21 @@ pub fn asks_for_addresses(method: &Method, path: &str) -> bool {
 /// Asks the cluster and answers with the addresses replaced.
 ///
 /// # Errors
-/// As [`Upstream::send`].
-pub async fn answer(
-    upstream: &Upstream,
+/// When the cluster gives no answer, or too long a one.
+pub async fn handle(
+    state: &AppState,
     mut request: Request<Incoming>,
     address: &str,
-) -> Result<Response<Body>, Refusal> {
+) -> Result<Response<Body>, ProxyError> {
     request.headers_mut().remove(ACCEPT_ENCODING);
-    let (mut parts, body) = upstream.send(streaming(request)).await?.into_parts();
+    let request = request_body::stream(request);
+    let (mut parts, body) = state.cluster.forward(request).await?.into_parts();
     let body = Limited::new(body, LIMIT)
         .collect()
         .await
-        .map_err(|e| Refusal::Broken(e.to_string()))?
+        .map_err(|e| ProxyError::Broken(e.to_string()))?
         .to_bytes();
     let body = replace(&body, address);
-    parts.headers.remove(CONTENT_LENGTH);
     set_length(&mut parts.headers, body.len() as u64);
     Ok(Response::from_parts(parts, full(body)))
 }

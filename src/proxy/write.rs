@@ -1,324 +1,329 @@
-//! Requests that carry documents: held once within the budget, stamped off the async threads, passed on as splices.
+//! Requests that carry documents: buffered within the budget, stamped, forwarded as edits over the original bytes, and
+//! settled by the response.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::time::Instant;
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
-use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
+use hyper::body::Incoming;
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE};
-use hyper::{Request, Response};
-use tracing::{debug, warn};
+use hyper::http::{request, response};
+use hyper::{HeaderMap, Request, Response};
+use tracing::{Instrument, Span, debug, warn};
 
-use super::Proxy;
-use super::answer::{Body, BoxError, Refusal};
-use super::body::{self, Unpacked};
-use super::budget::Reservation;
-use super::headers::{self, Encoding};
+use super::logging::log_stamped;
+use super::placement::PlacementGuard;
+use super::request_body::BufferedBody;
+use super::response_body::ResponseBody;
 use super::router::Target;
-use super::settle::{Landing, Unsettled, verdict};
-use super::threads;
-use super::upstream::set_length;
-use crate::bulk::Op;
-use crate::engine::{NotUnderstood, Resolution, Stamped};
-use crate::shutdown::Passenger;
+use crate::bulk::Splice;
+use crate::cluster::ClusterError;
+use crate::engine::{NotUnderstood, StampError, Stamped, Write};
+use crate::http::body::{self, Buffered, DecompressError};
+use crate::http::budget::Reservation;
+use crate::http::headers::{self, Encoding, set_length};
+use crate::http::{Body, ProxyError};
+use crate::shutdown::InFlightGuard;
+use crate::state::AppState;
 
-/// What stamping a line takes in memory on top of the body: half an item, a stamp, an edit and a ticket.
+/// What stamping a line takes in memory on top of the body: half an item, a stamp, an edit and a rollback handle.
 const BYTES_PER_LINE: usize = 320;
+
+/// Larger bodies are not searched for lines on the threads that serve connections.
+const DECODE_INLINE: usize = 256 << 10;
 
 /// Smaller bodies don't make spinney ask for the cluster's limit: no cluster is set below it.
 const ASK_LIMIT_ABOVE: u64 = 1 << 20;
 
-/// The size of the pieces in which a stamped body goes out.
-const PIECE: usize = 128 << 10;
+/// The documents that a request carries, if a route may want them. What is not JSON or has another encoding than gzip is
+/// relayed, and counted.
+pub fn classify(
+    state: &AppState,
+    target: Target<'_>,
+    request: &Request<Incoming>,
+) -> Option<Write> {
+    let engine = &state.engine;
+    let write = match target {
+        Target::Bulk { index } if engine.has_routes() => Write::Bulk {
+            index: index.map(Into::into),
+        },
+        Target::Document { op, index, id } if engine.routes(&index) => Write::Document {
+            op,
+            index: index.into(),
+            id: id.map(Into::into),
+        },
+        _ => return None,
+    };
+    let headers = request.headers();
+    if headers::is_json(headers) && headers::encoding(headers) != Encoding::Other {
+        return Some(write);
+    }
+    let wanted = match &write {
+        Write::Bulk { index: Some(index) } => engine.routes(index),
+        _ => true,
+    };
+    if wanted {
+        state.metrics.counters.bodies_not_understood.inc();
+        warn!(
+            content_type = ?headers.get(CONTENT_TYPE),
+            content_encoding = ?headers.get(CONTENT_ENCODING),
+            "forwarded unstamped: unsupported Content-Type or Content-Encoding"
+        );
+    }
+    None
+}
 
-/// A request that carries documents for a route.
-pub enum Write {
-    Bulk {
-        index: Option<String>,
-    },
-    Document {
-        op: Op,
-        index: String,
-        id: Option<String>,
-    },
+/// Stamps the documents, forwards them, and settles them by the response.
+///
+/// # Errors
+/// When the body cannot be held or must not be sent, or the cluster gives no response.
+pub async fn handle(
+    state: &Arc<AppState>,
+    write: Write,
+    request: Request<Incoming>,
+    in_flight: InFlightGuard,
+) -> Result<Response<Body>, ProxyError> {
+    let (mut parts, body) = request.into_parts();
+    let is_bulk = matches!(write, Write::Bulk { .. });
+    let counters = &state.metrics.counters;
+    let kind = if is_bulk {
+        &counters.bulk_requests
+    } else {
+        &counters.document_requests
+    };
+    kind.inc();
+    let buffered = body::buffer(&state.budget, body, &parts.headers).await?;
+    counters.write_bytes.inc_by(buffered.bytes.len() as u64);
+    if is_bulk {
+        state.metrics.observe_bulk(buffered.bytes.len());
+    }
+
+    let encoding = headers::encoding(&parts.headers);
+    let prepared = prepare(state, write, buffered, encoding, &in_flight).await?;
+    let (body, placement) = match prepared {
+        Prepared::AsItCame { raw, reservation } => (BufferedBody::whole(raw, reservation), None),
+        Prepared::Stamped {
+            edits: None,
+            raw,
+            reservation,
+            placement,
+        } => (BufferedBody::whole(raw, reservation), Some(placement)),
+        Prepared::Stamped {
+            edits: Some((splice, plain)),
+            reservation,
+            placement,
+            ..
+        } => {
+            let length = splice.len(plain.len()) as u64;
+            if let Err(error) = may_edit(state, plain.len() as u64, length, &parts.headers).await {
+                placement.roll_back().await;
+                return Err(error);
+            }
+            parts.headers.remove(CONTENT_ENCODING);
+            let body = BufferedBody::stamped(splice, plain, reservation);
+            (body, Some(placement))
+        }
+    };
+    let (response, placement) = forward(state, parts, body, placement).await?;
+    Ok(attach(response, placement, is_bulk, in_flight).await)
 }
 
 /// A body after the text work.
-struct Worked {
-    /// As it came, packed or not.
-    raw: Bytes,
-    /// Unpacked, when it came packed.
-    plain: Option<Bytes>,
-    reservation: Reservation,
-    stamped: Result<Stamped, NotUnderstood>,
-}
-
-impl Write {
-    /// Whether the request carries documents that a route may want. What is not JSON or packed otherwise than by gzip
-    /// is relayed, and counted.
-    pub fn of(target: Target<'_>, request: &Request<Incoming>, proxy: &Proxy) -> Option<Write> {
-        let write = match target {
-            Target::Bulk { index } if proxy.engine.has_routes() => Write::Bulk {
-                index: index.map(Into::into),
-            },
-            Target::Document { op, index, id } if proxy.engine.routes(&index) => Write::Document {
-                op,
-                index: index.into(),
-                id: id.map(Into::into),
-            },
-            _ => return None,
-        };
-        let readable = headers::is_json(request.headers())
-            && headers::encoding(request.headers()) != Encoding::Other;
-        if readable {
-            return Some(write);
-        }
-        let wanted = match &write {
-            Write::Bulk { index: Some(index) } => proxy.engine.routes(index),
-            _ => true,
-        };
-        if wanted {
-            proxy.counters.bodies_not_understood.add(1);
-            warn!(
-                content_type = ?request.headers().get(CONTENT_TYPE),
-                content_encoding = ?request.headers().get(CONTENT_ENCODING),
-                "passed on unstamped: neither JSON nor NDJSON, or packed otherwise than with gzip"
-            );
-        }
-        None
-    }
-
-    /// Stamps the documents, passes them on, and settles them by the answer.
-    pub async fn pass_on(
-        self,
-        proxy: Arc<Proxy>,
-        request: Request<Incoming>,
-        passenger: Passenger,
-    ) -> Result<Response<Body>, Refusal> {
-        let (mut parts, body) = request.into_parts();
-        let is_bulk = matches!(self, Write::Bulk { .. });
-        if is_bulk {
-            &proxy.counters.bulk_requests
-        } else {
-            &proxy.counters.document_requests
-        }
-        .add(1);
-        let (raw, reservation) = body::hold(&proxy.budget, body, &parts.headers).await?;
-        proxy.counters.write_bytes.add(raw.len() as u64);
-        let packed = headers::encoding(&parts.headers) == Encoding::Gzip;
-        let Worked {
-            raw,
-            plain,
-            reservation,
-            stamped,
-        } = self.work(&proxy, raw, packed, reservation).await?;
-
-        let mut unsettled = None;
-        let body = match stamped {
-            Ok(stamped) => {
-                proxy.tally(&stamped);
-                let (splice, placed) = stamped.into_parts();
-                unsettled = Some(Unsettled::new(
-                    proxy.engine.clone(),
-                    proxy.counters.clone(),
-                    placed,
-                ));
-                if splice.is_empty() {
-                    Held::whole(raw, reservation)
-                } else {
-                    if headers::body_is_signed(&parts.headers) {
-                        return Err(Refusal::Signed);
-                    }
-                    let unpacked = plain.unwrap_or(raw);
-                    let length = splice.len(unpacked.len()) as u64;
-                    proxy
-                        .check_limit(unpacked.len() as u64, length, &parts.headers)
-                        .await?;
-                    parts.headers.remove(CONTENT_ENCODING);
-                    Held {
-                        chunks: Box::new(splice.chunks(unpacked, PIECE)),
-                        left: length,
-                        _reservation: reservation,
-                    }
-                }
-            }
-            Err(reason) => {
-                proxy.counters.bodies_not_understood.add(1);
-                warn!(%reason, "passed on unstamped");
-                Held::whole(raw, reservation)
-            }
-        };
-        set_length(&mut parts.headers, body.left);
-        if let Some(unsettled) = &mut unsettled {
-            unsettled.sent();
-        }
-        let sent = proxy
-            .upstream
-            .send(Request::from_parts(parts, body.boxed_unsync()))
-            .await;
-        let Some(mut unsettled) = unsettled else {
-            return Ok(sent?.map(|body| Landing::relay(body, passenger).boxed()));
-        };
-        let response = match sent {
-            Ok(response) => response,
-            Err(refusal) => {
-                let nothing_sent = matches!(refusal, Refusal::Unreachable(_));
-                unsettled.settle(if nothing_sent {
-                    &Resolution::Refused
-                } else {
-                    &Resolution::Unknown
-                });
-                return Err(refusal);
-            }
-        };
-        let (parts, body) = response.into_parts();
-        let landing = if is_bulk && parts.status.is_success() {
-            Landing::bulk(body, passenger, &parts.headers, unsettled)
-        } else {
-            unsettled.settle(&if parts.status.is_success() {
-                Resolution::Unknown
-            } else {
-                verdict(parts.status)
-            });
-            Landing::relay(body, passenger)
-        };
-        Ok(Response::from_parts(parts, landing.boxed()))
-    }
-
-    /// Unpacks and stamps on the engine's threads.
-    async fn work(
-        self,
-        proxy: &Arc<Proxy>,
+enum Prepared {
+    /// It is not understood.
+    AsItCame {
         raw: Bytes,
-        packed: bool,
-        mut reservation: Reservation,
-    ) -> Result<Worked, Refusal> {
-        let engine = proxy.engine.clone();
-        let call = proxy.call();
-        let work = move || {
-            let plain = if packed {
-                body::unpack(&raw, &mut reservation)?
-            } else {
-                Unpacked::No
-            };
-            let body: &[u8] = match &plain {
-                Unpacked::No => &raw,
-                Unpacked::Yes(plain) => plain,
-                Unpacked::Broken(reason) => {
-                    let stamped = Err(NotUnderstood::Packing(reason.clone()));
-                    return Ok(Worked {
-                        raw,
-                        plain: None,
-                        reservation,
-                        stamped,
-                    });
-                }
-            };
-            let lines = memchr::memchr_iter(b'\n', body).count() + 1;
-            reservation.grow_to(reservation.bytes() + lines * BYTES_PER_LINE)?;
-            let stamped = match &self {
-                Write::Bulk { index } => engine.stamp_bulk(body, index.as_deref(), call),
-                Write::Document { op, index, id } => {
-                    engine.stamp_document(body, *op, index, id.as_deref(), call)
-                }
-            };
-            if let Ok(stamped) = &stamped {
-                self.tell(&engine, body, stamped);
+        reservation: Reservation,
+    },
+    /// What was placed has to be settled.
+    Stamped {
+        /// The stamps and the body, decompressed, that they belong into. `None`: there is nothing to stamp.
+        edits: Option<(Splice, Bytes)>,
+        /// The body as it came.
+        raw: Bytes,
+        reservation: Reservation,
+        placement: PlacementGuard,
+    },
+}
+
+/// Decompresses and stamps, in a task of its own: should the client leave in the middle, the guard that the task makes
+/// takes everything back.
+async fn prepare(
+    state: &Arc<AppState>,
+    write: Write,
+    buffered: Buffered,
+    encoding: Encoding,
+    in_flight: &InFlightGuard,
+) -> Result<Prepared, ProxyError> {
+    let (state, in_flight) = (state.clone(), in_flight.clone());
+    let preparing = async move {
+        let raw = buffered.bytes.clone();
+        let (plain, reservation) = match decode(&state, buffered, encoding).await? {
+            Decoded::Plain(plain, reservation) => (plain, reservation),
+            Decoded::Malformed(reason, reservation) => {
+                return Ok(as_it_came(&state, &reason, raw, reservation));
             }
-            let plain = if let Unpacked::Yes(plain) = plain {
-                Some(plain)
-            } else {
-                None
-            };
-            Ok(Worked {
-                raw,
-                plain,
-                reservation,
-                stamped,
-            })
         };
-        let settling = proxy.engine.clone();
-        threads::run(proxy, work, move |worked: Worked| {
-            // Nothing will be sent.
-            if let Ok(stamped) = worked.stamped {
-                settling.settle(stamped.into_parts().1, &Resolution::Refused);
+        let began = Instant::now();
+        let (body, context) = (plain.clone(), state.request_context());
+        let stamped = match state.engine.stamp(body, write.clone(), context).await {
+            Ok(stamped) => stamped,
+            Err(StampError::NotUnderstood(reason)) => {
+                return Ok(as_it_came(&state, &reason, raw, reservation));
             }
+            Err(StampError::Unavailable(reason)) => return Err(state.engine_failed(&reason)),
+        };
+        count(&state, &stamped, began);
+        let logged = log_stamped(&state.engine, write, &plain, &stamped).await;
+        let (splice, placed) = stamped.into_parts();
+        let placement = PlacementGuard::new(state.clone(), in_flight, placed);
+        if let Err(reason) = logged {
+            placement.roll_back().await;
+            return Err(state.engine_failed(&reason));
+        }
+        Ok(Prepared::Stamped {
+            edits: (!splice.is_empty()).then_some((splice, plain)),
+            raw,
+            reservation,
+            placement,
         })
+    };
+    // A panic in it has been logged by the panic hook.
+    tokio::spawn(preparing.instrument(Span::current()))
         .await
+        .unwrap_or(Err(ProxyError::Internal))
+}
+
+enum Decoded {
+    Plain(Bytes, Reservation),
+    Malformed(NotUnderstood, Reservation),
+}
+
+/// Decompresses a body and reserves what stamping its lines takes.
+async fn decode(
+    state: &AppState,
+    buffered: Buffered,
+    encoding: Encoding,
+) -> Result<Decoded, ProxyError> {
+    let Buffered {
+        bytes: raw,
+        mut reservation,
+    } = buffered;
+    let inline = encoding == Encoding::Identity && raw.len() <= DECODE_INLINE;
+    let decode = move || {
+        let plain = match encoding {
+            Encoding::Gzip => match body::decompress(&raw, &mut reservation) {
+                Ok(plain) => plain,
+                Err(DecompressError::Budget(error)) => return Err(error),
+                Err(DecompressError::Malformed(error)) => {
+                    let reason = NotUnderstood::Packing(error.to_string());
+                    return Ok(Decoded::Malformed(reason, reservation));
+                }
+            },
+            Encoding::Identity | Encoding::Other => raw,
+        };
+        let lines = memchr::memchr_iter(b'\n', &plain).count() + 1;
+        reservation.grow_to(reservation.bytes() + lines * BYTES_PER_LINE)?;
+        Ok(Decoded::Plain(plain, reservation))
+    };
+    if inline {
+        return decode();
+    }
+    let decoded = state.engine.run(decode).await;
+    decoded.map_err(|reason| state.engine_failed(&reason))?
+}
+
+fn as_it_came(
+    state: &AppState,
+    reason: &NotUnderstood,
+    raw: Bytes,
+    reservation: Reservation,
+) -> Prepared {
+    state.metrics.counters.bodies_not_understood.inc();
+    warn!(%reason, "forwarded unstamped");
+    Prepared::AsItCame { raw, reservation }
+}
+
+fn count(state: &AppState, stamped: &Stamped, began: Instant) {
+    let (tally, counters) = (stamped.tally(), &state.metrics.counters);
+    counters.documents_stamped.inc_by(tally.stamped);
+    counters.documents_without_text.inc_by(tally.without_text);
+    counters.documents_unstamped.inc_by(tally.unstamped);
+    counters.documents_joined.inc_by(tally.joined);
+    state.metrics.count_refusals(stamped.reasons());
+    state
+        .metrics
+        .observe_stamping(began.elapsed(), stamped.waited());
+    debug!(?tally, "stamped");
+}
+
+/// Whether a body may go out changed. A stamp can push a legal body over the cluster's limit: then it is ours to say so. A
+/// body that was too large as it came is the cluster's to refuse.
+async fn may_edit(
+    state: &AppState,
+    plain: u64,
+    stamped: u64,
+    caller: &HeaderMap,
+) -> Result<(), ProxyError> {
+    if headers::body_is_signed(caller) {
+        return Err(ProxyError::SignedBody);
+    }
+    if stamped <= ASK_LIMIT_ABOVE {
+        return Ok(());
+    }
+    match state.cluster.max_content_length(caller).await {
+        Some(limit) if plain <= limit && stamped > limit => {
+            Err(ProxyError::StampOverLimit { stamped, limit })
+        }
+        _ => Ok(()),
     }
 }
 
-impl Proxy {
-    fn tally(&self, stamped: &Stamped) {
-        let (tally, counters) = (stamped.tally(), &self.counters);
-        counters.documents_stamped.add(tally.stamped);
-        counters.documents_without_text.add(tally.without_text);
-        counters.documents_unstamped.add(tally.unstamped);
-        counters.documents_joined.add(tally.joined);
-        counters.refusals.add(stamped.reasons());
-        debug!(?tally, "stamped");
+/// Sends the request; without a response its documents are settled here.
+async fn forward(
+    state: &AppState,
+    mut parts: request::Parts,
+    body: BufferedBody,
+    mut placement: Option<PlacementGuard>,
+) -> Result<(Response<Incoming>, Option<PlacementGuard>), ProxyError> {
+    set_length(&mut parts.headers, body.length());
+    let request = Request::from_parts(parts, body.boxed_unsync());
+    if let Some(placement) = &mut placement {
+        placement.mark_sent();
     }
-
-    /// A stamp can push a legal body over the cluster's limit: then it is ours to say so. A body that was too large as
-    /// it came is the cluster's to refuse.
-    async fn check_limit(
-        &self,
-        plain: u64,
-        stamped: u64,
-        caller: &hyper::HeaderMap,
-    ) -> Result<(), Refusal> {
-        if stamped <= ASK_LIMIT_ABOVE {
-            return Ok(());
-        }
-        match self.upstream.max_content_length(caller).await {
-            Some(limit) if plain <= limit && stamped > limit => {
-                Err(Refusal::StampOverLimit { stamped, limit })
+    match state.cluster.forward(request).await {
+        Ok(response) => Ok((response, placement)),
+        Err(error) => {
+            if let Some(placement) = placement {
+                match error {
+                    ClusterError::Unreachable(_) => placement.roll_back().await,
+                    ClusterError::Broken(_) => placement.leave_unknown().await,
+                }
             }
-            _ => Ok(()),
+            Err(error.into())
         }
     }
 }
 
-/// A request body that is here; it gives its part of the budget back when it has gone out.
-struct Held {
-    chunks: Box<dyn Iterator<Item = Bytes> + Send>,
-    left: u64,
-    _reservation: Reservation,
-}
-
-impl Held {
-    fn whole(bytes: Bytes, reservation: Reservation) -> Held {
-        let left = bytes.len() as u64;
-        Held {
-            chunks: Box::new(std::iter::once(bytes)),
-            left,
-            _reservation: reservation,
+/// Settles the documents by the response: by its items on its way to the client if it has any, else by its status.
+async fn attach(
+    response: Response<Incoming>,
+    placement: Option<PlacementGuard>,
+    is_bulk: bool,
+    in_flight: InFlightGuard,
+) -> Response<Body> {
+    let (parts, body): (response::Parts, Incoming) = response.into_parts();
+    let body = match placement {
+        Some(placement) if is_bulk && parts.status.is_success() => {
+            ResponseBody::settling(body, in_flight, &parts.headers, placement)
         }
-    }
-}
-
-impl HttpBody for Held {
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let chunk = self.chunks.next();
-        if let Some(chunk) = &chunk {
-            self.left = self.left.saturating_sub(chunk.len() as u64);
+        placement => {
+            if let Some(placement) = placement {
+                placement.settle_by_status(parts.status).await;
+            }
+            ResponseBody::relay(body, in_flight)
         }
-        Poll::Ready(chunk.map(|chunk| Ok(Frame::data(chunk))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.left == 0
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.left)
-    }
+    };
+    Response::from_parts(parts, body.boxed())
 }

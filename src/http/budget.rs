@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use super::answer::Refusal;
+use super::error::ProxyError;
 
 /// How many bytes of write requests are held, and how many may be. Lock-free: one counter.
 #[derive(Debug)]
@@ -20,6 +20,7 @@ pub struct Reservation {
 }
 
 impl Budget {
+    /// A budget of which nothing is used.
     pub fn new(capacity: usize) -> Arc<Budget> {
         Arc::new(Budget {
             capacity,
@@ -27,16 +28,21 @@ impl Budget {
         })
     }
 
+    /// Bytes that may be used.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
+    /// Bytes that are used.
     pub fn used(&self) -> usize {
         self.used.load(Relaxed)
     }
 
     /// Takes `bytes`, or says why they cannot be had. Never waits: the client knows best when to come back.
-    pub fn reserve(self: &Arc<Self>, bytes: usize) -> Result<Reservation, Refusal> {
+    ///
+    /// # Errors
+    /// [`ProxyError::LargerThanBudget`] when it can never fit, [`ProxyError::OverBudget`] when it does not fit now.
+    pub fn reserve(self: &Arc<Self>, bytes: usize) -> Result<Reservation, ProxyError> {
         let mut reservation = Reservation {
             budget: self.clone(),
             bytes: 0,
@@ -48,11 +54,14 @@ impl Budget {
 
 impl Reservation {
     /// Makes the reservation at least `bytes` large.
-    pub fn grow_to(&mut self, bytes: usize) -> Result<(), Refusal> {
+    ///
+    /// # Errors
+    /// As [`Budget::reserve`]; the reservation stays as it was.
+    pub fn grow_to(&mut self, bytes: usize) -> Result<(), ProxyError> {
         let more = bytes.saturating_sub(self.bytes);
         let budget = self.budget.capacity;
         if bytes > budget {
-            return Err(Refusal::LargerThanBudget {
+            return Err(ProxyError::LargerThanBudget {
                 wanted: bytes,
                 budget,
             });
@@ -63,7 +72,7 @@ impl Reservation {
                 self.bytes += more;
                 Ok(())
             }
-            Err(used) => Err(Refusal::OverBudget {
+            Err(used) => Err(ProxyError::OverBudget {
                 used,
                 budget,
                 wanted: more,
@@ -71,6 +80,7 @@ impl Reservation {
         }
     }
 
+    /// How large it is.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -92,7 +102,7 @@ mod tests {
         let mut first = budget.reserve(60).unwrap();
         assert!(matches!(
             budget.reserve(41),
-            Err(Refusal::OverBudget {
+            Err(ProxyError::OverBudget {
                 used: 60,
                 wanted: 41,
                 ..
@@ -100,7 +110,7 @@ mod tests {
         ));
         assert!(matches!(
             budget.reserve(101),
-            Err(Refusal::LargerThanBudget { .. })
+            Err(ProxyError::LargerThanBudget { .. })
         ));
         assert!(first.grow_to(101).is_err());
         first.grow_to(100).unwrap();

@@ -1,8 +1,8 @@
-//! Connections to the cluster on which an answer counts more than a broken pipe.
+//! Connections to the cluster on which an early response counts more than a broken pipe.
 //!
-//! A server may answer in the middle of an upload (413, most often) and close. The next write then fails, and hyper ends
-//! the connection with that error although the answer waits to be read. So a write that finds the other side gone is taken
-//! for done: what can still be read decides, be it the answer or the end.
+//! A server may respond in the middle of an upload (413, most often) and close. The next write then fails, and hyper ends
+//! the connection with that error although the response waits to be read. So a write to a closed connection is taken for
+//! done: what can still be read decides, be it the response or the end.
 
 use std::future::Future;
 use std::io::{self, ErrorKind, IoSlice};
@@ -14,18 +14,18 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use tower_service::Service;
 
-/// Makes [`Patient`] connections.
+/// Makes [`EarlyResponseIo`] connections.
 #[derive(Clone)]
-pub struct PatientConnector(pub HttpConnector);
+pub struct EarlyResponseConnector(pub HttpConnector);
 
-/// A connection that swallows what it cannot send any more.
-pub struct Patient<T> {
+/// A connection that discards what it cannot send any more.
+pub struct EarlyResponseIo<T> {
     inner: T,
-    gone: bool,
+    write_closed: bool,
 }
 
-impl Service<Uri> for PatientConnector {
-    type Response = Patient<<HttpConnector as Service<Uri>>::Response>;
+impl Service<Uri> for EarlyResponseConnector {
+    type Response = EarlyResponseIo<<HttpConnector as Service<Uri>>::Response>;
     type Error = <HttpConnector as Service<Uri>>::Error;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
 
@@ -37,17 +37,20 @@ impl Service<Uri> for PatientConnector {
         let connecting = self.0.call(uri);
         Box::pin(async move {
             let inner = connecting.await?;
-            Ok(Patient { inner, gone: false })
+            Ok(EarlyResponseIo {
+                inner,
+                write_closed: false,
+            })
         })
     }
 }
 
-impl<T> Patient<T> {
-    /// Takes `done` for the result of a write to a side that is gone.
-    fn forgive<R>(&mut self, result: io::Result<R>, done: R) -> io::Result<R> {
+impl<T> EarlyResponseIo<T> {
+    /// Takes `done` for the result of a write to a closed connection.
+    fn ignore_closed<R>(&mut self, result: io::Result<R>, done: R) -> io::Result<R> {
         match result {
-            Err(error) if is_gone(error.kind()) => {
-                self.gone = true;
+            Err(error) if is_closed(error.kind()) => {
+                self.write_closed = true;
                 Ok(done)
             }
             other => other,
@@ -55,20 +58,20 @@ impl<T> Patient<T> {
     }
 }
 
-fn is_gone(kind: ErrorKind) -> bool {
+fn is_closed(kind: ErrorKind) -> bool {
     matches!(
         kind,
         ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted
     )
 }
 
-impl<T: Connection> Connection for Patient<T> {
+impl<T: Connection> Connection for EarlyResponseIo<T> {
     fn connected(&self) -> Connected {
         self.inner.connected()
     }
 }
 
-impl<T: Read + Unpin> Read for Patient<T> {
+impl<T: Read + Unpin> Read for EarlyResponseIo<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -78,25 +81,25 @@ impl<T: Read + Unpin> Read for Patient<T> {
     }
 }
 
-impl<T: Write + Unpin> Write for Patient<T> {
+impl<T: Write + Unpin> Write for EarlyResponseIo<T> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        if self.gone {
+        if self.write_closed {
             return Poll::Ready(Ok(buf.len()));
         }
         let written = Pin::new(&mut self.inner).poll_write(cx, buf);
-        written.map(|result| self.forgive(result, buf.len()))
+        written.map(|result| self.ignore_closed(result, buf.len()))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.gone {
+        if self.write_closed {
             return Poll::Ready(Ok(()));
         }
         let flushed = Pin::new(&mut self.inner).poll_flush(cx);
-        flushed.map(|result| self.forgive(result, ()))
+        flushed.map(|result| self.ignore_closed(result, ()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -113,10 +116,10 @@ impl<T: Write + Unpin> Write for Patient<T> {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let all = bufs.iter().map(|buf| buf.len()).sum();
-        if self.gone {
+        if self.write_closed {
             return Poll::Ready(Ok(all));
         }
         let written = Pin::new(&mut self.inner).poll_write_vectored(cx, bufs);
-        written.map(|result| self.forgive(result, all))
+        written.map(|result| self.ignore_closed(result, all))
     }
 }

@@ -1,8 +1,8 @@
 //! Headers between the two connections.
 
 use hyper::header::{
-    AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HeaderName, HeaderValue,
-    PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+    AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderName,
+    HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 use hyper::{HeaderMap, Uri};
 
@@ -54,10 +54,17 @@ pub fn close_after_long_head(uri: &Uri, headers: &mut HeaderMap) {
     }
 }
 
-/// How a body is packed.
+/// Sets `Content-Length`: both servers' documentation advises against chunked bulks.
+pub fn set_length(headers: &mut HeaderMap, length: u64) {
+    headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+}
+
+/// The `Content-Encoding` of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
+    /// None.
     Identity,
+    /// gzip.
     Gzip,
     /// Relayed, not read.
     Other,

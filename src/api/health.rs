@@ -1,0 +1,39 @@
+//! `GET /_spinney/_ready`: whether writes should come here.
+
+use hyper::{HeaderMap, Response, StatusCode};
+use serde_json::json;
+
+use super::ANSWER_BYTES;
+use crate::http::Body;
+use crate::http::json::json;
+use crate::state::AppState;
+
+/// Any node answers here, whoever asks.
+const ROOT: &str = "/";
+
+/// Ready unless the process drains, a forest is out of service, or no node answers; 401 and 403 are answers.
+pub async fn ready(state: &AppState, caller: &HeaderMap) -> Response<Body> {
+    match why_not(state, caller).await {
+        None => json(StatusCode::OK, &json!({"status": "ready"})),
+        Some(reason) => json(
+            StatusCode::SERVICE_UNAVAILABLE,
+            &json!({"status": "not ready", "reason": reason}),
+        ),
+    }
+}
+
+async fn why_not(state: &AppState, caller: &HeaderMap) -> Option<&'static str> {
+    if state.in_flight.is_draining() {
+        return Some("stopping");
+    }
+    if let Some(unavailable) = state.engine.unavailable() {
+        // Whoever asks need not have any rights: only the log says which, and why.
+        state.engine_failed(&unavailable);
+        return Some("a forest is out of service after an internal error");
+    }
+    match state.cluster.get_as(caller, ROOT, ANSWER_BYTES).await {
+        Ok(answer) if !answer.status().is_server_error() => None,
+        Ok(_) => Some("the cluster answers with errors"),
+        Err(_) => Some("the cluster cannot be reached"),
+    }
+}

@@ -1,0 +1,105 @@
+//! `GET /_spinney/_stats` and `GET /_spinney/_metrics`.
+
+use serde_json::{Map, Value, json};
+
+use crate::forest::Stats;
+use crate::http::ProxyError;
+use crate::state::AppState;
+use crate::telemetry::Gauges;
+
+/// The state as JSON. Forests that are out of service show no figures; `unavailable` says why.
+pub async fn stats(state: &AppState) -> Value {
+    let counters: Map<_, _> = state
+        .metrics
+        .counters
+        .all()
+        .map(|(name, value)| (name.to_owned(), value.into()))
+        .collect();
+    let refusals: Map<_, _> = state
+        .metrics
+        .refusals()
+        .map(|(reason, count)| (reason.as_str().to_owned(), count.into()))
+        .collect();
+    let mut stats = json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "uptime_s": state.started.elapsed().as_secs(),
+        "stopping": state.in_flight.is_draining(),
+        "requests_in_flight": state.in_flight.count(),
+        "budget": {"bytes": state.budget.capacity(), "used_bytes": state.budget.used()},
+        "counters": counters,
+        "refusals": refusals,
+    });
+    match state.engine.stats().await {
+        Ok(forests) => {
+            let forests: Map<_, _> = forests
+                .into_iter()
+                .map(|(name, stats)| (name, forest(&stats)))
+                .collect();
+            stats["forests"] = forests.into();
+        }
+        Err(unavailable) => {
+            stats["forests"] = json!({});
+            stats["unavailable"] = state.engine_failed(&unavailable).to_string().into();
+        }
+    }
+    stats
+}
+
+fn forest(stats: &Stats) -> Value {
+    json!({
+        "nodes": stats.nodes,
+        "roots": stats.roots,
+        "expired": stats.expired_total,
+        "withdrawn": stats.withdrawn_total,
+        "memory_bytes": stats.memory_bytes,
+    })
+}
+
+/// The state as OpenMetrics text, without forests where one is out of service.
+///
+/// # Errors
+/// As [`Metrics::encode`](crate::telemetry::Metrics::encode).
+pub async fn metrics(state: &AppState) -> Result<String, ProxyError> {
+    let mut gauges = Gauges::default();
+    gauges.add(
+        "uptime_seconds",
+        "Seconds since the start",
+        state.started.elapsed().as_secs(),
+    );
+    gauges.add(
+        "requests_in_flight",
+        "Requests being answered",
+        state.in_flight.count() as u64,
+    );
+    gauges.add(
+        "budget_bytes",
+        "Budget of bytes in flight",
+        state.budget.capacity() as u64,
+    );
+    gauges.add(
+        "budget_used_bytes",
+        "Bytes of write requests held",
+        state.budget.used() as u64,
+    );
+    // Counters and readiness say what is wrong then.
+    let forests = state.engine.stats().await.unwrap_or_default();
+    let mut each = |name, help, value: fn(&Stats) -> usize| {
+        let values = forests
+            .iter()
+            .map(|(name, stats)| (name.as_str(), value(stats) as u64));
+        gauges.add_by_forest(name, help, values);
+    };
+    each("forest_nodes", "Fingerprints remembered", |s| s.nodes);
+    each(
+        "forest_roots",
+        "Trees: clusters of similar documents",
+        |s| s.roots,
+    );
+    each("forest_memory_bytes", "Memory of the forest", |s| {
+        s.memory_bytes
+    });
+    state
+        .metrics
+        .encode(&gauges)
+        .map_err(|_| ProxyError::Internal)
+}

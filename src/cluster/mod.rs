@@ -1,0 +1,227 @@
+//! The client of the search cluster. Requests go to it in two ways:
+//!
+//! - **In a caller's name**, on hyper: what is forwarded ([`Client::forward`]), and what spinney asks with the caller's own
+//!   credentials before it shows something ([`Client::get_as`]). Bytes, paths and headers pass as they came, a request
+//!   that was sent is never sent again, and nothing but the configured authority is trusted. The `opensearch` crate
+//!   cannot do that: it panics on a header that comes twice, normalises paths, decompresses bodies, follows redirects,
+//!   and adds an authority to those of the system instead of replacing them.
+//! - **In spinney's own name**, through the `opensearch` crate ([`operator`]): commands of an operator, whose
+//!   credentials stand in the URL.
+
+mod early_response;
+mod nodes;
+pub mod operator;
+
+use std::error::Error;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+use hyper::header::{EXPECT, HOST, InvalidHeaderValue};
+use hyper::{HeaderMap, Method, Request, Response, Uri};
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+
+use crate::config::Identity;
+use crate::http::tls::{self, TlsError};
+use crate::http::{Body, ProxyError, full, headers};
+use early_response::EarlyResponseConnector;
+use nodes::Nodes;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The most bytes of an answer to a question about the cluster.
+const LIMITS_ANSWER: usize = 1 << 20;
+
+/// Why a request got no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ClusterError {
+    /// Nothing was sent.
+    #[error("no cluster node could be reached: {0}")]
+    Unreachable(String),
+    /// The request may have been carried out.
+    #[error("the connection to the cluster broke: {0}")]
+    Broken(String),
+}
+
+/// Why the client cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// Certificates or keys.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The authority of a node cannot stand in a header.
+    #[error("a cluster node has no usable authority")]
+    Authority(#[from] InvalidHeaderValue),
+}
+
+impl From<ClusterError> for ProxyError {
+    fn from(error: ClusterError) -> ProxyError {
+        match error {
+            ClusterError::Unreachable(reason) => ProxyError::Unreachable(reason),
+            ClusterError::Broken(reason) => ProxyError::Broken(reason),
+        }
+    }
+}
+
+/// The cluster: pooled connections to its nodes.
+pub struct Client {
+    http: hyper_util::client::legacy::Client<HttpsConnector<EarlyResponseConnector>, Body>,
+    nodes: Nodes,
+    elasticsearch: AtomicBool,
+    /// `http.max_content_length` in bytes; 0: not known.
+    max_content_length: AtomicU64,
+}
+
+impl Client {
+    /// A client for these nodes (scheme and authority each). `ca`: the only authority to trust instead of those of the system;
+    /// `identity`: the certificate to show.
+    ///
+    /// # Errors
+    /// When TLS material cannot be read.
+    pub fn new(
+        nodes: &[Uri],
+        ca: Option<&Path>,
+        identity: Option<&Identity>,
+    ) -> Result<Client, ClientError> {
+        let mut http = HttpConnector::new();
+        http.enforce_http(false);
+        http.set_nodelay(true);
+        http.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        let connector = hyper_rustls::HttpsConnectorBuilder::new()
+            .with_tls_config(tls::client(ca, identity)?)
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(EarlyResponseConnector(http));
+        // A pooled connection that was closed before the request went out is replaced; a request that went out is
+        // never sent again: a document without an id would be doubled.
+        let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(POOL_IDLE_TIMEOUT)
+            .http1_preserve_header_case(true)
+            .set_host(false)
+            .build(connector);
+        Ok(Client {
+            http,
+            nodes: Nodes::new(nodes)?,
+            elasticsearch: AtomicBool::new(false),
+            max_content_length: AtomicU64::new(0),
+        })
+    }
+
+    /// Whether the cluster has said that it is Elasticsearch.
+    pub fn is_elasticsearch(&self) -> bool {
+        self.elasticsearch.load(Relaxed)
+    }
+
+    /// Forwards a request, path and query as they came, and returns the response without its hop-by-hop headers.
+    ///
+    /// # Errors
+    /// [`ClusterError::Unreachable`] when nothing was sent, [`ClusterError::Broken`] when it is not known what became of
+    /// it.
+    pub async fn forward(
+        &self,
+        mut request: Request<Body>,
+    ) -> Result<Response<Incoming>, ClusterError> {
+        headers::strip_hop_by_hop(request.headers_mut());
+        let node = self
+            .nodes
+            .pick()
+            .ok_or_else(|| ClusterError::Unreachable("no node is configured".into()))?;
+        let mut parts = node.uri.clone().into_parts();
+        parts.path_and_query = request.uri().path_and_query().cloned();
+        *request.uri_mut() =
+            Uri::from_parts(parts).map_err(|e| ClusterError::Unreachable(e.to_string()))?;
+        *request.version_mut() = hyper::Version::HTTP_11;
+        request.headers_mut().insert(HOST, node.host.clone());
+        let (uri, headers) = (request.uri().clone(), request.headers_mut());
+        headers::close_after_long_head(&uri, headers);
+        match self.http.request(request).await {
+            Ok(mut response) => {
+                node.readmit();
+                headers::strip_hop_by_hop(response.headers_mut());
+                if response.headers().contains_key("x-elastic-product") {
+                    self.elasticsearch.store(true, Relaxed);
+                }
+                Ok(response)
+            }
+            Err(error) if error.is_connect() => {
+                self.nodes.eject(node);
+                Err(ClusterError::Unreachable(describe(&error)))
+            }
+            Err(error) => Err(ClusterError::Broken(describe(&error))),
+        }
+    }
+
+    /// A GET of our own with the caller's credentials, whatever headers the cluster finds them in; the answer is read
+    /// whole, `limit` bytes at most.
+    ///
+    /// # Errors
+    /// As [`Client::forward`]; also when the answer is longer than `limit`.
+    pub async fn get_as(
+        &self,
+        caller: &HeaderMap,
+        path: &str,
+        limit: usize,
+    ) -> Result<Response<Bytes>, ClusterError> {
+        let mut request = Request::new(full(Bytes::new()));
+        *request.method_mut() = Method::GET;
+        *request.uri_mut() =
+            Uri::try_from(path).map_err(|e| ClusterError::Unreachable(e.to_string()))?;
+        let of_request = |name: &str| {
+            ["accept", "content-", "if-", "range"]
+                .iter()
+                .any(|start| name.starts_with(start))
+        };
+        for (name, value) in caller {
+            if !of_request(name.as_str()) {
+                request.headers_mut().append(name, value.clone());
+            }
+        }
+        headers::strip_hop_by_hop(request.headers_mut());
+        request.headers_mut().remove(EXPECT);
+        let (parts, body) = self.forward(request).await?.into_parts();
+        let body = Limited::new(body, limit)
+            .collect()
+            .await
+            .map_err(|e| ClusterError::Broken(e.to_string()))?;
+        Ok(Response::from_parts(parts, body.to_bytes()))
+    }
+
+    /// The cluster's `http.max_content_length` in bytes, asked for once with the caller's credentials. `None`: the
+    /// caller may not know.
+    pub async fn max_content_length(&self, caller: &HeaderMap) -> Option<u64> {
+        let known = self.max_content_length.load(Relaxed);
+        if known > 0 {
+            return Some(known);
+        }
+        let path = "/_nodes/http?filter_path=nodes.*.http.max_content_length_in_bytes";
+        let answer = self.get_as(caller, path, LIMITS_ANSWER).await.ok()?;
+        let nodes: serde_json::Value = serde_json::from_slice(answer.body()).ok()?;
+        let limits = nodes.get("nodes")?.as_object()?.values();
+        let limit = limits
+            .filter_map(|node| node.pointer("/http/max_content_length_in_bytes")?.as_u64())
+            .min()?;
+        self.max_content_length.store(limit, Relaxed);
+        Some(limit)
+    }
+}
+
+/// An error with its causes, each told once: many errors of HTTP clients repeat their cause in their own text.
+pub(crate) fn describe(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}

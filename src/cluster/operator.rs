@@ -1,0 +1,229 @@
+//! Requests in spinney's own name, through the `opensearch` crate: its API is the same on OpenSearch and on
+//! Elasticsearch 7.17. Commands of an operator use it, whose credentials stand in the URL.
+
+use std::path::{Path, PathBuf};
+
+use opensearch::OpenSearch;
+use opensearch::cert::{Certificate, CertificateValidation};
+use opensearch::cluster::ClusterPutComponentTemplateParts;
+use opensearch::http::Url;
+use opensearch::http::response::Response;
+use opensearch::http::transport::{SingleNodeConnectionPool, TransportBuilder};
+use opensearch::indices::IndicesPutIndexTemplateParts;
+use serde_json::Value;
+
+use super::describe;
+
+/// Why a request of an operator failed.
+#[derive(Debug, thiserror::Error)]
+pub enum OperatorError {
+    /// `--upstream` is no URL.
+    #[error("'{url}' is not a URL such as http://127.0.0.1:9200: {reason}")]
+    Url {
+        /// What was given.
+        url: String,
+        /// Why.
+        reason: String,
+    },
+    /// The file of the authority cannot be read.
+    #[error("cannot read certificates from {path}: {reason}")]
+    Authority {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The HTTP client cannot be made.
+    #[error("cannot make a client for the cluster: {0}")]
+    Client(String),
+    /// No answer came.
+    #[error("cannot reach {url}: {reason}; is the cluster up, and is --upstream right?")]
+    Unreachable {
+        /// Of the node, without credentials.
+        url: String,
+        /// Why.
+        reason: String,
+    },
+    /// The cluster refused the request.
+    #[error("the cluster answered {status} to {request}: {answer}")]
+    Refused {
+        /// HTTP status.
+        status: u16,
+        /// Method and path.
+        request: String,
+        /// What the cluster says.
+        answer: String,
+    },
+}
+
+/// A template that the stamp's fields need.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Template {
+    /// Mappings that index templates are composed of.
+    Component {
+        /// Its name.
+        name: String,
+        /// What is put.
+        body: Value,
+    },
+    /// A template for the indices that match its patterns.
+    Index {
+        /// Its name.
+        name: String,
+        /// What is put.
+        body: Value,
+    },
+}
+
+impl Template {
+    /// The path that it is put to.
+    pub fn path(&self) -> String {
+        match self {
+            Template::Component { name, .. } => ClusterPutComponentTemplateParts::Name(name).url(),
+            Template::Index { name, .. } => IndicesPutIndexTemplateParts::Name(name).url(),
+        }
+        .into_owned()
+    }
+
+    /// What is put.
+    pub fn body(&self) -> &Value {
+        match self {
+            Template::Component { body, .. } | Template::Index { body, .. } => body,
+        }
+    }
+}
+
+/// One node of the cluster, and the right to change it.
+pub struct Operator {
+    client: OpenSearch,
+    /// Without credentials: for messages.
+    shown_url: String,
+}
+
+impl Operator {
+    /// Credentials may stand in the URL. `ca`: PEM file of an authority to trust besides those of the system.
+    ///
+    /// # Errors
+    /// When the URL or the file cannot be used.
+    pub fn new(url: &str, ca: Option<&Path>) -> Result<Operator, OperatorError> {
+        let wrong = |reason: String| OperatorError::Url {
+            url: url.to_owned(),
+            reason,
+        };
+        let url = Url::parse(url).map_err(|error| wrong(error.to_string()))?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(wrong("it must begin with http:// or https://".into()));
+        }
+        let mut shown = url.clone();
+        // Only fails for URLs that cannot have credentials.
+        let _ = shown
+            .set_username("")
+            .and_then(|()| shown.set_password(None));
+        let mut transport = TransportBuilder::new(SingleNodeConnectionPool::new(url));
+        if let Some(path) = ca {
+            let authority = authority(path).map_err(|reason| OperatorError::Authority {
+                path: path.to_owned(),
+                reason,
+            })?;
+            transport = transport.cert_validation(CertificateValidation::Full(authority));
+        }
+        let transport = transport
+            .build()
+            .map_err(|error| OperatorError::Client(describe(&error)))?;
+        Ok(Operator {
+            client: OpenSearch::new(transport),
+            shown_url: shown.as_str().trim_end_matches('/').to_owned(),
+        })
+    }
+
+    /// Installs a template; an older one of this name is replaced. Returns what the cluster warns of, such as templates of
+    /// the old kind that no longer apply.
+    ///
+    /// # Errors
+    /// When the cluster cannot be reached or refuses the template.
+    pub async fn put_template(&self, template: &Template) -> Result<Vec<String>, OperatorError> {
+        let sent = match template {
+            Template::Component { name, body } => {
+                let parts = ClusterPutComponentTemplateParts::Name(name);
+                let cluster = self.client.cluster();
+                cluster
+                    .put_component_template(parts)
+                    .body(body)
+                    .send()
+                    .await
+            }
+            Template::Index { name, body } => {
+                let parts = IndicesPutIndexTemplateParts::Name(name);
+                let indices = self.client.indices();
+                indices.put_index_template(parts).body(body).send().await
+            }
+        };
+        let response = sent.map_err(|error| OperatorError::Unreachable {
+            url: self.shown_url.clone(),
+            reason: describe(&error),
+        })?;
+        let warnings = warnings(&response);
+        let status = response.status_code();
+        if status.is_success() {
+            return Ok(warnings);
+        }
+        Err(OperatorError::Refused {
+            status: status.as_u16(),
+            request: format!("PUT {}", template.path()),
+            answer: response.text().await.unwrap_or_default(),
+        })
+    }
+}
+
+fn authority(path: &Path) -> Result<Certificate, String> {
+    let pem = std::fs::read(path).map_err(|error| error.to_string())?;
+    Certificate::from_pem(&pem).map_err(|error| describe(&error))
+}
+
+/// The texts of the `Warning` headers. Not by the crate's own function, which panics on one without quotes.
+fn warnings(response: &Response) -> Vec<String> {
+    let warnings = response.headers().get_all("warning").iter();
+    warnings
+        .map(|warning| warning.to_str().unwrap_or("(not text)").to_owned())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn paths_of_templates() {
+        let (name, body) = ("a b".to_owned(), json!({}));
+        let component = Template::Component {
+            name: name.clone(),
+            body: body.clone(),
+        };
+        assert_eq!(component.path(), "/_component_template/a%20b");
+        let index = Template::Index { name, body };
+        assert_eq!(index.path(), "/_index_template/a%20b");
+    }
+
+    #[test]
+    fn credentials_stand_in_no_message() {
+        let operator = Operator::new("https://admin:secret@es1:9200/search/", None).unwrap();
+        assert_eq!(operator.shown_url, "https://es1:9200/search");
+        for wrong in ["es1", "es1:9200", "ftp://es1"] {
+            let error = Operator::new(wrong, None).err().unwrap();
+            assert!(matches!(error, OperatorError::Url { .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_authority_that_is_none() {
+        for path in ["/no/such/file", "/dev/null"] {
+            let error = Operator::new("https://es1:9200", Some(Path::new(path))).err();
+            assert!(
+                matches!(error, Some(OperatorError::Authority { .. })),
+                "{path}: {error:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Errors of our own, in the cluster's shape.
+
+use hyper::header::{ALLOW, HeaderValue, RETRY_AFTER};
+use hyper::{Response, StatusCode};
+
+use super::body::Body;
+use super::json::json;
+
+/// Why spinney itself refuses a request, or could not forward it. `Display` is the reason that the client sees.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProxyError {
+    /// It does not fit into the budget now.
+    #[error(
+        "spinney holds {used} of {budget} bytes of write requests in flight and {wanted} more do not fit: retry later, or raise --budget"
+    )]
+    OverBudget {
+        /// Bytes held by other requests and by this one so far.
+        used: usize,
+        /// Bytes that may be held.
+        budget: usize,
+        /// Bytes that this request needs besides.
+        wanted: usize,
+    },
+    /// It can never fit into the budget.
+    #[error(
+        "the request needs {wanted} bytes and spinney's whole budget is {budget}: send smaller bulks, or raise --budget"
+    )]
+    LargerThanBudget {
+        /// Bytes that this request needs.
+        wanted: usize,
+        /// Bytes that may be held.
+        budget: usize,
+    },
+    /// The stamps push a legal body over the cluster's limit.
+    #[error(
+        "the stamped body has {stamped} bytes and the cluster takes at most {limit} (http.max_content_length): send smaller bulks"
+    )]
+    StampOverLimit {
+        /// Bytes of the stamped body.
+        stamped: u64,
+        /// Bytes that the cluster takes.
+        limit: u64,
+    },
+    /// The process drains.
+    #[error("spinney is stopping: send the request again in a moment")]
+    Stopping,
+    /// A forest is out of service, so that the documents could get wrong stamps or none.
+    #[error(
+        "the forest '{forest}' is out of service after an internal error and nothing was sent: spinney's log says why; it has to be restarted"
+    )]
+    ForestUnavailable {
+        /// Its name.
+        forest: String,
+    },
+    /// Nothing was sent.
+    #[error("no cluster node could be reached, nothing was sent: {0}")]
+    Unreachable(String),
+    /// It is not known what became of the request.
+    #[error(
+        "the connection to the cluster broke after the request had been sent, its outcome is not known: {0}"
+    )]
+    Broken(String),
+    /// The client has stopped sending for this many seconds.
+    #[error("no byte of the request body came for {0} seconds")]
+    BodyTimeout(u64),
+    /// The body broke off or could not be decoded.
+    #[error("the request body could not be read: {0}")]
+    BadBody(String),
+    /// A stamp would break the signature.
+    #[error(
+        "the request is signed over its body (AWS Signature Version 4), which the stamp changes: sign with x-amz-content-sha256: UNSIGNED-PAYLOAD, or write to an index outside spinney's routes"
+    )]
+    SignedBody,
+    /// Nothing stands at this path under `/_spinney`.
+    #[error(
+        "spinney has no endpoint {0}: see GET /_spinney/_stats, _health, _ready and _metrics, and POST /_spinney/INDEX/_check"
+    )]
+    NoEndpoint(String),
+    /// An endpoint that shows something.
+    #[error("this endpoint of spinney takes GET only")]
+    GetOnly,
+    /// An endpoint that reads a document.
+    #[error("this endpoint of spinney takes POST only, with one document as its body")]
+    PostOnly,
+    /// A pattern, a list, or an index of another cluster.
+    #[error("{0} is not the name of one index: name it, or its alias, as a writer would")]
+    NotOneIndex(String),
+    /// No route stamps the index; the text says which.
+    #[error("{0}")]
+    NoRoute(String),
+    /// The body of a request to an endpoint of our own cannot be read.
+    #[error(
+        "unsupported Content-Type or Content-Encoding: send application/json, with gzip or without any encoding"
+    )]
+    UnsupportedBody,
+    /// The body of a request to an endpoint of our own is not one document.
+    #[error("{0}: send one JSON object, as it would be indexed")]
+    BadDocument(String),
+    /// The caller may not read the index.
+    #[error(
+        "the cluster shows these credentials nothing of {0}: ask as somebody who may search it"
+    )]
+    NotShown(String),
+    /// A bug.
+    #[error("spinney failed on this request, nothing was sent; its log says more")]
+    Internal,
+}
+
+impl ProxyError {
+    /// The status of the response.
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::OverBudget { .. } => StatusCode::TOO_MANY_REQUESTS,
+            Self::LargerThanBudget { .. } | Self::StampOverLimit { .. } => {
+                StatusCode::PAYLOAD_TOO_LARGE
+            }
+            Self::Stopping | Self::ForestUnavailable { .. } | Self::Unreachable(_) => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
+            Self::Broken(_) => StatusCode::BAD_GATEWAY,
+            Self::BodyTimeout(_) => StatusCode::REQUEST_TIMEOUT,
+            Self::BadBody(_) | Self::SignedBody | Self::NotOneIndex(_) | Self::BadDocument(_) => {
+                StatusCode::BAD_REQUEST
+            }
+            Self::NoEndpoint(_) | Self::NoRoute(_) => StatusCode::NOT_FOUND,
+            Self::GetOnly | Self::PostOnly => StatusCode::METHOD_NOT_ALLOWED,
+            // As the servers answer a content type that they do not take.
+            Self::UnsupportedBody => StatusCode::NOT_ACCEPTABLE,
+            Self::NotShown(_) => StatusCode::FORBIDDEN,
+            Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// The `type` of the error, for programs.
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::OverBudget { .. } => "spinney_over_budget_exception",
+            Self::LargerThanBudget { .. } | Self::StampOverLimit { .. } => {
+                "spinney_too_large_exception"
+            }
+            Self::Stopping => "spinney_stopping_exception",
+            Self::ForestUnavailable { .. } => "spinney_forest_unavailable_exception",
+            Self::Unreachable(_) => "spinney_upstream_unreachable_exception",
+            Self::Broken(_) => "spinney_upstream_broken_exception",
+            Self::BodyTimeout(_)
+            | Self::BadBody(_)
+            | Self::UnsupportedBody
+            | Self::BadDocument(_) => "spinney_body_exception",
+            Self::NotOneIndex(_) => "spinney_index_name_exception",
+            Self::NoRoute(_) => "spinney_no_route_exception",
+            Self::NotShown(_) => "spinney_forbidden_exception",
+            Self::SignedBody => "spinney_signed_body_exception",
+            Self::NoEndpoint(_) | Self::GetOnly | Self::PostOnly => "spinney_no_endpoint_exception",
+            Self::Internal => "spinney_internal_exception",
+        }
+    }
+
+    /// Whether the same request can succeed in a moment. Not so with a forest that is out of service: only a restart
+    /// helps, and writers that are told to retry would hide it.
+    fn is_temporary(&self) -> bool {
+        matches!(
+            self,
+            Self::OverBudget { .. } | Self::Stopping | Self::Unreachable(_)
+        )
+    }
+
+    /// The error in the cluster's shape; with `Retry-After` where a retry can help.
+    pub fn response(&self) -> Response<Body> {
+        let (kind, reason, status) = (self.kind(), self.to_string(), self.status());
+        let mut response = json(
+            status,
+            &serde_json::json!({
+                "error": {"root_cause": [{"type": kind, "reason": reason}], "type": kind, "reason": reason},
+                "status": status.as_u16(),
+            }),
+        );
+        let allowed = match self {
+            Self::GetOnly => Some("GET, HEAD"),
+            Self::PostOnly => Some("POST"),
+            _ => None,
+        };
+        let headers = response.headers_mut();
+        if let Some(allowed) = allowed {
+            headers.insert(ALLOW, HeaderValue::from_static(allowed));
+        }
+        if self.is_temporary() {
+            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_forest_out_of_service_in_the_clusters_shape() {
+        let error = ProxyError::ForestUnavailable {
+            forest: "news".into(),
+        };
+        let response = error.response();
+        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert!(!response.headers().contains_key(RETRY_AFTER));
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        let expected = json!({
+            "type": "spinney_forest_unavailable_exception",
+            "reason": error.to_string(),
+        });
+        assert_eq!(body["error"]["root_cause"][0], expected);
+        assert_eq!(body["error"]["type"], expected["type"]);
+        assert_eq!(body["status"], 503);
+    }
+}

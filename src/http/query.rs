@@ -1,0 +1,42 @@
+//! Names in paths and parameters in query strings, decoded. What is forwarded is never decoded and encoded again.
+
+use std::borrow::Cow;
+
+use percent_encoding::percent_decode_str;
+
+/// A segment of a path, for comparing with patterns and for messages only. A broken escape stays as it is; what is no
+/// UTF-8 becomes U+FFFD.
+pub fn decode_segment(segment: &str) -> Cow<'_, str> {
+    percent_decode_str(segment).decode_utf8_lossy()
+}
+
+/// The first value of a parameter of the query string, decoded; empty if it stands there without one. A `+` is a space,
+/// as the servers read it.
+pub fn parameter<'q>(query: Option<&'q str>, name: &str) -> Option<Cow<'q, str>> {
+    form_urlencoded::parse(query?.as_bytes())
+        .find_map(|(key, value)| (key == name).then_some(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments() {
+        assert_eq!(decode_segment("news-1"), "news-1");
+        assert_eq!(decode_segment("%E4%B8%ADa%2Fb+c"), "中a/b+c");
+        assert_eq!(decode_segment("a%zz%4"), "a%zz%4");
+        assert_eq!(decode_segment("%E4%B8"), "\u{fffd}");
+    }
+
+    #[test]
+    fn parameters() {
+        let query = Some("pretty&id=a%2Fb+c&x=&id=2&%69d2=3");
+        assert_eq!(parameter(query, "pretty").as_deref(), Some(""));
+        assert_eq!(parameter(query, "id").as_deref(), Some("a/b c"));
+        assert_eq!(parameter(query, "x").as_deref(), Some(""));
+        assert_eq!(parameter(query, "id2").as_deref(), Some("3"));
+        assert_eq!(parameter(query, "i"), None);
+        assert_eq!(parameter(None, "id"), None);
+    }
+}

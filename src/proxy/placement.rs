@@ -1,0 +1,123 @@
+//! The second phase of a write: what the cluster did with the documents that were placed.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+use tracing::{Instrument, Span, debug};
+
+use crate::engine::{Placed, Resolution};
+use crate::shutdown::InFlightGuard;
+use crate::state::AppState;
+
+/// Documents that were placed and not yet settled. Settling is a task of its own, since it waits for forests; the request
+/// is in flight until it ends, whoever still waits for it.
+///
+/// Dropped before [`PlacementGuard::mark_sent`], it takes the documents' nodes back; dropped after it, the outcome is
+/// unknown and they stay.
+pub struct PlacementGuard {
+    state: Arc<AppState>,
+    in_flight: InFlightGuard,
+    placed: Option<Placed>,
+    sent: bool,
+}
+
+impl PlacementGuard {
+    /// Guards the documents of a request.
+    pub fn new(state: Arc<AppState>, in_flight: InFlightGuard, placed: Placed) -> PlacementGuard {
+        PlacementGuard {
+            state,
+            in_flight,
+            placed: Some(placed),
+            sent: false,
+        }
+    }
+
+    /// From now on the cluster may have seen the documents.
+    pub fn mark_sent(&mut self) {
+        self.sent = true;
+    }
+
+    /// Begins to settle and returns the task that does it: it goes on if nobody waits for it.
+    pub fn settle(mut self, resolution: Resolution) -> Option<JoinHandle<()>> {
+        self.spawn(resolution)
+    }
+
+    /// The cluster saw nothing: takes the documents' nodes back.
+    pub async fn roll_back(self) {
+        finished(self.settle(Resolution::Refused)).await;
+    }
+
+    /// Settles by the status of a response that does not speak of single items.
+    pub async fn settle_by_status(self, status: StatusCode) {
+        finished(self.settle(resolution_of(status))).await;
+    }
+
+    /// The connection broke after the documents had been sent.
+    pub async fn leave_unknown(self) {
+        finished(self.settle(Resolution::Unknown)).await;
+    }
+
+    fn spawn(&mut self, resolution: Resolution) -> Option<JoinHandle<()>> {
+        let placed = self.placed.take()?;
+        // Without a runtime the process ends, and the forests with it.
+        let runtime = Handle::try_current().ok()?;
+        let (state, in_flight) = (self.state.clone(), self.in_flight.clone());
+        let settling = async move {
+            settle(&state, placed, resolution).await;
+            drop(in_flight);
+        };
+        Some(runtime.spawn(settling.instrument(Span::current())))
+    }
+}
+
+impl Drop for PlacementGuard {
+    fn drop(&mut self) {
+        let resolution = if self.sent {
+            Resolution::Unknown
+        } else {
+            Resolution::Refused
+        };
+        self.spawn(resolution);
+    }
+}
+
+/// Waits for a settling task.
+async fn finished(task: Option<JoinHandle<()>>) {
+    if let Some(task) = task {
+        // A panic in it has been logged by the panic hook; the response goes out all the same.
+        let _ = task.await;
+    }
+}
+
+async fn settle(state: &AppState, placed: Placed, resolution: Resolution) {
+    let counters = &state.metrics.counters;
+    if let Resolution::Items(outcome) = &resolution
+        && !placed.is_answered_by(outcome)
+    {
+        counters.responses_unmatched.inc();
+        debug!(
+            items = outcome.items,
+            "the response does not name every item"
+        );
+    }
+    match state.engine.settle(placed, resolution).await {
+        Ok(settled) => {
+            counters.items_failed.inc_by(settled.failed);
+            counters.nodes_withdrawn.inc_by(settled.withdrawn);
+        }
+        // The client gets the cluster's answer to what has been sent.
+        Err(unavailable) => drop(state.engine_failed(&unavailable)),
+    }
+}
+
+/// What a status says of all documents. 4xx: the cluster refused the request before it did anything, except 408, which
+/// says that it gave up waiting. Success without items needs no rollback; 5xx: a part may have been done.
+fn resolution_of(status: StatusCode) -> Resolution {
+    if status.is_client_error() && status != StatusCode::REQUEST_TIMEOUT {
+        Resolution::Refused
+    } else {
+        Resolution::Unknown
+    }
+}

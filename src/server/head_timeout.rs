@@ -1,0 +1,192 @@
+//! How long a connection may be silent. hyper knows one time for the whole wait for the next head; here a client that keeps
+//! an idle connection in its pool gets much longer than one that has begun a head and does not end it.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use hyper::rt::{Read, ReadBufCursor, Sleep, Timer, Write};
+
+/// How long the head of a request may take from its first byte on.
+pub const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long a connection may be idle between two requests. The servers let them be for ever, and clients count on that: a
+/// request on a connection that is just being closed fails.
+pub const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Whether bytes have come since hyper began to wait for a head.
+#[derive(Debug, Clone, Default)]
+struct HeadBegun(Arc<AtomicBool>);
+
+/// The timer and the stream of one connection.
+pub fn head_timeout<T>(stream: T) -> (HeadTimer, HeadTimeoutIo<T>) {
+    let begun = HeadBegun::default();
+    let timer = HeadTimer {
+        begun: begun.clone(),
+    };
+    (timer, HeadTimeoutIo { stream, begun })
+}
+
+/// hyper's timer for `header_read_timeout`, the only one that an HTTP/1 server has. It makes its own times of what it is
+/// asked for.
+#[derive(Debug, Clone)]
+pub struct HeadTimer {
+    begun: HeadBegun,
+}
+
+impl Timer for HeadTimer {
+    fn sleep(&self, _: Duration) -> Pin<Box<dyn Sleep>> {
+        self.begun.0.store(false, Relaxed);
+        Box::pin(HeadSleep {
+            begun: self.begun.clone(),
+            in_head: false,
+            sleep: Box::pin(tokio::time::sleep(IDLE_TIMEOUT)),
+        })
+    }
+
+    fn sleep_until(&self, _: Instant) -> Pin<Box<dyn Sleep>> {
+        self.sleep(HEAD_TIMEOUT)
+    }
+}
+
+/// Ends when the connection has been idle, or in the middle of a head, for too long.
+struct HeadSleep {
+    begun: HeadBegun,
+    in_head: bool,
+    sleep: Pin<Box<tokio::time::Sleep>>,
+}
+
+impl Future for HeadSleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        // hyper polls this whenever it has read and still waits.
+        if !self.in_head && self.begun.0.load(Relaxed) {
+            self.in_head = true;
+            let deadline = tokio::time::Instant::now() + HEAD_TIMEOUT;
+            self.sleep.as_mut().reset(deadline);
+        }
+        self.sleep.as_mut().poll(cx)
+    }
+}
+
+impl Sleep for HeadSleep {}
+
+/// Notes when bytes come.
+#[derive(Debug)]
+pub struct HeadTimeoutIo<T> {
+    stream: T,
+    begun: HeadBegun,
+}
+
+impl<T: Read + Unpin> Read for HeadTimeoutIo<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
+        if polled.is_ready() {
+            self.begun.0.store(true, Relaxed);
+        }
+        polled
+    }
+}
+
+impl<T: Write + Unpin> Write for HeadTimeoutIo<T> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use hyper::Response;
+    use hyper::server::conn::http1;
+    use hyper::service::service_fn;
+    use hyper_util::rt::TokioIo;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+    use tokio::task::JoinHandle;
+    use tokio::time::{advance, sleep};
+
+    use super::*;
+    use crate::http::full;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const HEAD: &[u8] = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n";
+
+    /// A connection that is served as ours are; the task ends with it.
+    fn connect() -> (DuplexStream, JoinHandle<hyper::Result<()>>) {
+        let (client, server) = tokio::io::duplex(4096);
+        let (timer, io) = head_timeout(TokioIo::new(server));
+        let mut http = http1::Builder::new();
+        http.timer(timer).header_read_timeout(HEAD_TIMEOUT);
+        let service = service_fn(async |_| Ok::<_, Infallible>(Response::new(full("ok"))));
+        (client, tokio::spawn(http.serve_connection(io, service)))
+    }
+
+    async fn answer(client: &mut DuplexStream) -> String {
+        let mut buffer = [0; 1024];
+        let read = client.read(&mut buffer).await.unwrap();
+        String::from_utf8_lossy(&buffer[..read]).into_owned()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn idle_connections_stay_and_slow_heads_end() {
+        let (mut client, served) = connect();
+        for _ in 0..2 {
+            sleep(IDLE_TIMEOUT - SECOND).await;
+            client.write_all(HEAD).await.unwrap();
+            assert!(answer(&mut client).await.starts_with("HTTP/1.1 200"));
+        }
+        client.write_all(b"GET / HT").await.unwrap();
+        sleep(HEAD_TIMEOUT - SECOND).await;
+        assert!(!served.is_finished());
+        // Another byte does not begin the time anew.
+        client.write_all(b"T").await.unwrap();
+        sleep(2 * SECOND).await;
+        assert!(served.await.unwrap().unwrap_err().is_timeout());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn idle_connections_end_at_last() {
+        for sent in [&b""[..], HEAD] {
+            let (mut client, served) = connect();
+            client.write_all(sent).await.unwrap();
+            sleep(IDLE_TIMEOUT - SECOND).await;
+            assert!(!served.is_finished());
+            advance(2 * SECOND).await;
+            assert!(served.await.unwrap().is_err());
+        }
+    }
+}

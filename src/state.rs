@@ -1,0 +1,137 @@
+//! What all requests share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use hyper::header::HeaderValue;
+use tracing::error;
+
+use crate::cluster::{self, ClientError};
+use crate::config::Config;
+use crate::engine::{Engine, EngineError, RequestContext, Unavailable};
+use crate::http::ProxyError;
+use crate::http::budget::Budget;
+use crate::shutdown::InFlight;
+use crate::telemetry::Metrics;
+use crate::time::Millis;
+
+/// How far in the future, in milliseconds, a document's own date may lie: clocks differ and zones are mistaken.
+const CLOCK_SKEW: i64 = 24 * 3_600_000;
+
+/// What all requests share. The proxy and the own endpoints take it; the server makes it.
+pub struct AppState {
+    /// Stamps documents.
+    pub engine: Arc<Engine>,
+    /// The search cluster.
+    pub cluster: cluster::Client,
+    /// Bytes of write requests that may be held.
+    pub budget: Arc<Budget>,
+    /// What `_stats` and `_metrics` show.
+    pub metrics: Metrics,
+    /// Requests being answered.
+    pub in_flight: InFlight,
+    /// When the process began to serve.
+    pub started: Instant,
+    /// The address that sniffing clients are to read, if any.
+    pub publish_address: Option<String>,
+    /// Makes roots and request ids of this process differ from those of any other.
+    nonce: u64,
+    requests: AtomicU64,
+    unavailable_logged: AtomicBool,
+}
+
+/// Why a state cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// Routes, fields or forests.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// Nodes or certificates.
+    #[error(transparent)]
+    Cluster(#[from] ClientError),
+}
+
+impl AppState {
+    /// The state of a process that has served nothing yet.
+    ///
+    /// # Errors
+    /// When routes or TLS material cannot be used.
+    pub fn new(config: &Config) -> Result<AppState, StateError> {
+        Ok(AppState {
+            engine: Arc::new(Engine::new(&config.routes, &config.prefix, config.threads)?),
+            cluster: cluster::Client::new(
+                &config.upstream,
+                config.upstream_ca.as_deref(),
+                config.upstream_identity.as_ref(),
+            )?,
+            budget: Budget::new(config.budget),
+            metrics: Metrics::default(),
+            in_flight: InFlight::default(),
+            started: Instant::now(),
+            publish_address: config.publish_address.clone(),
+            nonce: nonce(),
+            requests: AtomicU64::new(0),
+            unavailable_logged: AtomicBool::new(false),
+        })
+    }
+
+    /// What the log calls a request: the id that the client gave it, or one of our own.
+    pub fn request_id(&self, opaque_id: Option<&HeaderValue>) -> String {
+        match opaque_id.and_then(|id| id.to_str().ok()) {
+            Some(id) => id.to_owned(),
+            None => format!(
+                "{:08x}-{}",
+                self.nonce as u32,
+                self.requests.fetch_add(1, Relaxed)
+            ),
+        }
+    }
+
+    /// What the engine needs to know of a request that came now.
+    pub fn request_context(&self) -> RequestContext {
+        let now = now();
+        RequestContext {
+            now,
+            latest: Millis(now.0.saturating_add(CLOCK_SKEW)),
+            unique: self.unique(),
+        }
+    }
+
+    /// Logs at error level why the engine could not do its work, once for a forest that is out of service, and says what
+    /// the client reads: not what a panic said, which may quote somebody's document.
+    pub fn engine_failed(&self, reason: &Unavailable) -> ProxyError {
+        let Unavailable::Poisoned { forest, .. } = reason else {
+            error!("{reason}: please report this as a bug");
+            return ProxyError::Internal;
+        };
+        if !self.unavailable_logged.swap(true, Relaxed) {
+            error!(%reason, "writes are refused");
+        }
+        ProxyError::ForestUnavailable {
+            forest: forest.clone(),
+        }
+    }
+
+    /// A number that no other request of any process has.
+    fn unique(&self) -> u64 {
+        let count = self.requests.fetch_add(1, Relaxed);
+        xxhash_rust::xxh3::xxh3_64_with_seed(&count.to_le_bytes(), self.nonce)
+    }
+}
+
+/// The edge's clock; the pure rooms are given the time.
+pub fn now() -> Millis {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    Millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+fn nonce() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    // The standard library seeds every RandomState from the system's randomness.
+    std::collections::hash_map::RandomState::new()
+        .build_hasher()
+        .finish()
+}
