@@ -4,6 +4,7 @@
 // The command line reads the configuration and opens the door.
 pub mod cli;
 pub mod config;
+// The scorer of `spinney eval`; the sidecar does not depend on it.
 pub mod eval;
 // The door: connections, routes, budget; everything else is relayed.
 pub mod proxy;

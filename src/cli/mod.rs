@@ -1,12 +1,11 @@
 //! The command line: raw arguments in, an exit code out.
 
+mod eval;
 mod serve;
 mod setup;
 mod stamp;
 
 use std::process::ExitCode;
-
-use crate::eval;
 
 use clap::{Parser, Subcommand};
 

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use anyhow::Context;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 
-use crate::config::RouteOptions;
+use crate::config::RawRoute;
 use crate::engine::{Engine, RequestContext, Tally};
 use crate::time::Millis;
 
@@ -41,7 +41,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     boilerplate_report: Option<PathBuf>,
     #[command(flatten)]
-    route: RouteOptions,
+    route: RawRoute,
 }
 
 /// Stamps standard input to standard output.
@@ -53,9 +53,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut route = args
         .route
         .clone()
-        .everything()
+        .any_index()
         .or_clock("none")
-        .check("stamp")?;
+        .validate("stamp")?;
     route.id_field.clone_from(&args.id_field);
     let engine = Engine::new(
         std::slice::from_ref(&route),

@@ -51,14 +51,14 @@ impl Stamped {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::RouteOptions;
+    use crate::config::RawRoute;
     use crate::engine::RequestContext;
     use crate::time::Millis;
 
     #[test]
     fn meetings_are_told_to_those_who_ask() {
-        let route = RouteOptions::default().everything().or_clock("none");
-        let route = route.check("test").unwrap();
+        let route = RawRoute::default().any_index().or_clock("none");
+        let route = route.validate("test").unwrap();
         let engine = || Engine::new(std::slice::from_ref(&route), "cluster_", 1).unwrap();
         let report = |sum: u32| {
             let text = "The council has voted for the budget of the coming year, which leaves the libraries open and \

@@ -35,7 +35,7 @@ use tokio_rustls::TlsAcceptor;
 use tracing::{Instrument, debug, error, info, warn};
 
 use crate::api;
-use crate::config::Config;
+use crate::config::ServeOptions;
 use crate::engine::{Engine, RequestContext};
 use crate::shutdown::Flight;
 use crate::telemetry::Counters;
@@ -73,7 +73,7 @@ pub struct Proxy {
 ///
 /// # Errors
 /// When the address cannot be bound or TLS material cannot be read.
-pub async fn serve(config: Config, ready: impl FnOnce(SocketAddr)) -> anyhow::Result<()> {
+pub async fn serve(config: ServeOptions, ready: impl FnOnce(SocketAddr)) -> anyhow::Result<()> {
     let acceptor = config
         .tls
         .as_ref()

@@ -20,7 +20,7 @@ use super::answer::{Body, BoxError, Refusal, full};
 use super::headers;
 use super::patient::PatientConnector;
 use super::tls;
-use crate::config::Config;
+use crate::config::ServeOptions;
 
 /// How long a node that could not be reached is passed over while another one answers.
 const REST: Duration = Duration::from_secs(5);
@@ -50,7 +50,7 @@ pub struct Upstream {
 impl Upstream {
     /// # Errors
     /// When TLS material cannot be read.
-    pub fn new(config: &Config) -> anyhow::Result<Upstream> {
+    pub fn new(config: &ServeOptions) -> anyhow::Result<Upstream> {
         let mut http = HttpConnector::new();
         http.enforce_http(false);
         http.set_nodelay(true);
