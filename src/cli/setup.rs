@@ -6,12 +6,15 @@ use anyhow::{Context, bail};
 use reqwest::Client;
 use serde_json::{Value, json};
 
+use crate::bulk::StampNames;
+use crate::config::DEFAULT_PREFIX;
+
 const COMPONENT: &str = include_str!("../../mappings/component-template.json");
 const TEMPLATE: &str = include_str!("../../mappings/index-template.json");
 
 #[derive(clap::Args)]
-pub struct Args {
-    /// URL of a cluster node; credentials may stand in it: https://user:password@host:9200
+pub(super) struct Args {
+    /// URL of a cluster node; it may contain credentials: https://user:password@host:9200
     #[arg(
         long,
         env = "SPINNEY_UPSTREAM",
@@ -36,7 +39,7 @@ pub struct Args {
         long,
         env = "SPINNEY_PREFIX",
         value_name = "PREFIX",
-        default_value = "cluster_"
+        default_value = DEFAULT_PREFIX
     )]
     prefix: String,
     /// Name of the index template; the component template is always called spinney-stamp
@@ -51,7 +54,7 @@ pub struct Args {
 ///
 /// # Errors
 /// When the cluster cannot be reached or refuses a template.
-pub fn run(args: Args) -> anyhow::Result<()> {
+pub(super) fn run(args: Args) -> anyhow::Result<()> {
     let requests = requests(&args)?;
     if args.dry_run {
         for (path, body) in requests {
@@ -96,6 +99,7 @@ async fn install(args: &Args, requests: Vec<(String, Value)>) -> anyhow::Result<
 }
 
 fn requests(args: &Args) -> anyhow::Result<Vec<(String, Value)>> {
+    StampNames::new(&args.prefix).context("prefix")?;
     let mut component: Value =
         serde_json::from_str(COMPONENT).context("mappings/component-template.json")?;
     if let Some(properties) = component
@@ -104,7 +108,7 @@ fn requests(args: &Args) -> anyhow::Result<Vec<(String, Value)>> {
     {
         *properties = std::mem::take(properties)
             .into_iter()
-            .map(|(name, mapping)| (name.replacen("cluster_", &args.prefix, 1), mapping))
+            .map(|(name, mapping)| (name.replacen(DEFAULT_PREFIX, &args.prefix, 1), mapping))
             .collect();
     }
     let mut requests = vec![("/_component_template/spinney-stamp".to_owned(), component)];

@@ -2,20 +2,30 @@
 
 use std::io::{BufRead, IsTerminal, Read, Write};
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::sync::mpsc;
 
 use anyhow::Context;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 
-use crate::config::RawRoute;
+use crate::config::{DEFAULT_PREFIX, RawRoute, Route};
 use crate::engine::{Engine, RequestContext, Tally};
 use crate::time::Millis;
 
-/// Input is worked off in pieces of about this size, cut at line ends.
+/// Input is processed in pieces of about this size, cut at line ends.
 const PIECE: usize = 1 << 20;
+/// Exit code of `--strict` when the input was not all as it should be.
+const NOT_STRICT: u8 = 3;
 
 #[derive(clap::Args)]
-pub struct Args {
+#[command(after_help = "\
+The last line on standard error says how many documents were stamped, how many of them have no usable text (each gets a
+root of its own), and how many were passed on as they came: lines that are not JSON objects, and in a bulk updates
+without the text.
+
+Exit codes: 0 when the input was processed; 1 for an error; 2 for arguments that are not understood; 3 with --strict, see
+there.")]
+pub(super) struct Args {
     /// The input is a bulk body: action lines and sources [default: one document a line]
     #[arg(long)]
     bulk: bool,
@@ -30,12 +40,16 @@ pub struct Args {
         long,
         env = "SPINNEY_PREFIX",
         value_name = "PREFIX",
-        default_value = "cluster_"
+        default_value = DEFAULT_PREFIX
     )]
     prefix: String,
     /// Print one line of JSON with counts to standard error at the end
     #[arg(long)]
     stats: bool,
+    /// Exit with 3 if a document was passed on unstamped, or a text field was found in no document; the output is
+    /// complete all the same
+    #[arg(long)]
+    strict: bool,
     /// Write the sentences that became boilerplate into a file, one a line: look it through, and give it to
     /// --boilerplate the next time
     #[arg(long, value_name = "FILE")]
@@ -48,7 +62,7 @@ pub struct Args {
 ///
 /// # Errors
 /// When the options are wrong, a bulk is not understood, or input or output break.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // Without a clock of the documents' own, time stands still: the output must not depend on when it is made.
     let mut route = args
         .route
@@ -63,7 +77,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         args.threads.unwrap_or(0),
     )?;
     let progress = progress();
-    let (mut total, mut learned) = (Tally::default(), String::new());
+    let (mut total, mut learned, mut read_all) = (Tally::default(), String::new(), true);
     let (full, pieces) = mpsc::sync_channel(2);
     // Reading and writing go on while the text work does.
     std::thread::scope(|scope| -> anyhow::Result<()> {
@@ -73,17 +87,17 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let mut lines = 0;
         for piece in pieces {
             let piece = piece.context("cannot read standard input")?;
-            let call = RequestContext {
+            let context = RequestContext {
                 now: Millis(0),
                 latest: Millis(i64::MAX),
                 unique: lines,
             };
             let result = if args.bulk {
                 engine
-                    .stamp_bulk(&piece, Some(""), call)
+                    .stamp_bulk(&piece, Some(""), context)
                     .with_context(|| format!("after line {lines}"))?
             } else {
-                engine.stamp_lines(&piece, call)
+                engine.stamp_lines(&piece, context)
             };
             total.add(result.tally());
             if args.boilerplate_report.is_some() {
@@ -99,6 +113,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             let mut out = Vec::with_capacity(splice.len(piece.len()));
             splice.write_to(&piece, &mut out);
             if done.send(out).is_err() {
+                read_all = false;
                 break;
             }
         }
@@ -113,17 +128,59 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         std::fs::write(path, learned)
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
-    if args.stats {
-        report(&engine, total);
+    // Of a stream that was left early, or an empty one, nothing is known.
+    let missing = match read_all && total.stamped + total.unstamped > 0 {
+        true => engine.fields_never_found(),
+        false => Vec::new(),
+    };
+    for field in &missing {
+        eprintln!("spinney: warning: {}", never_found(&route, field));
     }
-    Ok(())
+    eprintln!("spinney: {}", summary(total));
+    if args.stats {
+        eprintln!("{}", stats(&engine, total));
+    }
+    Ok(
+        match args.strict && (total.unstamped > 0 || !missing.is_empty()) {
+            true => ExitCode::from(NOT_STRICT),
+            false => ExitCode::SUCCESS,
+        },
+    )
 }
 
-fn report(engine: &Engine, total: Tally) {
+/// What to do about a field that no document has.
+fn never_found(route: &Route, field: &str) -> String {
+    let option = match route.method.own_field() {
+        Some(_) => "name the field that holds the fingerprint with --method field:NAME",
+        None => "name the field that holds the text with --text-field",
+    };
+    format!("no document has the field '{field}': {option}")
+}
+
+/// The counts for people.
+fn summary(total: Tally) -> String {
+    let documents = match total.stamped {
+        1 => "document",
+        _ => "documents",
+    };
+    let passed_on = match total.unstamped {
+        1 => "passed on as it came",
+        _ => "passed on as they came",
+    };
+    format!(
+        "{} {documents} stamped, {} of them without text; {} {passed_on}",
+        HumanCount(total.stamped),
+        HumanCount(total.without_text),
+        HumanCount(total.unstamped)
+    )
+}
+
+/// The counts for programs.
+fn stats(engine: &Engine, total: Tally) -> serde_json::Value {
     let (nodes, roots) = engine
         .forests()
         .fold((0, 0), |(n, r), (_, s)| (n + s.nodes, r + s.roots));
-    let stats = serde_json::json!({
+    serde_json::json!({
         "documents": total.stamped + total.unstamped,
         "stamped": total.stamped,
         "without_text": total.without_text,
@@ -131,8 +188,7 @@ fn report(engine: &Engine, total: Tally) {
         "joined": total.joined,
         "nodes": nodes,
         "roots": roots,
-    });
-    eprintln!("{stats}");
+    })
 }
 
 /// A bar on a terminal, nothing elsewhere. The length of standard input is not known, so it counts.
@@ -146,7 +202,7 @@ fn progress() -> ProgressBar {
     ProgressBar::no_length().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
 }
 
-/// Cuts the input into pieces that end at a line end, in a bulk behind a whole item.
+/// Cuts the input into pieces that end at a line end, in a bulk after a whole item.
 fn read_pieces(
     mut input: impl BufRead,
     bulk: bool,
@@ -171,7 +227,7 @@ fn read_pieces(
     }
 }
 
-/// Where the last whole item of a bulk body ends; the line behind it may be an action whose source is still to come.
+/// Where the last whole item of a bulk body ends; the line after it may be an action whose source is still to come.
 /// The whole length when the body is not understood: the engine will say why.
 fn end_of_items(body: &[u8]) -> usize {
     let Ok(items) = crate::bulk::parse(body) else {
@@ -194,4 +250,29 @@ fn write_pieces(pieces: &mpsc::Receiver<Vec<u8>>) -> std::io::Result<()> {
         }
     }
     out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_is_a_sentence_for_any_counts() {
+        let of = |stamped, without_text, unstamped| {
+            summary(Tally {
+                stamped,
+                without_text,
+                unstamped,
+                ..Tally::default()
+            })
+        };
+        assert_eq!(
+            of(12_345, 2, 1),
+            "12,345 documents stamped, 2 of them without text; 1 passed on as it came"
+        );
+        assert_eq!(
+            of(1, 0, 0),
+            "1 document stamped, 0 of them without text; 0 passed on as they came"
+        );
+    }
 }

@@ -5,6 +5,7 @@
 //! order of placement.
 
 mod check;
+mod fields;
 mod learned;
 mod meeting;
 mod place;
@@ -34,6 +35,7 @@ use crate::forest::{ForestError, Stats};
 use crate::method::{Brought, Features, Method, Workspace};
 use crate::text;
 use crate::time::Millis;
+use fields::FoundFields;
 use trees::{Trees, find_or_add};
 
 /// Items and bytes of sources that are read at once: enough to keep all threads busy, few enough to bound what stands
@@ -87,6 +89,7 @@ pub struct Engine {
 struct Bound {
     route: Route,
     selection: Selection,
+    found_fields: FoundFields,
     forest: usize,
     /// Where its short texts stand, if the method sets them apart.
     short: Option<usize>,
@@ -158,6 +161,7 @@ impl Engine {
             };
             bound.push(Bound {
                 selection: Selection::new(&fields, prefix)?,
+                found_fields: FoundFields::default(),
                 route: route.clone(),
                 forest,
                 short,
@@ -386,9 +390,11 @@ impl Engine {
         let Bound {
             route: options,
             selection,
+            found_fields,
             ..
         } = &self.routes[route];
         let document = bulk::scan(object, selection)?;
+        found_fields.note(options, &document);
         let texts = texts(&document);
         let fields = text::Fields {
             title: document.first(Selected::Title),
