@@ -308,6 +308,12 @@ fn a_reader_that_stops_early_is_no_error() {
     );
 }
 
+fn assert_each_once(said: &str, causes: &[&str]) {
+    for cause in causes {
+        assert_eq!(said.matches(cause).count(), 1, "{cause}: {said}");
+    }
+}
+
 #[test]
 fn an_error_tells_each_cause_once() {
     let folder = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
@@ -370,11 +376,13 @@ fn an_error_tells_each_cause_once() {
             .output()
             .unwrap();
         assert_eq!(output.status.code(), Some(1), "{args:?}");
-        let said = said(&output);
-        for cause in causes {
-            assert_eq!(said.matches(cause).count(), 1, "{cause}: {said}");
-        }
+        assert_each_once(&said(&output), causes);
     }
+    let bulk = stamp(&["--bulk"], b"{\"index\":{}}\n{}\n{\"index\":[]}\n{}\n");
+    assert_each_once(
+        &said(&bulk),
+        &["line 3 of the bulk body", "expected the metadata object"],
+    );
 }
 
 #[test]

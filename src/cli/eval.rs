@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::ArgGroup;
 
+use super::say;
 use crate::config::{RawRoute, Route};
 use crate::eval::{
     self, Documents, Excerpt, Figures, LabelledClusters, LabelledPairs, Labels, OtherLabel, Point,
@@ -127,7 +128,7 @@ fn run_sweep(
             false => print_row(value, &report, out),
         })?;
         if io::stderr().is_terminal() {
-            eprintln!("spinney: {} {value} done", sweep.option());
+            say(format_args!("spinney: {} {value} done", sweep.option()));
         }
     }
     if let Some(path) = &args.plot {

@@ -5,6 +5,8 @@ mod serve;
 mod setup;
 mod stamp;
 
+use std::fmt::Display;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -58,8 +60,13 @@ pub fn main() -> ExitCode {
     match result {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("spinney: {error:#}");
+            say(format_args!("spinney: {error:#}"));
             ExitCode::FAILURE
         }
     }
+}
+
+/// Writes a line to standard error. That nobody reads it there is no reason to fail.
+fn say(line: impl Display) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }

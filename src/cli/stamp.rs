@@ -8,23 +8,27 @@ use std::sync::mpsc;
 use anyhow::Context;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 
+use super::say;
 use crate::config::{DEFAULT_PREFIX, RawRoute, Route};
 use crate::engine::{Engine, RequestContext, Tally};
 use crate::time::Millis;
 
 /// Input is processed in pieces of about this size, cut at line ends.
 const PIECE: usize = 1 << 20;
-/// Exit code of `--strict` when the input was not all as it should be.
-const NOT_STRICT: u8 = 3;
+/// Exit code of `--strict` when the output is complete but the documents are not all as they should be.
+const STRICT_FAILURE: u8 = 3;
+
+/// Paragraphs in one line each: clap wraps them.
+const AFTER_HELP: &str = "\
+At the end, a line on standard error says how many documents were stamped, how many of them have no usable text (each \
+gets a root of its own), and how many were passed on as they came: lines that are not JSON objects, and in a bulk also \
+updates without the text.
+
+Exit codes: 0 when the input was processed; 1 for an error; 2 for arguments that are not understood; 3 when --strict \
+finds fault with the documents.";
 
 #[derive(clap::Args)]
-#[command(after_help = "\
-The last line on standard error says how many documents were stamped, how many of them have no usable text (each gets a
-root of its own), and how many were passed on as they came: lines that are not JSON objects, and in a bulk updates
-without the text.
-
-Exit codes: 0 when the input was processed; 1 for an error; 2 for arguments that are not understood; 3 with --strict, see
-there.")]
+#[command(after_help = AFTER_HELP)]
 pub(super) struct Args {
     /// The input is a bulk body: action lines and sources [default: one document a line]
     #[arg(long)]
@@ -128,21 +132,24 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         std::fs::write(path, learned)
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
-    // Of a stream that was left early, or an empty one, nothing is known.
+    // Nothing can be said of a stream that was not read to its end, or that was empty.
     let missing = match read_all && total.stamped + total.unstamped > 0 {
         true => engine.fields_never_found(),
         false => Vec::new(),
     };
     for field in &missing {
-        eprintln!("spinney: warning: {}", never_found(&route, field));
+        say(format_args!(
+            "spinney: warning: {}",
+            never_found(&route, field)
+        ));
     }
-    eprintln!("spinney: {}", summary(total));
+    say(format_args!("spinney: {}", summary(total)));
     if args.stats {
-        eprintln!("{}", stats(&engine, total));
+        say(stats(&engine, total));
     }
     Ok(
         match args.strict && (total.unstamped > 0 || !missing.is_empty()) {
-            true => ExitCode::from(NOT_STRICT),
+            true => ExitCode::from(STRICT_FAILURE),
             false => ExitCode::SUCCESS,
         },
     )

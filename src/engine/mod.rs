@@ -50,14 +50,14 @@ pub enum EngineError {
     Selection(#[from] SelectionError),
     #[error(transparent)]
     Forest(#[from] ForestError),
-    #[error("cannot start the threads for text work: {0}")]
+    #[error("cannot start the threads for text work")]
     Threads(#[from] rayon::ThreadPoolBuildError),
 }
 
 /// Why a body is passed on as it came.
 #[derive(Debug, thiserror::Error)]
 pub enum NotUnderstood {
-    #[error("the bulk is not understood: {0}")]
+    #[error(transparent)]
     Bulk(#[from] BulkError),
     #[error("the document is not understood: {0}")]
     Document(#[from] JsonError),
