@@ -31,7 +31,7 @@ pub struct RawRoute {
         value_delimiter = ','
     )]
     text_field: Option<Vec<String>>,
-    /// Field that holds the title; it stands in for a text without words
+    /// Field that holds the title; it replaces a text without words
     #[arg(long, env = "SPINNEY_TITLE_FIELD", value_name = "FIELD")]
     title_field: Option<String>,
     /// Field that holds the address the document was published under; the method `staged` asks it first
@@ -43,8 +43,8 @@ pub struct RawRoute {
     /// Fingerprints at most this many bits apart are near [default: 3; 0 for verified]
     #[arg(long, env = "SPINNEY_K", value_name = "BITS")]
     k: Option<u32>,
-    /// How similar verified wants a long article and the first one of its cluster, 0 to 1: of the phrases in either, the
-    /// share in both; texts in words need 0.07 less, short texts more [default: 0.43]
+    /// How similar a long article and the first one of its cluster must be for verified, 0 to 1: of the phrases in
+    /// either, those in both; texts written in words need 0.07 less, short texts more [default: 0.43]
     #[arg(long, env = "SPINNEY_SIMILARITY", value_name = "RATIO")]
     similarity: Option<f32>,
     /// How long after its last arrival a fingerprint is remembered, such as 30d, or none [default: 30d]
