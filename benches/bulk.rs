@@ -24,7 +24,7 @@ use clap::Parser;
 use hyper::Method;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
-use spinney::config::RouteOptions;
+use spinney::config::RawRoute;
 use spinney::engine::{Engine, RequestContext, Write};
 use spinney::time::Millis;
 use tokio::signal::unix::{SignalKind, signal};
@@ -203,7 +203,7 @@ fn stamped(bodies: &[Bytes], method: &str) -> anyhow::Result<Arc<[Bytes]>> {
     let options = json!({
         "index": ["*"], "text_field": ["content"], "title_field": "title", "method": method,
     });
-    let route = serde_json::from_value::<RouteOptions>(options)?.check("bench")?;
+    let route = serde_json::from_value::<RawRoute>(options)?.validate("bench")?;
     let engine = Arc::new(Engine::new(&[route], "cluster_", 0)?);
     let now = jiff::Timestamp::now().as_millisecond();
     let stamp = |(unique, body): (u64, &Bytes)| -> anyhow::Result<Bytes> {

@@ -8,7 +8,7 @@ use hyper::header::HeaderValue;
 use tracing::error;
 
 use crate::cluster::{self, ClientError};
-use crate::config::Config;
+use crate::config::ServeOptions;
 use crate::engine::{Engine, EngineError, RequestContext, Unavailable};
 use crate::http::ProxyError;
 use crate::http::budget::Budget;
@@ -57,7 +57,7 @@ impl AppState {
     ///
     /// # Errors
     /// When routes or TLS material cannot be used.
-    pub fn new(config: &Config) -> Result<AppState, StateError> {
+    pub fn new(config: &ServeOptions) -> Result<AppState, StateError> {
         Ok(AppState {
             engine: Arc::new(Engine::new(&config.routes, &config.prefix, config.threads)?),
             cluster: cluster::Client::new(

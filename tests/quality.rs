@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
 use serde_json::Value;
-use spinney::config::RouteOptions;
+use spinney::config::RawRoute;
 use spinney::engine::{Engine, RequestContext};
 use spinney::time::Millis;
 
@@ -40,8 +40,12 @@ fn pairs() -> Vec<Pair> {
 
 fn engine(method: &str) -> Engine {
     let options = format!("method = \"{method}\"\ntitle_field = \"title\"");
-    let options: RouteOptions = toml::from_str(&options).unwrap();
-    let route = options.everything().or_clock("none").check("test").unwrap();
+    let options: RawRoute = toml::from_str(&options).unwrap();
+    let route = options
+        .any_index()
+        .or_clock("none")
+        .validate("test")
+        .unwrap();
     Engine::new(&[route], "cluster_", 0).unwrap()
 }
 

@@ -1,4 +1,5 @@
-//! `spinney stamp` as its users run it: the sample's recorded groups, determinism, bulk bodies cut anywhere, wrong input.
+//! `spinney stamp` as its users run it: the sample's recorded groups, determinism, bulk bodies cut anywhere, counts and exit
+//! codes, wrong input; and how the errors of every command read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -34,6 +35,11 @@ fn stamped(args: &[&str], input: &[u8]) -> Vec<u8> {
         String::from_utf8_lossy(&output.stderr)
     );
     output.stdout
+}
+
+/// What a process wrote to its standard error.
+fn said(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
 }
 
 fn sample(file: &str) -> String {
@@ -112,7 +118,7 @@ fn everything_but_the_stamp_stays_as_it_was() {
     assert_eq!(news.lines().count(), output.lines().count());
 }
 
-/// The input is worked off in pieces of 8 MiB: none of their borders may show.
+/// The input is processed in pieces of about 1 MiB: none of their borders may show.
 #[test]
 fn bulk_bodies_longer_than_a_piece() {
     let mut body = String::new();
@@ -166,7 +172,8 @@ fn the_documents_own_dates_replay_an_archive() {
         "--method", "longest", "--clock", "field:at", "--window", "3d", "--stats",
     ];
     let output = stamp(&args, body.as_bytes());
-    let stats: Value = serde_json::from_slice(&output.stderr).unwrap();
+    let stats = said(&output);
+    let stats: Value = serde_json::from_str(stats.lines().last().unwrap()).unwrap();
     // After nine days nothing of the first two is left.
     assert_eq!(stats["documents"], 3);
     assert_eq!(
@@ -200,6 +207,182 @@ fn empty_and_wrong_input() {
         assert!(error.contains(args[0].trim_start_matches('-')), "{error}");
     }
     assert_eq!(stamp(&["--frobnicate"], b"").status.code(), Some(2));
+}
+
+#[test]
+fn the_counts_are_the_last_line() {
+    let body = "{\"content\":\"a few words\"}\n{\"content\":\"\"}\nnot json\n\n{\"other\":1}\n";
+    let output = stamp(&[], body.as_bytes());
+    let counts = "spinney: 3 documents stamped, 2 of them without text; 1 passed on as it came";
+    assert_eq!(said(&output), format!("{counts}\n"));
+    assert_eq!(output.status.code(), Some(0));
+    // The same for programs, as JSON on a line of its own after it.
+    let said = said(&stamp(&["--stats"], body.as_bytes()));
+    let (first, stats) = said.trim_end().split_once('\n').unwrap();
+    assert_eq!(first, counts);
+    let stats: Value = serde_json::from_str(stats).unwrap();
+    assert_eq!(
+        [&stats["documents"], &stats["stamped"], &stats["unstamped"]],
+        [4, 3, 1]
+    );
+    // An update of something other than the text gets no stamp; a delete is not a document.
+    let bulk = [
+        json!({"index": {}}),
+        json!({"content": "a few words"}),
+        json!({"update": {"_id": "1"}}),
+        json!({"doc": {"views": 7}}),
+        json!({"delete": {"_id": "2"}}),
+    ];
+    let bulk: String = bulk.iter().map(|line| format!("{line}\n")).collect();
+    let output = stamp(&["--bulk"], bulk.as_bytes());
+    assert!(
+        self::said(&output)
+            .ends_with("1 document stamped, 0 of them without text; 1 passed on as it came\n")
+    );
+}
+
+#[test]
+fn a_text_field_that_no_document_has_is_named() {
+    let body = b"{\"content\":\"a few words\"}\n{\"lead\":\"x\"}\n";
+    let warning = |field: &str, option: &str| {
+        format!(
+            "spinney: warning: no document has the field '{field}': name the field that holds {option}\n"
+        )
+    };
+    let text = "the text with --text-field";
+    let phash = warning("phash", "the fingerprint with --method field:NAME");
+    for (args, warnings) in [
+        (&["--text-field", "content,lead"][..], String::new()),
+        (&["--text-field", "contents"], warning("contents", text)),
+        (
+            &["--text-field", "lead,a.b,c"],
+            warning("a.b", text) + &warning("c", text),
+        ),
+        (&["--method", "field:phash"], phash),
+    ] {
+        let output = stamp(args, body);
+        let said = said(&output);
+        let counts = said.strip_prefix(&warnings).expect(&said);
+        assert!(
+            counts.starts_with("spinney: 2 documents stamped, "),
+            "{said}"
+        );
+        assert_eq!(output.status.code(), Some(0));
+        let strict = stamp(&[args, &["--strict"]].concat(), body);
+        let code = if warnings.is_empty() { 0 } else { 3 };
+        assert_eq!(strict.status.code(), Some(code), "{args:?}");
+        assert_eq!(strict.stdout, output.stdout);
+    }
+    assert_eq!(said(&stamp(&[], b"\n")).lines().count(), 1);
+}
+
+#[test]
+fn strict_refuses_documents_that_are_passed_on_unstamped() {
+    let good = "{\"content\":\"a few words\"}\n";
+    let code = |body: &str| stamp(&["--strict"], body.as_bytes()).status.code();
+    assert_eq!(code(good), Some(0));
+    assert_eq!(code(&format!("{good}not json\n")), Some(3));
+    assert_eq!(code(""), Some(0));
+}
+
+#[test]
+fn a_reader_that_stops_early_is_no_error() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_spinney"))
+        .args(["stamp", "--strict"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    // More pieces than fit between reading and writing: the rest is not read, and may hold the text.
+    let mut stdin = child.stdin.take().unwrap();
+    let _ = stdin.write_all("{\"other\":\"x\"}\n".repeat(1 << 20).as_bytes());
+    drop(stdin);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let said = said(&output);
+    assert!(
+        said.starts_with("spinney: ") && !said.contains("warning"),
+        "{said}"
+    );
+}
+
+fn assert_each_once(said: &str, causes: &[&str]) {
+    for cause in causes {
+        assert_eq!(said.matches(cause).count(), 1, "{cause}: {said}");
+    }
+}
+
+#[test]
+fn an_error_tells_each_cause_once() {
+    let folder = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let file = |name: &str, text: &str| {
+        let path = folder.join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (broken, brackets) = (
+        file("broken.toml", "listen 1"),
+        file("brackets.ndjson", "[]\n"),
+    );
+    let missing = "No such file or directory (os error 2)";
+    for (args, causes) in [
+        (
+            &["serve", "--config", "nowhere.toml"][..],
+            &["the configuration file nowhere.toml", missing][..],
+        ),
+        (
+            &["serve", "--config", &broken],
+            &[
+                "broken.toml is not valid",
+                "TOML parse error at line 1, column 8",
+            ],
+        ),
+        (
+            &[
+                "serve",
+                "--listen",
+                "127.0.0.1:0",
+                "--upstream-ca",
+                "nowhere.pem",
+            ],
+            &["nowhere.pem", missing],
+        ),
+        (
+            &["setup", "--upstream-ca", "nowhere.pem"],
+            &["nowhere.pem", missing],
+        ),
+        (
+            &["stamp", "--boilerplate", "nowhere.txt"],
+            &["the boilerplate file nowhere.txt", missing],
+        ),
+        (
+            &["eval", "--documents", "nowhere.ndjson", "--pairs", "x"],
+            &["cannot read nowhere.ndjson", missing],
+        ),
+        (
+            &["eval", "--documents", &brackets, "--pairs", "x"],
+            &[
+                "brackets.ndjson",
+                "line 1 is not a document",
+                "expected an object",
+            ],
+        ),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_spinney"))
+            .args(args)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        assert_each_once(&said(&output), causes);
+    }
+    let bulk = stamp(&["--bulk"], b"{\"index\":{}}\n{}\n{\"index\":[]}\n{}\n");
+    assert_each_once(
+        &said(&bulk),
+        &["line 3 of the bulk body", "expected the metadata object"],
+    );
 }
 
 #[test]

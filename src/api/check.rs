@@ -6,7 +6,8 @@ use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use serde_json::{Value, json};
 
 use super::ANSWER_BYTES;
-use crate::engine::{CheckError, Checked, CheckedTree, Fate, LookedUp, Measure};
+use crate::engine::{CheckError, Checked, Fate};
+use crate::forest::port::{CheckedFingerprint, CheckedTree};
 use crate::forest::{Decision, Near};
 use crate::http::body::{self, Buffered, DecompressError};
 use crate::http::budget::Reservation;
@@ -14,6 +15,7 @@ use crate::http::headers::{Encoding, encoding, is_json};
 use crate::http::json::{JSON, with_type};
 use crate::http::query::{decode_segment, parameter};
 use crate::http::{Body, ProxyError, full};
+use crate::method::Measure;
 use crate::method::Refusal;
 use crate::shutdown::InFlightGuard;
 use crate::state::AppState;
@@ -213,7 +215,7 @@ fn decision(fate: Fate) -> &'static str {
     }
 }
 
-fn looked_up(found: &LookedUp) -> Value {
+fn looked_up(found: &CheckedFingerprint) -> Value {
     let node = |near: &Near| {
         json!({
             "fingerprint": near.fingerprint.to_string(),

@@ -1,19 +1,20 @@
 //! The command line: raw arguments in, an exit code out.
 
+mod eval;
 mod serve;
 mod setup;
 mod stamp;
 
+use std::fmt::Display;
+use std::io::Write as _;
 use std::process::ExitCode;
-
-use crate::eval;
 
 use clap::{Parser, Subcommand};
 
-/// Near-duplicates handled at the door of the search cluster.
+/// Groups near-duplicates before they reach the search cluster.
 ///
-/// spinney stands between the writers and an OpenSearch or Elasticsearch cluster. It finds for every document the
-/// cluster of near-duplicates that it belongs to and stamps the cluster's root on it; the search engine can then
+/// spinney is a proxy between the writers and an OpenSearch or Elasticsearch cluster. It finds for every document the
+/// cluster of near-duplicates that it belongs to and stamps the root of that cluster on it; the search engine can then
 /// collapse results by root, count similar articles and list who else published them.
 #[derive(Parser)]
 #[command(
@@ -22,6 +23,8 @@ use clap::{Parser, Subcommand};
     max_term_width = 100,
     after_help = "\
 Every option of serve can also be set by a SPINNEY_* environment variable or in a TOML file (--config).
+
+Exit codes: 0 for success; 1 for an error; 2 for arguments that are not understood; 3 for stamp --strict.
 
 Examples:
   spinney setup --upstream http://127.0.0.1:9200 --index 'news-*'
@@ -35,7 +38,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Stand in front of a cluster and stamp what is written to it
+    /// Run the proxy: stamp what is written to the cluster
     Serve(Box<serve::Args>),
     /// Stamp NDJSON from standard input to standard output, without a cluster
     Stamp(stamp::Args),
@@ -45,20 +48,25 @@ enum Command {
     Setup(setup::Args),
 }
 
-/// Runs the command line of the process. Errors go to standard error as one line; the exit code is then 1, and 2 for
-/// arguments that are not understood.
+/// Runs the command line of the process. An error goes to standard error with its causes, and the exit code is 1; 2 for
+/// arguments that are not understood; a command may have codes of its own for success with reservations.
 pub fn main() -> ExitCode {
     let result = match Cli::parse().command {
-        Command::Serve(args) => serve::run(*args),
+        Command::Serve(args) => serve::run(*args).map(|()| ExitCode::SUCCESS),
         Command::Stamp(args) => stamp::run(&args),
-        Command::Eval(args) => eval::run(&args),
-        Command::Setup(args) => setup::run(args),
+        Command::Eval(args) => eval::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Setup(args) => setup::run(args).map(|()| ExitCode::SUCCESS),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
-            eprintln!("spinney: {error:#}");
+            say(format_args!("spinney: {error:#}"));
             ExitCode::FAILURE
         }
     }
+}
+
+/// Writes a line to standard error. That nobody reads it there is no reason to fail.
+fn say(line: impl Display) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }

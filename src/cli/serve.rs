@@ -3,26 +3,26 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use crate::config::Raw;
+use crate::config::RawServeOptions;
 use crate::{server, telemetry};
 
 #[derive(clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     /// TOML file with the same options, `-` as `_`, and one `[[route]]` table for each route
     #[arg(long, env = "SPINNEY_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
-    raw: Raw,
+    raw: RawServeOptions,
 }
 
 /// Serves until a signal.
 ///
 /// # Errors
 /// When the configuration is wrong or the address cannot be bound.
-pub fn run(args: Args) -> anyhow::Result<()> {
-    let config = args.raw.over_file(args.config.as_deref())?.check()?;
-    telemetry::init_log(config.log_format, &config.log)?;
-    let scheme = if config.tls.is_some() {
+pub(super) fn run(args: Args) -> anyhow::Result<()> {
+    let options = args.raw.over_file(args.config.as_deref())?.validate()?;
+    telemetry::init_log(options.log_format, &options.log)?;
+    let scheme = if options.tls.is_some() {
         "https"
     } else {
         "http"
@@ -30,7 +30,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    let served = runtime.block_on(server::serve(config, |address| {
+    let served = runtime.block_on(server::serve(options, |address| {
         // Scripts wait for this line; one that has stopped reading must not stop the server.
         let mut out = std::io::stdout();
         let _ = writeln!(out, "spinney is listening on {scheme}://{address}")

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use anyhow::Context;
 use serde_json::{Value, json};
 
+use crate::bulk::StampNames;
 use crate::cluster::operator::{Operator, Template};
+use crate::config::DEFAULT_PREFIX;
 
 const COMPONENT: &str = include_str!("../../mappings/component-template.json");
 /// As mappings/index-template.json names it.
@@ -13,8 +15,8 @@ const COMPONENT_NAME: &str = "spinney-stamp";
 const TEMPLATE: &str = include_str!("../../mappings/index-template.json");
 
 #[derive(clap::Args)]
-pub struct Args {
-    /// URL of a cluster node; credentials may stand in it: https://user:password@host:9200
+pub(super) struct Args {
+    /// URL of a cluster node; it may contain credentials: https://user:password@host:9200
     #[arg(
         long,
         env = "SPINNEY_UPSTREAM",
@@ -39,7 +41,7 @@ pub struct Args {
         long,
         env = "SPINNEY_PREFIX",
         value_name = "PREFIX",
-        default_value = "cluster_"
+        default_value = DEFAULT_PREFIX
     )]
     prefix: String,
     /// Name of the index template; the component template is always called spinney-stamp
@@ -54,7 +56,7 @@ pub struct Args {
 ///
 /// # Errors
 /// When the cluster cannot be reached or refuses a template.
-pub fn run(args: Args) -> anyhow::Result<()> {
+pub(super) fn run(args: Args) -> anyhow::Result<()> {
     let templates = templates(&args)?;
     if args.dry_run {
         for template in templates {
@@ -81,6 +83,7 @@ async fn install(operator: &Operator, templates: &[Template]) -> anyhow::Result<
 }
 
 fn templates(args: &Args) -> anyhow::Result<Vec<Template>> {
+    StampNames::new(&args.prefix).context("prefix")?;
     let mut component: Value =
         serde_json::from_str(COMPONENT).context("mappings/component-template.json")?;
     if let Some(properties) = component
@@ -89,7 +92,7 @@ fn templates(args: &Args) -> anyhow::Result<Vec<Template>> {
     {
         *properties = std::mem::take(properties)
             .into_iter()
-            .map(|(name, mapping)| (name.replacen("cluster_", &args.prefix, 1), mapping))
+            .map(|(name, mapping)| (name.replacen(DEFAULT_PREFIX, &args.prefix, 1), mapping))
             .collect();
     }
     let mut templates = vec![Template::Component {

@@ -2,20 +2,36 @@
 
 use std::io::{BufRead, IsTerminal, Read, Write};
 use std::path::PathBuf;
-use std::sync::mpsc;
+use std::process::ExitCode;
+use std::sync::{Arc, mpsc};
 
 use anyhow::Context;
+use bytes::Bytes;
+use futures_executor::block_on;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 
-use crate::config::RouteOptions;
-use crate::engine::{Engine, RequestContext, Tally};
+use super::say;
+use crate::config::{DEFAULT_PREFIX, RawRoute, Route};
+use crate::engine::{Engine, RequestContext, Tally, Write as WriteKind};
 use crate::time::Millis;
 
-/// Input is worked off in pieces of about this size, cut at line ends.
+/// Input is processed in pieces of about this size, cut at line ends.
 const PIECE: usize = 1 << 20;
+/// Exit code of `--strict` when the output is complete but the documents are not all as they should be.
+const STRICT_FAILURE: u8 = 3;
+
+/// Paragraphs in one line each: clap wraps them.
+const AFTER_HELP: &str = "\
+At the end, a line on standard error says how many documents were stamped, how many of them have no usable text (each \
+gets a root of its own), and how many were passed on as they came: lines that are not JSON objects, and in a bulk also \
+updates without the text.
+
+Exit codes: 0 when the input was processed; 1 for an error; 2 for arguments that are not understood; 3 when --strict \
+finds fault with the documents.";
 
 #[derive(clap::Args)]
-pub struct Args {
+#[command(after_help = AFTER_HELP)]
+pub(super) struct Args {
     /// The input is a bulk body: action lines and sources [default: one document a line]
     #[arg(long)]
     bulk: bool,
@@ -30,40 +46,42 @@ pub struct Args {
         long,
         env = "SPINNEY_PREFIX",
         value_name = "PREFIX",
-        default_value = "cluster_"
+        default_value = DEFAULT_PREFIX
     )]
     prefix: String,
     /// Print one line of JSON with counts to standard error at the end
     #[arg(long)]
     stats: bool,
+    /// Exit with 3 if a document was passed on unstamped, or a text field was found in no document; the output is
+    /// complete all the same
+    #[arg(long)]
+    strict: bool,
     /// Write the sentences that became boilerplate into a file, one a line: look it through, and give it to
     /// --boilerplate the next time
     #[arg(long, value_name = "FILE")]
     boilerplate_report: Option<PathBuf>,
     #[command(flatten)]
-    route: RouteOptions,
+    route: RawRoute,
 }
 
 /// Stamps standard input to standard output.
 ///
 /// # Errors
 /// When the options are wrong, a bulk is not understood, or input or output break.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // Without a clock of the documents' own, time stands still: the output must not depend on when it is made.
     let mut route = args
         .route
         .clone()
-        .everything()
+        .any_index()
         .or_clock("none")
-        .check("stamp")?;
+        .validate("stamp")?;
     route.id_field.clone_from(&args.id_field);
-    let engine = Engine::new(
-        std::slice::from_ref(&route),
-        &args.prefix,
-        args.threads.unwrap_or(0),
-    )?;
+    let routes = std::slice::from_ref(&route);
+    let engine = Engine::new(routes, &args.prefix, args.threads.unwrap_or(0))?;
+    let engine = Arc::new(engine);
     let progress = progress();
-    let (mut total, mut learned) = (Tally::default(), String::new());
+    let (mut total, mut learned, mut read_all) = (Tally::default(), String::new(), true);
     let (full, pieces) = mpsc::sync_channel(2);
     // Reading and writing go on while the text work does.
     std::thread::scope(|scope| -> anyhow::Result<()> {
@@ -72,23 +90,25 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let writer = scope.spawn(move || write_pieces(&stamped));
         let mut lines = 0;
         for piece in pieces {
-            let piece = piece.context("cannot read standard input")?;
-            let call = RequestContext {
+            let piece = Bytes::from(piece.context("cannot read standard input")?);
+            let context = RequestContext {
                 now: Millis(0),
                 latest: Millis(i64::MAX),
                 unique: lines,
             };
             let result = if args.bulk {
-                engine
-                    .stamp_bulk(&piece, Some(""), call)
+                let write = WriteKind::Bulk {
+                    index: Some(String::new()),
+                };
+                block_on(engine.stamp(piece.clone(), write, context))
                     .with_context(|| format!("after line {lines}"))?
             } else {
-                engine.stamp_lines(&piece, call)
+                block_on(engine.stamp_lines(piece.clone(), context))?
             };
             total.add(result.tally());
             if args.boilerplate_report.is_some() {
-                for sentence in engine.learned(&piece, &result) {
-                    learned.push_str(&sentence);
+                for sentence in result.learned() {
+                    learned.push_str(sentence);
                     learned.push('\n');
                 }
             }
@@ -99,6 +119,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             let mut out = Vec::with_capacity(splice.len(piece.len()));
             splice.write_to(&piece, &mut out);
             if done.send(out).is_err() {
+                read_all = false;
                 break;
             }
         }
@@ -113,17 +134,61 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         std::fs::write(path, learned)
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
-    if args.stats {
-        report(&engine, total);
+    // Nothing can be said of a stream that was not read to its end, or that was empty.
+    let missing = match read_all && total.stamped + total.unstamped > 0 {
+        true => engine.fields_never_found(),
+        false => Vec::new(),
+    };
+    for field in &missing {
+        say(format_args!(
+            "spinney: warning: {}",
+            never_found(&route, field)
+        ));
     }
-    Ok(())
+    say(format_args!("spinney: {}", summary(total)));
+    if args.stats {
+        say(stats(&engine, total)?);
+    }
+    Ok(
+        match args.strict && (total.unstamped > 0 || !missing.is_empty()) {
+            true => ExitCode::from(STRICT_FAILURE),
+            false => ExitCode::SUCCESS,
+        },
+    )
 }
 
-fn report(engine: &Engine, total: Tally) {
-    let (nodes, roots) = engine
-        .forests()
-        .fold((0, 0), |(n, r), (_, s)| (n + s.nodes, r + s.roots));
-    let stats = serde_json::json!({
+/// What to do about a field that no document has.
+fn never_found(route: &Route, field: &str) -> String {
+    let option = match route.method.own_field() {
+        Some(_) => "name the field that holds the fingerprint with --method field:NAME",
+        None => "name the field that holds the text with --text-field",
+    };
+    format!("no document has the field '{field}': {option}")
+}
+
+/// The counts for people.
+fn summary(total: Tally) -> String {
+    let documents = match total.stamped {
+        1 => "document",
+        _ => "documents",
+    };
+    let passed_on = match total.unstamped {
+        1 => "passed on as it came",
+        _ => "passed on as they came",
+    };
+    format!(
+        "{} {documents} stamped, {} of them without text; {} {passed_on}",
+        HumanCount(total.stamped),
+        HumanCount(total.without_text),
+        HumanCount(total.unstamped)
+    )
+}
+
+/// The counts for programs.
+fn stats(engine: &Engine, total: Tally) -> anyhow::Result<serde_json::Value> {
+    let forests = block_on(engine.stats())?.into_iter();
+    let (nodes, roots) = forests.fold((0, 0), |(n, r), (_, s)| (n + s.nodes, r + s.roots));
+    Ok(serde_json::json!({
         "documents": total.stamped + total.unstamped,
         "stamped": total.stamped,
         "without_text": total.without_text,
@@ -131,8 +196,7 @@ fn report(engine: &Engine, total: Tally) {
         "joined": total.joined,
         "nodes": nodes,
         "roots": roots,
-    });
-    eprintln!("{stats}");
+    }))
 }
 
 /// A bar on a terminal, nothing elsewhere. The length of standard input is not known, so it counts.
@@ -146,7 +210,7 @@ fn progress() -> ProgressBar {
     ProgressBar::no_length().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
 }
 
-/// Cuts the input into pieces that end at a line end, in a bulk behind a whole item.
+/// Cuts the input into pieces that end at a line end, in a bulk after a whole item.
 fn read_pieces(
     mut input: impl BufRead,
     bulk: bool,
@@ -171,7 +235,7 @@ fn read_pieces(
     }
 }
 
-/// Where the last whole item of a bulk body ends; the line behind it may be an action whose source is still to come.
+/// Where the last whole item of a bulk body ends; the line after it may be an action whose source is still to come.
 /// The whole length when the body is not understood: the engine will say why.
 fn end_of_items(body: &[u8]) -> usize {
     let Ok(items) = crate::bulk::parse(body) else {
@@ -194,4 +258,29 @@ fn write_pieces(pieces: &mpsc::Receiver<Vec<u8>>) -> std::io::Result<()> {
         }
     }
     out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_is_a_sentence_for_any_counts() {
+        let of = |stamped, without_text, unstamped| {
+            summary(Tally {
+                stamped,
+                without_text,
+                unstamped,
+                ..Tally::default()
+            })
+        };
+        assert_eq!(
+            of(12_345, 2, 1),
+            "12,345 documents stamped, 2 of them without text; 1 passed on as it came"
+        );
+        assert_eq!(
+            of(1, 0, 0),
+            "1 document stamped, 0 of them without text; 0 passed on as they came"
+        );
+    }
 }

@@ -1,5 +1,7 @@
-//! What an operator can set. Options come from flags, then `SPINNEY_*` environment variables, then a TOML file;
-//! [`Raw`] is what was written there, [`Config`] is what was meant, checked.
+//! What an operator can set. Options come from flags, then `SPINNEY_*` environment variables, then a TOML file.
+//!
+//! Raw options ([`RawServeOptions`], [`RawRoute`]) are what was written there: strings, any of which may be absent.
+//! `validate` turns them into validated options ([`ServeOptions`], [`Route`]): typed, with the defaults filled in.
 
 mod route;
 mod units;
@@ -11,29 +13,50 @@ use std::time::Duration;
 use clap::Args;
 use serde::Deserialize;
 
-pub use route::{Clock, Pattern, Route, RouteOptions};
-pub use units::{bytes, span};
+use crate::bulk::StampNames;
+use crate::time::Millis;
 
-/// What was wrong with which option, and what to do.
+pub use route::{Clock, RawRoute, Route};
+
+/// What the names of the stamp's fields begin with where nobody chose another prefix.
+pub const DEFAULT_PREFIX: &str = "cluster_";
+
+/// What was wrong with which option, and what to do. The cause of a variant with a `source` is not part of its message:
+/// whoever prints the error prints the chain.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    #[error("cannot read the configuration file {path}: {source}")]
+    /// The file of `--config` cannot be read.
+    #[error("cannot read the configuration file {path}")]
     Read {
+        /// The file.
         path: PathBuf,
+        /// Why.
         source: std::io::Error,
     },
-    #[error("the configuration file {path} is not valid: {source}")]
+    /// The file of `--config` is not TOML, or has options that do not exist.
+    #[error("the configuration file {path} is not valid")]
     Toml {
+        /// The file.
         path: PathBuf,
+        /// What is wrong with it, and where.
         source: Box<toml::de::Error>,
     },
-    #[error("cannot read the file of boilerplate {path}: {source}")]
-    Sentences {
+    /// The file of `--boilerplate` cannot be read.
+    #[error("cannot read the boilerplate file {path}")]
+    Boilerplate {
+        /// The file.
         path: PathBuf,
+        /// Why.
         source: std::io::Error,
     },
+    /// A value is not one of its option, or does not go with the others.
     #[error("{option}: {reason}")]
-    Option { option: String, reason: String },
+    Option {
+        /// The option, with its route in front if it belongs to one.
+        option: String,
+        /// What is wrong, and what to do.
+        reason: String,
+    },
 }
 
 impl ConfigError {
@@ -45,10 +68,10 @@ impl ConfigError {
     }
 }
 
-/// The options of `spinney serve` as written: every one may be absent.
+/// Raw options of `spinney serve`: as written, every one may be absent.
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Raw {
+pub struct RawServeOptions {
     /// Address and port to listen on; port 0 takes a free one [default: 127.0.0.1:9201]
     #[arg(long, env = "SPINNEY_LISTEN", value_name = "ADDRESS")]
     listen: Option<String>,
@@ -79,7 +102,7 @@ pub struct Raw {
     #[arg(long, env = "SPINNEY_BUDGET", value_name = "SIZE")]
     budget: Option<String>,
     /// How long a stop waits for requests in flight [default: 30s]
-    #[arg(long, env = "SPINNEY_GRACE", value_name = "SPAN")]
+    #[arg(long, env = "SPINNEY_GRACE", value_name = "DURATION")]
     grace: Option<String>,
     /// Threads for text work [default: all cores]
     #[arg(long, env = "SPINNEY_THREADS", value_name = "N")]
@@ -98,60 +121,77 @@ pub struct Raw {
     log: Option<String>,
     #[command(flatten)]
     #[serde(skip)]
-    single: RouteOptions,
+    single: RawRoute,
     // In the file only: `[[route]]` tables, each with the options of one route.
     #[arg(skip)]
-    route: Vec<RouteOptions>,
+    route: Vec<RawRoute>,
 }
 
-/// TLS material by file name.
+/// A certificate and its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
+    /// PEM file of the certificate chain.
     pub cert: PathBuf,
+    /// PEM file of the private key.
     pub key: PathBuf,
 }
 
 /// Form of the log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
+    /// Lines for people.
     Text,
+    /// One JSON object a line.
     Json,
 }
 
-/// Checked options of `spinney serve`.
+/// Validated options of `spinney serve`.
 #[derive(Debug, Clone)]
-pub struct Config {
+pub struct ServeOptions {
+    /// Where to accept connections; port 0 takes a free one.
     pub listen: SocketAddr,
-    /// Scheme and authority of each node, without a trailing slash.
+    /// Scheme and authority of each node, without a trailing slash; at least one.
     pub upstream: Vec<hyper::Uri>,
+    /// PEM file of the only authority to trust towards the cluster.
     pub upstream_ca: Option<PathBuf>,
+    /// The client certificate for the cluster.
     pub upstream_identity: Option<Identity>,
+    /// The certificate to serve TLS with.
     pub tls: Option<Identity>,
     /// Bytes of write requests in flight for the whole process.
     pub budget: usize,
+    /// How long a stop waits for requests in flight.
     pub grace: Duration,
-    /// 0 means all cores.
+    /// Threads for text work; 0 means all cores.
     pub threads: usize,
+    /// What the names of the stamp's fields begin with; [`StampNames::new`] takes it.
     pub prefix: String,
+    /// `host:port` to put into the answers that sniffing clients read.
     pub publish_address: Option<String>,
+    /// Form of the log lines.
     pub log_format: LogFormat,
+    /// Filter of the log, such as `info` or `spinney=debug`.
     pub log: String,
+    /// The first one that matches an index counts.
     pub routes: Vec<Route>,
 }
 
-impl Raw {
+impl RawServeOptions {
     /// Reads the file, if any, and lets the flags and environment variables in `self` win over it.
-    pub fn over_file(self, file: Option<&std::path::Path>) -> Result<Raw, ConfigError> {
+    ///
+    /// # Errors
+    /// When the file cannot be read or is not valid.
+    pub fn over_file(self, file: Option<&std::path::Path>) -> Result<RawServeOptions, ConfigError> {
         let Some(path) = file else { return Ok(self) };
         let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
             path: path.to_owned(),
             source,
         })?;
-        let below: Raw = toml::from_str(&text).map_err(|source| ConfigError::Toml {
+        let below: RawServeOptions = toml::from_str(&text).map_err(|source| ConfigError::Toml {
             path: path.to_owned(),
             source: Box::new(source),
         })?;
-        Ok(Raw {
+        Ok(RawServeOptions {
             listen: self.listen.or(below.listen),
             upstream: self.upstream.or(below.upstream),
             upstream_ca: self.upstream_ca.or(below.upstream_ca),
@@ -171,8 +211,11 @@ impl Raw {
         })
     }
 
-    /// Checks everything and fills in the defaults.
-    pub fn check(self) -> Result<Config, ConfigError> {
+    /// Validates every option and fills in the defaults.
+    ///
+    /// # Errors
+    /// When a value is not one of its option, or options do not go together.
+    pub fn validate(self) -> Result<ServeOptions, ConfigError> {
         let listen = self.listen.as_deref().unwrap_or("127.0.0.1:9201");
         let listen = listen.parse().map_err(|_| {
             ConfigError::option(
@@ -193,43 +236,34 @@ impl Raw {
             .iter()
             .map(|url| node(url))
             .collect::<Result<_, _>>()?;
-        let budget = self.budget.as_deref().map_or(Ok(256 << 20), bytes);
+        let budget = self.budget.as_deref().map_or(Ok(256 << 20), units::bytes);
         let grace = self
             .grace
             .as_deref()
-            .map_or(Ok(crate::time::Millis(30_000)), span);
-        let prefix = self.prefix.unwrap_or_else(|| "cluster_".into());
-        if prefix.is_empty()
-            || !prefix
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || b == b'_')
-        {
-            return Err(ConfigError::option(
-                "prefix",
-                format!("'{prefix}': use letters, digits and underscores"),
-            ));
-        }
+            .map_or(Ok(Millis(30_000)), units::duration);
+        let prefix = self.prefix.unwrap_or_else(|| DEFAULT_PREFIX.into());
+        StampNames::new(&prefix).map_err(|e| ConfigError::option("prefix", e.to_string()))?;
         let log_format = match self.log_format.as_deref() {
             None | Some("text") => LogFormat::Text,
             Some("json") => LogFormat::Json,
             Some(other) => {
                 return Err(ConfigError::option(
                     "log_format",
-                    format!("'{other}' is neither text nor json"),
+                    format!("'{other}' is not one of text, json"),
                 ));
             }
         };
-        Ok(Config {
+        Ok(ServeOptions {
             listen,
             upstream,
             upstream_ca: self.upstream_ca,
-            upstream_identity: pair(
+            upstream_identity: identity(
                 "upstream_cert",
                 self.upstream_cert,
                 "upstream_key",
                 self.upstream_key,
             )?,
-            tls: pair("tls_cert", self.tls_cert, "tls_key", self.tls_key)?,
+            tls: identity("tls_cert", self.tls_cert, "tls_key", self.tls_key)?,
             budget: budget.map_err(|reason| ConfigError::option("budget", reason))?,
             grace: Duration::from_millis(
                 grace
@@ -248,11 +282,11 @@ impl Raw {
 }
 
 /// A route given by flags stands before those of the file; without an index pattern the flags win over every table.
-fn routes(flags: RouteOptions, tables: Vec<RouteOptions>) -> Result<Vec<Route>, ConfigError> {
+fn routes(flags: RawRoute, tables: Vec<RawRoute>) -> Result<Vec<Route>, ConfigError> {
     let mut routes = Vec::new();
     let over_tables = if flags.names_an_index() {
-        routes.push(flags.check("route")?);
-        RouteOptions::default()
+        routes.push(flags.validate("route")?);
+        RawRoute::default()
     } else if tables.is_empty() && flags.is_set() {
         return Err(ConfigError::option(
             "index",
@@ -266,7 +300,7 @@ fn routes(flags: RouteOptions, tables: Vec<RouteOptions>) -> Result<Vec<Route>, 
             over_tables
                 .clone()
                 .over(table)
-                .check(&format!("route {}", at + 1))?,
+                .validate(&format!("route {}", at + 1))?,
         );
     }
     Route::agree_on_forests(&routes)?;
@@ -289,13 +323,14 @@ fn node(url: &str) -> Result<hyper::Uri, ConfigError> {
     }
     if uri.authority().is_some_and(|a| a.as_str().contains('@')) {
         return Err(wrong(
-            "must not carry credentials: spinney passes on those of each caller",
+            "must not contain credentials: spinney passes on those of each caller",
         ));
     }
     Ok(uri)
 }
 
-fn pair(
+/// Certificate and key go together: `cert_name` and `key_name` are their options.
+fn identity(
     cert_name: &str,
     cert: Option<PathBuf>,
     key_name: &str,
@@ -312,5 +347,77 @@ fn pair(
             cert_name,
             format!("is needed with {key_name}"),
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_options_say_which_and_what_to_do() {
+        let with = |change: fn(&mut RawServeOptions)| {
+            let mut options = RawServeOptions::default();
+            change(&mut options);
+            options.validate().unwrap_err().to_string()
+        };
+        let no_prefix = StampNames::new("1_").unwrap_err();
+        for (error, expected) in [
+            (
+                with(|o| o.listen = Some("9201".into())),
+                "listen: '9201' is not an address with a port, such as 127.0.0.1:9201".to_owned(),
+            ),
+            (
+                with(|o| o.upstream = Some(Vec::new())),
+                "upstream: give the URL of at least one cluster node".into(),
+            ),
+            (
+                with(|o| o.upstream = Some(vec!["es:9200".into()])),
+                "upstream: 'es:9200' must begin with http:// or https://".into(),
+            ),
+            (
+                with(|o| o.upstream = Some(vec!["http://me:it@es:9200".into()])),
+                "upstream: 'http://me:it@es:9200' must not contain credentials: spinney passes on those of each caller"
+                    .into(),
+            ),
+            (
+                with(|o| o.budget = Some("5 parsecs".into())),
+                "budget: unknown unit 'parsecs' in '5 parsecs': use KiB, MiB or GiB".into(),
+            ),
+            (
+                with(|o| o.grace = Some("soon".into())),
+                "grace: 'soon' does not begin with a whole number".into(),
+            ),
+            (
+                with(|o| o.prefix = Some("1_".into())),
+                format!("prefix: {no_prefix}"),
+            ),
+            (
+                with(|o| o.tls_cert = Some("cert.pem".into())),
+                "tls_key: is needed with tls_cert".into(),
+            ),
+            (
+                with(|o| o.log_format = Some("xml".into())),
+                "log_format: 'xml' is not one of text, json".into(),
+            ),
+            (
+                with(|o| o.single = toml::from_str("k = 3").unwrap()),
+                "index: options of a route were given, but no index pattern".into(),
+            ),
+        ] {
+            assert_eq!(error, expected);
+        }
+    }
+
+    #[test]
+    fn a_cause_is_told_by_the_chain_alone() {
+        let missing = RawServeOptions::default().over_file(Some("nowhere.toml".as_ref()));
+        let error = missing.unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cannot read the configuration file nowhere.toml"
+        );
+        let cause = std::error::Error::source(&error).unwrap().to_string();
+        assert!(!error.to_string().contains(&cause));
     }
 }

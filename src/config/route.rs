@@ -7,13 +7,14 @@ use serde::Deserialize;
 
 use super::{ConfigError, units};
 use crate::fingerprint::Distance;
+use crate::hamming::HammingIndex;
 use crate::method::{Method, Similarity};
 use crate::time::Millis;
 
-/// The options of one route as written.
+/// Raw options of one route: as written, every one may be absent.
 #[derive(Debug, Clone, Default, PartialEq, Args, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct RouteOptions {
+pub struct RawRoute {
     /// Index pattern to stamp, `*` stands for anything; aliases as the writers name them
     #[arg(
         long,
@@ -30,7 +31,7 @@ pub struct RouteOptions {
         value_delimiter = ','
     )]
     text_field: Option<Vec<String>>,
-    /// Field that holds the title; it stands in for a text without words
+    /// Field that holds the title; it replaces a text without words
     #[arg(long, env = "SPINNEY_TITLE_FIELD", value_name = "FIELD")]
     title_field: Option<String>,
     /// Field that holds the address the document was published under; the method `staged` asks it first
@@ -42,12 +43,12 @@ pub struct RouteOptions {
     /// Fingerprints at most this many bits apart are near [default: 3; 0 for verified]
     #[arg(long, env = "SPINNEY_K", value_name = "BITS")]
     k: Option<u32>,
-    /// How similar verified wants a long article and the first one of its cluster, 0 to 1: of the phrases in either, the
-    /// share in both; texts in words need 0.07 less, short texts more [default: 0.43]
-    #[arg(long, env = "SPINNEY_SIMILARITY", value_name = "SHARE")]
+    /// How similar a long article and the first one of its cluster must be for verified, 0 to 1: of the phrases in
+    /// either, those in both; texts written in words need 0.07 less, short texts more [default: 0.43]
+    #[arg(long, env = "SPINNEY_SIMILARITY", value_name = "RATIO")]
     similarity: Option<f32>,
     /// How long after its last arrival a fingerprint is remembered, such as 30d, or none [default: 30d]
-    #[arg(long, env = "SPINNEY_WINDOW", value_name = "SPAN")]
+    #[arg(long, env = "SPINNEY_WINDOW", value_name = "DURATION")]
     window: Option<String>,
     /// What time it is for the forest: arrival, field:NAME (the document's own date), or none (nothing expires) [default: arrival]
     #[arg(long, env = "SPINNEY_CLOCK", value_name = "CLOCK")]
@@ -73,15 +74,11 @@ pub enum Clock {
 
 /// An index pattern in which `*` stands for any run of characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pattern(String);
+struct Pattern(String);
 
 impl Pattern {
-    pub fn new(pattern: impl Into<String>) -> Pattern {
-        Pattern(pattern.into())
-    }
-
     /// Whether the whole of `name` fits. Linear in `name` for each `*`.
-    pub fn matches(&self, name: &str) -> bool {
+    fn matches(&self, name: &str) -> bool {
         let mut parts = self.0.split('*');
         let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else {
             return false;
@@ -103,58 +100,68 @@ impl Pattern {
     }
 }
 
-/// Checked options of one route.
+/// Validated options of one route.
 #[derive(Debug, Clone)]
 pub struct Route {
-    pub index: Vec<Pattern>,
+    index: Vec<Pattern>,
+    /// Fields that hold the text, dotted when nested; at least one.
     pub text_fields: Vec<String>,
+    /// Field that holds the title.
     pub title_field: Option<String>,
+    /// Field that holds the address the document was published under.
     pub url_field: Option<String>,
     /// Where the id stands in the document itself; in a cluster it stands beside it.
     pub id_field: Option<String>,
+    /// How a document becomes fingerprints.
     pub method: Method,
+    /// Fingerprints at most this far apart are near; for short texts the method has a distance of its own.
     pub k: Distance,
     /// What `verified` asks of long texts; the default for the other methods.
     pub similarity: Similarity,
-    /// `None`: nothing expires.
+    /// How long after its last arrival a fingerprint is remembered. `None`: nothing expires.
     pub window: Option<Millis>,
+    /// What time it is for the forest.
     pub clock: Clock,
+    /// Name of the forest; routes with the same name share it.
     pub forest: String,
     /// Sentences that are boilerplate from the start.
     pub boilerplate: Vec<String>,
 }
 
-impl RouteOptions {
+impl RawRoute {
     pub(super) fn names_an_index(&self) -> bool {
         self.index.is_some()
     }
 
     pub(super) fn is_set(&self) -> bool {
-        *self != RouteOptions::default()
+        *self != RawRoute::default()
     }
 
-    /// The options of a route for the embedded job, where every document is stamped.
-    pub fn everything(mut self) -> RouteOptions {
+    /// With a pattern that every index matches, for work without a cluster, where every document is stamped.
+    pub fn any_index(mut self) -> RawRoute {
         self.index = Some(vec!["*".into()]);
         self
     }
 
-    /// Takes `clock` where none was given.
-    pub fn or_clock(mut self, clock: &str) -> RouteOptions {
+    /// With this clock where none was given.
+    pub fn or_clock(mut self, clock: &str) -> RawRoute {
         self.clock.get_or_insert_with(|| clock.into());
         self
     }
 
-    /// With one option as the command line would set it; `check` says what the value is worth. A method other than
-    /// verified takes the options of verified alone away, so that methods can be compared.
+    /// With one of the options k, method, similarity and window as the command line would set it; [`RawRoute::validate`]
+    /// judges the value. A method other than verified takes away the options that only verified has, so that methods can
+    /// be compared.
     ///
     /// # Errors
-    /// When the option cannot be set so, or its value has the wrong form.
-    pub fn with(mut self, option: &str, value: &str) -> Result<RouteOptions, ConfigError> {
-        let wrong = |what: &str| ConfigError::option(option, format!("'{value}' is no {what}"));
+    /// When the option is not one of these, or its value does not parse.
+    pub fn with(mut self, option: &str, value: &str) -> Result<RawRoute, ConfigError> {
+        let wrong = |what: &str| ConfigError::option(option, format!("'{value}' is not {what}"));
         match option {
-            "k" => self.k = Some(value.parse().map_err(|_| wrong("number of bits"))?),
-            "similarity" => self.similarity = Some(value.parse().map_err(|_| wrong("share"))?),
+            "k" => self.k = Some(value.parse().map_err(|_| wrong("a number of bits"))?),
+            "similarity" => {
+                self.similarity = Some(value.parse().map_err(|_| wrong("a ratio from 0 to 1"))?);
+            }
             "window" => self.window = Some(value.into()),
             "method" => {
                 self.method = Some(value.into());
@@ -165,15 +172,15 @@ impl RouteOptions {
             _ => {
                 return Err(ConfigError::option(
                     option,
-                    "is none of k, method, similarity, window",
+                    "must be one of k, method, similarity, window",
                 ));
             }
         }
         Ok(self)
     }
 
-    pub(super) fn over(self, below: RouteOptions) -> RouteOptions {
-        RouteOptions {
+    pub(super) fn over(self, below: RawRoute) -> RawRoute {
+        RawRoute {
             index: self.index.or(below.index),
             text_field: self.text_field.or(below.text_field),
             title_field: self.title_field.or(below.title_field),
@@ -188,8 +195,11 @@ impl RouteOptions {
         }
     }
 
-    /// Checks everything and fills in the defaults; `name` says in errors which route is meant.
-    pub fn check(self, name: &str) -> Result<Route, ConfigError> {
+    /// Validates every option and fills in the defaults; `name` says in errors which route is meant.
+    ///
+    /// # Errors
+    /// When a value is not one of its option, options do not go together, or the boilerplate file cannot be read.
+    pub fn validate(self, name: &str) -> Result<Route, ConfigError> {
         let wrong =
             |option: &str, reason: String| ConfigError::option(format!("{name}: {option}"), reason);
         let index = self.index.unwrap_or_default();
@@ -205,7 +215,7 @@ impl RouteOptions {
             .map_err(|e| wrong("method", e.to_string()))?;
         let window = match self.window.as_deref().unwrap_or("30d") {
             "none" => None,
-            text => Some(units::span(text).map_err(|reason| wrong("window", reason))?),
+            text => Some(units::duration(text).map_err(|reason| wrong("window", reason))?),
         };
         let clock = match self.clock.as_deref().unwrap_or("arrival") {
             "arrival" => Clock::Arrival,
@@ -215,19 +225,19 @@ impl RouteOptions {
                 _ => {
                     return Err(wrong(
                         "clock",
-                        format!("'{text}' is none of arrival, field:NAME, none"),
+                        format!("'{text}' is not one of arrival, field:NAME, none"),
                     ));
                 }
             },
         };
-        // The fingerprints of verified are hashes: what is near one of them but not equal is so by chance.
-        let k = self
-            .k
-            .unwrap_or(if method == Method::Verified { 0 } else { 3 });
-        if k > 16 {
+        let k = self.k.map_or_else(|| default_k(&method), Distance);
+        if k > MAX_K {
             return Err(wrong(
                 "k",
-                format!("{k} is too far: fingerprints of unrelated texts meet; use at most 16"),
+                format!(
+                    "{} is out of range: fingerprints of unrelated texts are near then; use 0 to {}",
+                    k.0, MAX_K.0
+                ),
             ));
         }
         if self.similarity.is_some() && method != Method::Verified {
@@ -243,7 +253,7 @@ impl RouteOptions {
         if self.boilerplate.is_some() && method != Method::Verified {
             return Err(wrong(
                 "boilerplate",
-                format!("the method {method} does not leave boilerplate out: use verified"),
+                format!("the method {method} does not leave out boilerplate: use verified"),
             ));
         }
         let boilerplate = self
@@ -259,7 +269,7 @@ impl RouteOptions {
             url_field: self.url_field,
             id_field: None,
             method,
-            k: Distance(k),
+            k,
             similarity,
             window: if clock == Clock::None { None } else { window },
             clock,
@@ -267,9 +277,21 @@ impl RouteOptions {
     }
 }
 
-/// The lines of a file; those without anything on them do not count.
+/// The largest distance that the index of fingerprints can be asked for.
+const MAX_K: Distance = HammingIndex::MAX_DISTANCE;
+
+/// The distance at which fingerprints are near where nobody chose one.
+fn default_k(method: &Method) -> Distance {
+    match method {
+        // Its fingerprints are hashes: what is near one of them but not equal is so by chance.
+        Method::Verified => Distance(0),
+        _ => Distance(3),
+    }
+}
+
+/// The lines of a file without blanks around them; blank lines do not count.
 fn sentences(path: &Path) -> Result<Vec<String>, ConfigError> {
-    let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Sentences {
+    let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Boilerplate {
         path: path.to_owned(),
         source,
     })?;
@@ -278,6 +300,7 @@ fn sentences(path: &Path) -> Result<Vec<String>, ConfigError> {
 }
 
 impl Route {
+    /// Whether documents of this index are stamped by this route.
     pub fn matches(&self, index: &str) -> bool {
         self.index.iter().any(|pattern| pattern.matches(index))
     }
@@ -312,7 +335,7 @@ mod tests {
 
     #[test]
     fn a_star_stands_for_any_run() {
-        let matches = |pattern: &str, name: &str| Pattern::new(pattern).matches(name);
+        let matches = |pattern: &str, name: &str| Pattern(pattern.into()).matches(name);
         assert!(matches("news-*", "news-2026"));
         assert!(matches("news-*", "news-"));
         assert!(!matches("news-*", "old-news-1"));
@@ -324,8 +347,8 @@ mod tests {
         assert!(!matches("a*a", "a"));
     }
 
-    fn options(index: &str) -> RouteOptions {
-        RouteOptions {
+    fn options(index: &str) -> RawRoute {
+        RawRoute {
             index: Some(vec![index.into()]),
             ..Default::default()
         }
@@ -333,81 +356,130 @@ mod tests {
 
     #[test]
     fn defaults_are_filled_in() {
-        let route = options("news").check("route").unwrap();
+        let route = options("news").validate("route").unwrap();
         assert_eq!(route.text_fields, ["content"]);
         assert_eq!(route.k, Distance(0));
-        let longest = RouteOptions {
+        let longest = RawRoute {
             method: Some("longest".into()),
             ..options("news")
         };
-        assert_eq!(longest.check("route").unwrap().k, Distance(3));
+        assert_eq!(longest.validate("route").unwrap().k, Distance(3));
         assert_eq!(route.window, Some(Millis(30 * 86_400_000)));
         assert_eq!(route.clock, Clock::Arrival);
         assert_eq!(route.forest, "news");
     }
 
-    #[test]
-    fn wrong_options_say_which() {
-        let wrong = RouteOptions {
-            clock: Some("sundial".into()),
-            ..options("news")
-        };
-        let error = wrong.check("route 2").unwrap_err().to_string();
-        assert!(error.starts_with("route 2: clock: 'sundial'"), "{error}");
-        assert!(
-            RouteOptions {
-                k: Some(17),
-                ..options("news")
-            }
-            .check("route")
-            .is_err()
-        );
-        assert!(
-            RouteOptions {
-                method: Some("magic".into()),
-                ..options("news")
-            }
-            .check("route")
-            .is_err()
-        );
+    fn error_of(options: RawRoute) -> String {
+        options.validate("route 2").unwrap_err().to_string()
     }
 
     #[test]
-    fn a_similarity_is_a_share_and_for_verified_only() {
-        let with = |share: f32, method: &str| {
-            let options = RouteOptions {
-                similarity: Some(share),
-                method: Some(method.into()),
+    fn wrong_options_say_which_and_what_to_do() {
+        let with = |change: fn(&mut RawRoute)| {
+            let mut options = options("news");
+            change(&mut options);
+            error_of(options)
+        };
+        let no_method = "magic".parse::<Method>().unwrap_err();
+        let no_similarity = Similarity::new(1.5).unwrap_err();
+        for (error, expected) in [
+            (
+                error_of(RawRoute::default()),
+                "route 2: index: give at least one index pattern, such as news-*".to_owned(),
+            ),
+            (
+                with(|o| o.clock = Some("sundial".into())),
+                "route 2: clock: 'sundial' is not one of arrival, field:NAME, none".into(),
+            ),
+            (
+                with(|o| o.clock = Some("field:".into())),
+                "route 2: clock: 'field:' is not one of arrival, field:NAME, none".into(),
+            ),
+            (
+                with(|o| o.window = Some("30".into())),
+                "route 2: window: unknown unit in '30': use ms, s, m, h or d, for example 30d".into(),
+            ),
+            (
+                with(|o| o.k = Some(17)),
+                "route 2: k: 17 is out of range: fingerprints of unrelated texts are near then; use 0 to 16"
+                    .into(),
+            ),
+            (
+                with(|o| o.method = Some("magic".into())),
+                format!("route 2: method: {no_method}"),
+            ),
+            (
+                with(|o| o.similarity = Some(1.5)),
+                format!("route 2: similarity: {no_similarity}"),
+            ),
+            (
+                with(|o| (o.similarity, o.method) = (Some(0.5), Some("full".into()))),
+                "route 2: similarity: the method full does not compare whole texts: use verified, or k".into(),
+            ),
+            (
+                with(|o| (o.boilerplate, o.method) = (Some("x".into()), Some("full".into()))),
+                "route 2: boilerplate: the method full does not leave out boilerplate: use verified".into(),
+            ),
+            (
+                with(|o| o.boilerplate = Some("nowhere.txt".into())),
+                "cannot read the boilerplate file nowhere.txt".into(),
+            ),
+        ] {
+            assert_eq!(error, expected);
+        }
+    }
+
+    #[test]
+    fn an_option_is_set_as_the_command_line_would_set_it() {
+        let set = |option, value| options("news").with(option, value);
+        assert_eq!(set("k", "5").unwrap().k, Some(5));
+        let full = set("similarity", "0.5").unwrap().with("method", "full");
+        assert_eq!(full.unwrap().similarity, None);
+        for (option, value, expected) in [
+            ("k", "x", "k: 'x' is not a number of bits"),
+            (
+                "similarity",
+                "x",
+                "similarity: 'x' is not a ratio from 0 to 1",
+            ),
+            (
+                "forest",
+                "x",
+                "forest: must be one of k, method, similarity, window",
+            ),
+        ] {
+            assert_eq!(set(option, value).unwrap_err().to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn a_similarity_reaches_the_route() {
+        let similarity = |ratio: f32| {
+            let options = RawRoute {
+                similarity: Some(ratio),
                 ..options("news")
             };
-            options.check("route 2").map(|route| route.similarity)
+            options.validate("route").unwrap().similarity
         };
-        assert_eq!(with(0.43, "verified").unwrap(), Similarity::default());
-        assert_ne!(with(0.5, "verified").unwrap(), Similarity::default());
-        for (share, method, reason) in [
-            (1.5, "verified", "route 2: similarity: 1.5 is no share"),
-            (0.5, "full", "route 2: similarity: the method full does not"),
-        ] {
-            let error = with(share, method).unwrap_err().to_string();
-            assert!(error.starts_with(reason), "{error}");
-        }
+        assert_eq!(similarity(0.43), Similarity::default());
+        assert_eq!(similarity(0.5), Similarity::new(0.5).unwrap());
         // Written as a whole number, and as the default, which must be the very default.
-        for (written, share) in [("1", 1.0), ("0.43", 0.43)] {
-            let read: RouteOptions = toml::from_str(&format!("similarity = {written}")).unwrap();
-            assert_eq!(read.similarity, Some(share));
+        for (written, ratio) in [("1", 1.0), ("0.43", 0.43)] {
+            let read: RawRoute = toml::from_str(&format!("similarity = {written}")).unwrap();
+            assert_eq!(read.similarity, Some(ratio));
         }
     }
 
     #[test]
     fn routes_that_share_a_forest_must_agree() {
         let shared = |k, similarity| {
-            RouteOptions {
+            RawRoute {
                 forest: Some("f".into()),
                 k: Some(k),
                 similarity,
                 ..options("a")
             }
-            .check("r")
+            .validate("r")
             .unwrap()
         };
         let agree = |one, other| Route::agree_on_forests(&[one, other]);

@@ -1,10 +1,10 @@
-//! Sizes and spans of time as people write them: `256MiB`, `30d`.
+//! Sizes and durations as people write them: `256MiB`, `30d`.
 
 use crate::time::Millis;
 
 /// Parses a number of bytes: `1048576`, `512KiB`, `256MiB`, `1GiB`; `kb`, `mb`, `gb` are powers of 1024 as in the
 /// search servers' own settings.
-pub fn bytes(text: &str) -> Result<usize, String> {
+pub(super) fn bytes(text: &str) -> Result<usize, String> {
     let (number, unit) = split(text)?;
     let factor = match unit.to_ascii_lowercase().as_str() {
         "" | "b" => 1,
@@ -23,8 +23,8 @@ pub fn bytes(text: &str) -> Result<usize, String> {
         .ok_or_else(|| format!("'{text}' is too large"))
 }
 
-/// Parses a span of time: `500ms`, `30s`, `15m`, `12h`, `30d`.
-pub fn span(text: &str) -> Result<Millis, String> {
+/// Parses a duration: `500ms`, `30s`, `15m`, `12h`, `30d`.
+pub(super) fn duration(text: &str) -> Result<Millis, String> {
     let (number, unit) = split(text)?;
     let factor = match unit {
         "ms" => 1,
@@ -72,10 +72,10 @@ mod tests {
     }
 
     #[test]
-    fn spans_need_a_unit() {
-        assert_eq!(span("30d"), Ok(Millis(30 * 86_400_000)));
-        assert_eq!(span("250ms"), Ok(Millis(250)));
-        assert!(span("30").is_err());
-        assert!(span("9999999999999999d").is_err());
+    fn durations_need_a_unit() {
+        assert_eq!(duration("30d"), Ok(Millis(30 * 86_400_000)));
+        assert_eq!(duration("250ms"), Ok(Millis(250)));
+        assert!(duration("30").is_err());
+        assert!(duration("9999999999999999d").is_err());
     }
 }

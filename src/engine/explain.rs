@@ -33,14 +33,14 @@ impl Explanation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::RouteOptions;
+    use crate::config::RawRoute;
     use crate::engine::{Engine, RequestContext};
     use crate::time::Millis;
 
     #[test]
     fn explanations_are_given_to_those_who_ask() {
-        let route = RouteOptions::default().everything().or_clock("none");
-        let route = route.check("test").unwrap();
+        let route = RawRoute::default().any_index().or_clock("none");
+        let route = route.validate("test").unwrap();
         let engine = || Engine::new(std::slice::from_ref(&route), "cluster_", 1).unwrap();
         let stamped = |engine: Engine, body: &str| {
             let engine = std::sync::Arc::new(engine);

@@ -12,6 +12,7 @@
 
 mod check;
 mod explain;
+mod fields;
 mod forests;
 mod place;
 mod read;
@@ -39,6 +40,7 @@ use crate::config::{Clock, Route};
 use crate::forest::{ForestError, Stats};
 use crate::method::Features;
 use crate::time::Millis;
+use fields::FoundFields;
 use forests::ForestEntry;
 use read::own_root;
 use threads::TextThreads;
@@ -61,7 +63,7 @@ pub enum EngineError {
 #[derive(Debug, thiserror::Error)]
 pub enum NotUnderstood {
     /// It is no bulk.
-    #[error("the bulk is not understood: {0}")]
+    #[error(transparent)]
     Bulk(#[from] BulkError),
     /// It is no document.
     #[error("the document is not understood: {0}")]
@@ -125,6 +127,7 @@ pub struct Engine {
 struct Bound {
     route: Route,
     selection: Selection,
+    found_fields: FoundFields,
     forest: usize,
     /// Where its short texts stand, if the method sets them apart.
     short: Option<usize>,
@@ -151,6 +154,7 @@ impl Bound {
         };
         Ok(Bound {
             selection: Selection::new(&fields, prefix)?,
+            found_fields: FoundFields::default(),
             route: route.clone(),
             forest,
             short,

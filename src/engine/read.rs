@@ -197,9 +197,13 @@ impl Engine {
     ) -> Result<(Prepared, bool), JsonError> {
         let bound = &self.routes[item.route];
         let Bound {
-            route, selection, ..
+            route,
+            selection,
+            found_fields,
+            ..
         } = bound;
         let document = bulk::scan(object, selection)?;
+        found_fields.note(route, &document);
         let texts = texts(&document);
         let fields = text::Fields {
             title: document.first(Selected::Title),

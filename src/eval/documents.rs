@@ -1,59 +1,120 @@
-//! The documents to score on: read once, stamped as often as there are settings to try.
+//! The documents to score on: read once, clustered as often as there are settings to try.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::sync::Arc;
 
-use anyhow::{Context, bail};
+use bytes::Bytes;
+use futures_executor::block_on;
 use serde::Deserialize;
 
-use crate::bulk::{self, Fields, Selected, Selection};
-use crate::config::Route;
-use crate::engine::{Engine, Meeting, RequestContext};
+use crate::bulk::{self, Fields, JsonError, Selected, Selection, SelectionError};
+use crate::config::{DEFAULT_PREFIX, Route};
+use crate::engine::{Engine, EngineError, Explanation, RequestContext, Unavailable};
 use crate::time::Millis;
 
 /// Characters of a text's beginning.
 const BEGINNING: usize = 90;
-/// Prefix of the stamp that is read back here; nobody else sees it.
-const PREFIX: &str = "cluster_";
 
 /// Number of a document in the order of its file.
-pub type Document = u32;
+pub(super) type Document = u32;
 
+/// Documents with their ids and the beginnings of their texts.
+#[derive(Debug)]
 pub struct Documents {
-    body: Vec<u8>,
+    /// One JSON object a line.
+    body: Bytes,
     ids: Vec<String>,
     beginnings: Vec<String>,
     by_id: HashMap<String, Document>,
 }
 
-/// What a method makes of the documents.
-pub struct Stamped {
-    /// The root of each document.
-    pub roots: Vec<u64>,
-    /// Nodes of the forest at the end.
-    pub nodes: u64,
-    /// What the documents met; those without usable text are not among them.
-    pub meetings: HashMap<Document, Meeting>,
+/// What is wrong with a file of documents.
+#[derive(Debug, thiserror::Error)]
+pub enum DocumentsError {
+    /// The fields of the route cannot be read.
+    #[error(transparent)]
+    Selection(#[from] SelectionError),
+    /// A line cannot be read.
+    #[error("line {line} is not a document")]
+    Json {
+        /// The line, counted from 1.
+        line: usize,
+        /// What is wrong with it.
+        source: JsonError,
+    },
+    /// A document has no id.
+    #[error("line {line} has no field `{field}`: name the one that holds the id with --id-field")]
+    NoId {
+        /// The line, counted from 1.
+        line: usize,
+        /// Where the id should be.
+        field: String,
+    },
+    /// Two documents have the same id.
+    #[error("line {line}: another document has the id `{id}` already")]
+    Duplicate {
+        /// The line of the second one, counted from 1.
+        line: usize,
+        /// The id.
+        id: String,
+    },
+    /// There are more than numbers for them.
+    #[error("there are more than {} documents", Document::MAX)]
+    TooMany,
+    /// There is nothing to score on.
+    #[error("there are no documents")]
+    Empty,
 }
 
+/// The clusters that a method makes of the documents.
+#[derive(Debug)]
+pub struct Clustering {
+    /// The root of each document.
+    pub(super) roots: Vec<u64>,
+    /// Nodes of the forest at the end.
+    pub(super) nodes: u64,
+    /// How the documents were placed; those without usable text are not among them.
+    pub(super) explanations: HashMap<Document, Explanation>,
+}
+
+/// Why documents cannot be clustered.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusteringError {
+    /// The settings of the route cannot be used.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// The forest failed.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+    /// A stamped document is not JSON any more: its source was not JSON throughout.
+    #[error("document `{id}` cannot be read")]
+    Unreadable {
+        /// Its id.
+        id: String,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+    /// A document came back without a root.
+    #[error("document `{id}` could not be stamped")]
+    Unstamped {
+        /// Its id.
+        id: String,
+    },
+}
+
+/// What is read of a stamped document.
 #[derive(Deserialize)]
-struct Stamp {
+struct StampedRoot {
     cluster_root: Option<String>,
 }
 
 impl Documents {
     /// Reads documents, one JSON object a line; blank lines do not count. `route` says in which fields text, title and
-    /// id stand.
+    /// id are.
     ///
     /// # Errors
-    /// When the file cannot be read, a line is no JSON object, or an id is missing or there twice.
-    pub fn read(path: &Path, route: &Route) -> anyhow::Result<Documents> {
-        let body =
-            std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-        Documents::parse(body, route).with_context(|| path.display().to_string())
-    }
-
-    fn parse(body: Vec<u8>, route: &Route) -> anyhow::Result<Documents> {
+    /// When a line is not a JSON object, an id is missing or occurs twice, or there is no document.
+    pub fn parse(body: Vec<u8>, route: &Route) -> Result<Documents, DocumentsError> {
         let text: Vec<&str> = route.text_fields.iter().map(String::as_str).collect();
         let fields = Fields {
             text: &text,
@@ -61,100 +122,110 @@ impl Documents {
             id: route.id_field.as_deref(),
             ..Fields::default()
         };
-        let selection = Selection::new(&fields, PREFIX)?;
+        let selection = Selection::new(&fields, DEFAULT_PREFIX)?;
         let mut documents = Documents {
-            body: Vec::new(),
+            body: Bytes::new(),
             ids: Vec::new(),
             beginnings: Vec::new(),
             by_id: HashMap::new(),
         };
-        for (at, line) in (1..).zip(body.split(|&byte| byte == b'\n')) {
-            if line.trim_ascii().is_empty() {
+        for (line, source) in (1..).zip(body.split(|&byte| byte == b'\n')) {
+            if source.trim_ascii().is_empty() {
                 continue;
             }
-            let document = bulk::scan(line, &selection).with_context(|| format!("line {at}"))?;
-            let Some(id) = document.first(Selected::Id) else {
-                let field = route.id_field.as_deref().unwrap_or_default();
-                bail!(
-                    "line {at} has no field `{field}`: name the one that holds the id with --id-field"
-                );
-            };
+            let document = bulk::scan(source, &selection)
+                .map_err(|source| DocumentsError::Json { line, source })?;
+            let id = document.first(Selected::Id);
+            let id = id.ok_or_else(|| DocumentsError::NoId {
+                line,
+                field: route.id_field.clone().unwrap_or_default(),
+            })?;
             let texts = document
                 .values
                 .iter()
                 .filter(|value| matches!(value.selected, Selected::Text(_)));
             let parts = document.first(Selected::Title).into_iter();
             let parts: Vec<&str> = parts.chain(texts.map(|value| &*value.text)).collect();
-            let number = u32::try_from(documents.ids.len()).context("too many documents")?;
+            let number = documents.ids.len();
+            let number = Document::try_from(number).map_err(|_| DocumentsError::TooMany)?;
             if documents.by_id.insert(id.to_owned(), number).is_some() {
-                bail!("line {at}: another document has the id `{id}` already");
+                let id = id.to_owned();
+                return Err(DocumentsError::Duplicate { line, id });
             }
             documents.ids.push(id.to_owned());
             documents.beginnings.push(beginning(&parts));
         }
         if documents.ids.is_empty() {
-            bail!("there is no document");
+            return Err(DocumentsError::Empty);
         }
-        documents.body = body;
+        documents.body = body.into();
         Ok(documents)
     }
 
-    pub fn len(&self) -> usize {
+    /// How many there are; at least one.
+    pub(super) fn count(&self) -> usize {
         self.ids.len()
     }
 
-    pub fn find(&self, id: &str) -> Option<Document> {
+    /// The document with this id.
+    pub(super) fn find(&self, id: &str) -> Option<Document> {
         self.by_id.get(id).copied()
     }
 
-    pub fn id(&self, document: Document) -> &str {
+    pub(super) fn id(&self, document: Document) -> &str {
         self.ids.get(document as usize).map_or("", String::as_str)
     }
 
     /// The first words of title and text, on one line.
-    pub fn beginning(&self, document: Document) -> &str {
+    pub(super) fn beginning(&self, document: Document) -> &str {
         self.beginnings
             .get(document as usize)
             .map_or("", String::as_str)
     }
 
-    /// Stamps all documents in their order, as `spinney stamp` would.
+    /// Stamps all documents in their order, as `spinney stamp` would. `threads`: 0 means all cores.
     ///
     /// # Errors
-    /// When the settings of the route cannot be used.
-    pub fn stamp(&self, route: &Route, threads: usize) -> anyhow::Result<Stamped> {
-        let engine = Engine::new(std::slice::from_ref(route), PREFIX, threads)?.telling_meetings();
-        let call = RequestContext {
+    /// When the settings of the route cannot be used, or a document cannot be stamped.
+    pub fn cluster(&self, route: &Route, threads: usize) -> Result<Clustering, ClusteringError> {
+        let engine = Engine::new(std::slice::from_ref(route), DEFAULT_PREFIX, threads)?;
+        let engine = Arc::new(engine.with_explanations());
+        let context = RequestContext {
             now: Millis(0),
             latest: Millis(i64::MAX),
             unique: 0,
         };
-        let stamped = engine.stamp_lines(&self.body, call);
-        let meetings = stamped.meetings().iter();
-        let meetings =
-            meetings.filter_map(|met| Some((u32::try_from(met.item).ok()?, met.clone())));
-        let meetings = meetings.collect();
+        let stamped = block_on(engine.stamp_lines(self.body.clone(), context))?;
+        let explanations = stamped.explanations().iter().filter_map(|explanation| {
+            let document = Document::try_from(explanation.item).ok()?;
+            Some((document, explanation.clone()))
+        });
+        let explanations = explanations.collect();
         let (splice, _) = stamped.into_parts();
         let mut out = Vec::with_capacity(splice.len(self.body.len()));
         splice.write_to(&self.body, &mut out);
         let lines = out.split(|&byte| byte == b'\n');
         let lines = lines.filter(|line| !line.trim_ascii().is_empty());
-        let mut roots = Vec::with_capacity(self.ids.len());
-        for (line, id) in lines.zip(&self.ids) {
-            let stamp: Stamp = serde_json::from_slice(line)
-                .with_context(|| format!("document `{id}` cannot be read"))?;
-            let root = stamp
-                .cluster_root
-                .and_then(|hex| u64::from_str_radix(&hex, 16).ok());
-            roots.push(root.with_context(|| format!("document `{id}` could not be stamped"))?);
-        }
-        let nodes = engine.forests().map(|(_, stats)| stats.nodes as u64).sum();
-        Ok(Stamped {
-            roots,
-            nodes,
-            meetings,
+        let roots = lines.zip(&self.ids).map(|(line, id)| root_of(line, id));
+        let forests = block_on(engine.stats())?;
+        Ok(Clustering {
+            roots: roots.collect::<Result<_, _>>()?,
+            nodes: forests.iter().map(|(_, stats)| stats.nodes as u64).sum(),
+            explanations,
         })
     }
+}
+
+/// The root that the document with this id is stamped with.
+fn root_of(line: &[u8], id: &str) -> Result<u64, ClusteringError> {
+    let stamped: StampedRoot =
+        serde_json::from_slice(line).map_err(|source| ClusteringError::Unreadable {
+            id: id.to_owned(),
+            source,
+        })?;
+    let root = stamped.cluster_root;
+    let root = root.and_then(|hex| u64::from_str_radix(&hex, 16).ok());
+    root.ok_or_else(|| ClusteringError::Unstamped { id: id.to_owned() })
 }
 
 fn beginning(parts: &[&str]) -> String {
@@ -184,17 +255,17 @@ fn beginning(parts: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::RouteOptions;
+    use crate::config::RawRoute;
 
     fn route() -> Route {
-        let options = RouteOptions::default().everything().or_clock("none");
-        let mut route = options.check("test").unwrap();
+        let options = RawRoute::default().any_index().or_clock("none");
+        let mut route = options.validate("test").unwrap();
         route.title_field = Some("title".into());
         route.id_field = Some("id".into());
         route
     }
 
-    fn parse(body: &str) -> anyhow::Result<Documents> {
+    fn parse(body: &str) -> Result<Documents, DocumentsError> {
         Documents::parse(body.as_bytes().to_vec(), &route())
     }
 
@@ -202,12 +273,12 @@ mod tests {
     fn documents_have_numbers_in_the_order_of_the_file() {
         let body = "{\"id\":\"a\",\"title\":\"One\",\"content\":\"two\\nthree\"}\n\n{\"id\":7,\"content\":[\"x\",\"y\"]}\n";
         let documents = parse(body).unwrap();
-        assert_eq!(documents.len(), 2);
+        assert_eq!(documents.count(), 2);
         assert_eq!(documents.find("7"), Some(1));
         assert_eq!(documents.id(0), "a");
         assert_eq!(documents.beginning(0), "One two three");
         assert_eq!(documents.beginning(1), "x y");
-        assert_eq!(documents.stamp(&route(), 1).unwrap().roots.len(), 2);
+        assert_eq!(documents.cluster(&route(), 1).unwrap().roots.len(), 2);
     }
 
     #[test]
@@ -223,13 +294,16 @@ mod tests {
     #[test]
     fn wrong_documents_are_named_by_their_line() {
         for (body, reason) in [
-            ("", "no document"),
-            ("{\"id\":1}\n[]\n", "line 2"),
-            ("{\"content\":\"x\"}", "no field `id`"),
-            ("{\"id\":1}\n{\"id\":\"1\"}", "line 2: another document"),
+            ("", "there are no documents"),
+            ("{\"id\":1}\n[]\n", "line 2 is not a document"),
+            ("{\"content\":\"x\"}", "line 1 has no field `id`: "),
+            (
+                "{\"id\":1}\n{\"id\":\"1\"}",
+                "line 2: another document has the id `1` already",
+            ),
         ] {
-            let error = format!("{:#}", parse(body).err().unwrap());
-            assert!(error.contains(reason), "{error}");
+            let error = parse(body).unwrap_err().to_string();
+            assert!(error.starts_with(reason), "{error}");
         }
     }
 }

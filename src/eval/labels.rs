@@ -1,12 +1,12 @@
-//! What a person says of the documents: labelled pairs, and clusters.
+//! What a person says about the documents: labelled pairs, and clusters.
 
 use std::collections::HashMap;
 
-use super::documents::Document;
+use super::documents::{Document, Documents};
 
-/// What a person says of two documents.
+/// What a person says about two documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Label {
+pub(super) enum Label {
     /// They belong together: `1`, `same` or `dup`.
     Together,
     /// They do not: `0`, `different`, or anything that begins with `0-`.
@@ -15,45 +15,64 @@ pub enum Label {
     Other(usize),
 }
 
+/// Two documents and what a person says about them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pair {
+pub(super) struct LabelledPair {
     pub one: Document,
     pub other: Document,
     pub label: Label,
 }
 
-/// Labelled pairs: lines of `id <tab> id <tab> label`; further columns are not read.
+/// Labelled pairs: lines of `id <tab> id <tab> label`; further columns are ignored.
 #[derive(Debug, Default)]
-pub struct Pairs {
-    pub pairs: Vec<Pair>,
+pub struct LabelledPairs {
+    pub(super) pairs: Vec<LabelledPair>,
     /// Names of the labels that are neither right nor wrong.
-    pub others: Vec<String>,
-    /// Pairs left out because a document of theirs is not there.
-    pub left_out: usize,
+    pub(super) others: Vec<String>,
+    /// Pairs left out because one of their documents does not exist.
+    pub(super) left_out: usize,
 }
 
 /// Which documents belong together: lines of `id <tab> cluster`. Documents that are not named do not count.
 #[derive(Debug, Default)]
-pub struct Clusters {
+pub struct LabelledClusters {
     /// Document and number of its cluster.
-    pub members: Vec<(Document, u32)>,
-    /// Lines left out because their document is not there.
-    pub left_out: usize,
+    pub(super) members: Vec<(Document, u32)>,
+    /// Lines left out because their document does not exist.
+    pub(super) left_out: usize,
 }
 
 /// What is wrong with a file of labels.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LabelError {
-    #[error("line {line} has {columns} columns, separated by tabs: {expected} are needed")]
+    /// A line has too few columns.
+    #[error("line {line} has {columns}, separated by tabs: {expected} are needed", columns = counted(*columns))]
     Columns {
+        /// The line, counted from 1.
         line: usize,
+        /// How many it has.
         columns: usize,
+        /// What they should be.
         expected: &'static str,
     },
+    /// A document has two clusters.
     #[error("line {line}: `{id}` has a cluster already")]
-    Twice { line: usize, id: String },
-    #[error("no line names documents that are there: do the ids fit those of --id-field?")]
+    Twice {
+        /// The second line, counted from 1.
+        line: usize,
+        /// The document's id.
+        id: String,
+    },
+    /// Nothing is left to compare with.
+    #[error("no line names documents that exist: do the ids match those of --id-field?")]
     Nothing,
+}
+
+fn counted(columns: usize) -> String {
+    match columns {
+        1 => "1 column".into(),
+        _ => format!("{columns} columns"),
+    }
 }
 
 /// Lines with something on them and their numbers, split at tabs.
@@ -65,13 +84,20 @@ fn rows(text: &str) -> impl Iterator<Item = (usize, Vec<&str>)> {
     lines.map(|(at, line)| (at, line.split('\t').collect()))
 }
 
-impl Pairs {
-    /// Reads labelled pairs. A first line of other ids than those of documents is a header.
+impl LabelledPairs {
+    /// Reads labelled pairs. A first line without the id of a document is a header.
     ///
     /// # Errors
-    /// When a line has no label, or none of them names documents.
-    pub fn parse(text: &str, find: impl Fn(&str) -> Option<Document>) -> Result<Pairs, LabelError> {
-        let mut pairs = Pairs::default();
+    /// When a line has no label, or none of them names two of the documents.
+    pub fn parse(text: &str, documents: &Documents) -> Result<LabelledPairs, LabelError> {
+        LabelledPairs::resolve(text, |id| documents.find(id))
+    }
+
+    pub(super) fn resolve(
+        text: &str,
+        find: impl Fn(&str) -> Option<Document>,
+    ) -> Result<LabelledPairs, LabelError> {
+        let mut pairs = LabelledPairs::default();
         for (line, columns) in rows(text) {
             let &[one, other, label, ..] = columns.as_slice() else {
                 return Err(LabelError::Columns {
@@ -83,7 +109,7 @@ impl Pairs {
             match (find(one), find(other)) {
                 (Some(one), Some(other)) => {
                     let label = pairs.label(label);
-                    pairs.pairs.push(Pair { one, other, label });
+                    pairs.pairs.push(LabelledPair { one, other, label });
                 }
                 (None, None) if line == 1 => {}
                 _ => pairs.left_out += 1,
@@ -111,16 +137,20 @@ impl Pairs {
     }
 }
 
-impl Clusters {
-    /// Reads clusters. A first line of another id than those of documents is a header.
+impl LabelledClusters {
+    /// Reads clusters. A first line without the id of a document is a header.
     ///
     /// # Errors
-    /// When a line names no cluster, a document stands in two, or none of the documents is there.
-    pub fn parse(
+    /// When a line names no cluster, a document is in two, or no line names one of the documents.
+    pub fn parse(text: &str, documents: &Documents) -> Result<LabelledClusters, LabelError> {
+        LabelledClusters::resolve(text, |id| documents.find(id))
+    }
+
+    fn resolve(
         text: &str,
         find: impl Fn(&str) -> Option<Document>,
-    ) -> Result<Clusters, LabelError> {
-        let mut clusters = Clusters::default();
+    ) -> Result<LabelledClusters, LabelError> {
+        let mut clusters = LabelledClusters::default();
         let mut names: HashMap<&str, u32> = HashMap::new();
         let mut seen = std::collections::HashSet::new();
         for (line, columns) in rows(text) {
@@ -163,7 +193,7 @@ mod tests {
     #[test]
     fn labels_say_together_apart_or_something_else() {
         let text = "a\tb\tlabel\tkind\nd1\td2\tsame\tx\nd1\td3\t0-footer\n\nd2\td3\tgrey\nd4\td5\tevent\nd4\td1\tgrey\r\nd1\tz\t1\nd8\td9\t1\n";
-        let pairs = Pairs::parse(text, find).unwrap();
+        let pairs = LabelledPairs::resolve(text, find).unwrap();
         let labels: Vec<Label> = pairs.pairs.iter().map(|pair| pair.label).collect();
         use Label::{Apart, Other, Together};
         assert_eq!(
@@ -176,24 +206,28 @@ mod tests {
 
     #[test]
     fn clusters_are_numbered_as_they_come() {
-        let clusters = Clusters::parse("id\tgroup\nd5\tx\nd1\ty\nd2\tx\nz\tx\n", find).unwrap();
+        let clusters =
+            LabelledClusters::resolve("id\tgroup\nd5\tx\nd1\ty\nd2\tx\nz\tx\n", find).unwrap();
         assert_eq!(clusters.members, [(5, 0), (1, 1), (2, 0)]);
         assert_eq!(clusters.left_out, 1);
     }
 
     #[test]
     fn wrong_lines_are_named() {
-        let columns = Pairs::parse("d1\td2\t1\nd1\td2\n", find).unwrap_err();
+        let columns = LabelledPairs::resolve("d1\td2\t1\nd1\td2\n", find).unwrap_err();
         assert_eq!(
             columns.to_string(),
             "line 2 has 2 columns, separated by tabs: two ids and a label are needed"
         );
         assert_eq!(
-            Pairs::parse("a\tb\t1\n", find).err(),
+            LabelledPairs::resolve("a\tb\t1\n", find).err(),
             Some(LabelError::Nothing)
         );
-        let twice = Clusters::parse("d1\ta\nd1\tb\n", find).unwrap_err();
+        let twice = LabelledClusters::resolve("d1\ta\nd1\tb\n", find).unwrap_err();
         assert_eq!(twice.to_string(), "line 2: `d1` has a cluster already");
-        assert_eq!(Clusters::parse("", find).err(), Some(LabelError::Nothing));
+        assert_eq!(
+            LabelledClusters::resolve("", find).err(),
+            Some(LabelError::Nothing)
+        );
     }
 }

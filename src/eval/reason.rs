@@ -1,39 +1,40 @@
-//! Why two documents that belong together are apart, as far as their placements tell.
+//! Why two documents that belong together are apart, as far as their placements explain it.
 
-use super::documents::{Document, Stamped};
-use crate::engine::Meeting;
+use super::documents::{Clustering, Document};
+use crate::engine::Explanation;
 use crate::fingerprint::Fingerprint;
 use crate::forest::{Decision, Root};
 use crate::method::Refusal;
 
-/// The reason why two documents stand in different trees.
-pub fn why_apart(one: Document, other: Document, stamped: &Stamped) -> String {
+/// The reason why two documents have different roots.
+pub(super) fn why_apart(one: Document, other: Document, clustering: &Clustering) -> String {
     let (earlier, later) = (one.min(other), one.max(other));
-    let met = |document: Document| stamped.meetings.get(&document);
-    let (Some(before), Some(after)) = (met(earlier), met(later)) else {
+    let explanation = |document: Document| clustering.explanations.get(&document);
+    let (Some(before), Some(after)) = (explanation(earlier), explanation(later)) else {
         return "one has no text that can be compared".into();
     };
     // The tree of the later one can be the older one: then it is the earlier document that was refused there.
-    let refusal = refusal(after, earlier, stamped).or_else(|| refusal(before, later, stamped));
+    let refusal =
+        refusal(after, earlier, clustering).or_else(|| refusal(before, later, clustering));
     match (refusal, after.decision) {
         (Some(refusal), _) => format!("refused: {refusal}"),
         (None, Decision::Refreshed) => {
-            "the later one was known already and stays in its cluster".into()
+            "the text of the later one was known already and stays in its cluster".into()
         }
         (None, Decision::Joined { .. }) if after.in_turn => {
-            "the later one found another cluster by an earlier stage".into()
+            "an earlier stage found another cluster for the later one".into()
         }
         (None, Decision::Joined { candidates: 2.. }) => {
-            "the later one was near several clusters and another one won".into()
+            "the later one was near several clusters and joined another one".into()
         }
-        _ => "never met: no fingerprint of one is near the other's cluster".into(),
+        _ => "never compared: no fingerprint of one is near the other's cluster".into(),
     }
 }
 
-/// Why this one was not let into the tree of that document, if they met.
-fn refusal(meeting: &Meeting, of: Document, stamped: &Stamped) -> Option<Refusal> {
-    let root = Root(Fingerprint(*stamped.roots.get(of as usize)?));
-    let found = meeting.refused.iter().find(|(near, _)| *near == root);
+/// Why the document with this explanation may not join the tree of the other one, if that tree was a candidate.
+fn refusal(explanation: &Explanation, other: Document, clustering: &Clustering) -> Option<Refusal> {
+    let root = Root(Fingerprint(*clustering.roots.get(other as usize)?));
+    let found = explanation.refused.iter().find(|(near, _)| *near == root);
     found.map(|&(_, refusal)| refusal)
 }
 
@@ -41,9 +42,9 @@ fn refusal(meeting: &Meeting, of: Document, stamped: &Stamped) -> Option<Refusal
 mod tests {
     use super::*;
 
-    fn meeting(decision: Decision, in_turn: bool, refused: &[(u64, Refusal)]) -> Meeting {
+    fn explanation(decision: Decision, in_turn: bool, refused: &[(u64, Refusal)]) -> Explanation {
         let refused = refused.iter();
-        Meeting {
+        Explanation {
             item: 0,
             decision,
             in_turn,
@@ -54,10 +55,10 @@ mod tests {
     }
 
     #[test]
-    fn the_reason_is_what_the_later_one_met() {
+    fn the_reason_is_the_refusal_of_either_or_the_later_ones_decision() {
         let joined = |candidates| Decision::Joined { candidates };
-        let meetings = [
-            meeting(
+        let explanations = [
+            explanation(
                 Decision::NewRoot,
                 false,
                 &[(
@@ -68,7 +69,7 @@ mod tests {
                     },
                 )],
             ),
-            meeting(
+            explanation(
                 Decision::NewRoot,
                 false,
                 &[(
@@ -79,16 +80,16 @@ mod tests {
                     },
                 )],
             ),
-            meeting(joined(1), false, &[]),
-            meeting(joined(2), false, &[]),
-            meeting(joined(1), true, &[]),
-            meeting(Decision::Refreshed, false, &[]),
+            explanation(joined(1), false, &[]),
+            explanation(joined(2), false, &[]),
+            explanation(joined(1), true, &[]),
+            explanation(Decision::Refreshed, false, &[]),
         ];
         // Document 1 was refused by the tree of 0; document 0 by tree 6, which document 2 joined.
-        let stamped = Stamped {
+        let clustering = Clustering {
             roots: vec![5, 7, 6, 8, 9, 10, 11],
             nodes: 0,
-            meetings: (0..).zip(meetings).collect(),
+            explanations: (0..).zip(explanations).collect(),
         };
         for (one, other, reason) in [
             (
@@ -102,13 +103,13 @@ mod tests {
                 "refused: proof: the similarity is 0.30, needed is 0.43",
             ),
             (0, 2, "refused: numbers: 2 of 3 numbers"),
-            (1, 2, "never met"),
+            (1, 2, "never compared"),
             (0, 3, "the later one was near several clusters"),
-            (0, 4, "the later one found another cluster"),
-            (0, 5, "the later one was known already"),
+            (0, 4, "an earlier stage found another cluster"),
+            (0, 5, "the text of the later one was known"),
             (0, 6, "one has no text"),
         ] {
-            let why = why_apart(one, other, &stamped);
+            let why = why_apart(one, other, &clustering);
             assert!(why.starts_with(reason), "{one} {other}: {why}");
         }
     }

@@ -1,11 +1,9 @@
-//! What `spinney eval` says of one setting: for people, and as JSON.
-
-use std::io::{self, Write};
+//! The figures of one setting. The names of the fields are those of the JSON that `spinney eval --json` prints.
 
 use serde::Serialize;
 
-use super::documents::{Document, Documents, Stamped};
-use super::labels::{Clusters, Pairs};
+use super::documents::{Clustering, Document, Documents};
+use super::labels::{LabelledClusters, LabelledPairs};
 use super::reason::why_apart;
 use super::score::{self, Counts, Mistake, Mistakes};
 use crate::config::Route;
@@ -14,122 +12,157 @@ use crate::method::Method;
 /// The documents of a cluster whose beginnings are shown.
 const SHOWN: usize = 3;
 
+/// What one setting makes of the documents, and how good that is.
 #[derive(Debug, Serialize)]
 pub struct Report {
+    /// The method, as `--method` takes it.
     pub method: String,
+    /// Fingerprints at most this many bits apart were near.
     pub k: u32,
-    /// What `verified` asked of long texts.
+    /// What `verified` asked of long texts, 0 to 1; `None` for the other methods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub similarity: Option<f64>,
+    /// How many documents there are.
     pub documents: usize,
+    /// How many clusters they are in, those of one document included.
     pub clusters: usize,
+    /// Nodes of the forest at the end, per document.
     pub nodes_per_document: f64,
+    /// Compared with the labelled pairs, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_pairs: Option<Figures>,
+    /// Compared with the labelled clusters, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_clusters: Option<Figures>,
+    /// The largest clusters of more than one document, the largest first.
     pub largest: Vec<Cluster>,
 }
 
-/// Figures are shares, 0 to 1; `None` where there is nothing that they could be a share of.
+/// How good the clusters are. Figures are ratios from 0 to 1, the adjusted Rand index may be negative; `None` where there
+/// is nothing to compare.
 #[derive(Debug, Serialize)]
 pub struct Figures {
     /// Pairs that count: labelled ones, or all pairs of the documents that the clusters name.
     pub pairs: u64,
+    /// Of the pairs put together, the part that belongs together.
     pub precision: Option<f64>,
+    /// Of the pairs that belong together, the part put together.
     pub recall: Option<f64>,
+    /// Harmonic mean of precision and recall.
     pub f1: Option<f64>,
+    /// 1 for the same clusters, 0 for what chance would do; only for labelled clusters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adjusted_rand: Option<f64>,
+    /// Pairs put together that belong apart.
     pub wrong_pairs_together: u64,
+    /// Pairs put apart that belong together.
     pub wrong_pairs_apart: u64,
     /// Labels that are neither right nor wrong.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub labels: Vec<LabelShare>,
-    /// Lines of the file that name documents that are not there.
+    pub labels: Vec<OtherLabel>,
+    /// Lines of the file that name documents that do not exist.
     pub lines_left_out: usize,
-    pub worst_together: Vec<Wrong>,
-    pub worst_apart: Vec<Wrong>,
+    /// The clusters with most wrong pairs, the worst first.
+    pub worst_together: Vec<WorstMistake>,
+    /// The clusters that lack most pairs, the worst first.
+    pub worst_apart: Vec<WorstMistake>,
 }
 
+/// What became of the pairs with a label that is neither right nor wrong.
 #[derive(Debug, Serialize)]
-pub struct LabelShare {
+pub struct OtherLabel {
+    /// The label.
     pub label: String,
+    /// Pairs with this label that were put together.
     pub together: u64,
+    /// Pairs with this label.
     pub pairs: u64,
 }
 
+/// A cluster that was found.
 #[derive(Debug, Serialize)]
 pub struct Cluster {
+    /// How many documents it has.
     pub documents: usize,
-    pub beginnings: Vec<Shown>,
+    /// The first few of them.
+    pub beginnings: Vec<Excerpt>,
 }
 
+/// Two documents that were wrongly put together, or wrongly apart.
 #[derive(Debug, Serialize)]
-pub struct Wrong {
+pub struct WorstMistake {
+    /// How many wrong pairs the same cluster has, or lacks.
     pub pairs: u64,
     /// Why they are apart.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    pub one: Shown,
-    pub other: Shown,
+    /// One of the two.
+    pub one: Excerpt,
+    /// The other one.
+    pub other: Excerpt,
 }
 
+/// A document by its id and the first words of title and text.
 #[derive(Debug, Serialize)]
-pub struct Shown {
+pub struct Excerpt {
+    /// Its id.
     pub id: String,
+    /// The first words, on one line.
     pub begins: String,
 }
 
 /// The labels that were given.
+#[derive(Debug, Default)]
 pub struct Labels {
-    pub pairs: Option<Pairs>,
-    pub clusters: Option<Clusters>,
+    /// Labelled pairs.
+    pub pairs: Option<LabelledPairs>,
+    /// Labelled clusters.
+    pub clusters: Option<LabelledClusters>,
 }
 
 impl Report {
-    /// Scores the roots. `show`: so many clusters and mistakes are told of.
+    /// Scores a clustering of the documents. `show`: how many clusters, and how many mistakes of each kind, to report.
     pub fn new(
         route: &Route,
         documents: &Documents,
-        stamped: &Stamped,
+        clustering: &Clustering,
         labels: &Labels,
         show: usize,
     ) -> Report {
-        let roots = &stamped.roots;
+        let roots = &clustering.roots;
         let largest = score::largest(roots);
         let on_pairs = labels.pairs.as_ref().map(|labelled| {
-            let scored = score::pairs(roots, labelled);
+            let scored = score::against_pairs(roots, labelled);
             let others = scored.others.into_iter();
             Figures {
                 labels: others
-                    .map(|(label, together, pairs)| LabelShare {
+                    .map(|(label, together, pairs)| OtherLabel {
                         label,
                         together,
                         pairs,
                     })
                     .collect(),
                 lines_left_out: labelled.left_out,
-                ..Figures::new(scored.counts, &scored.mistakes, documents, stamped, show)
+                ..Figures::new(scored.counts, &scored.mistakes, documents, clustering, show)
             }
         });
         let on_clusters = labels.clusters.as_ref().map(|labelled| {
-            let (counts, mistakes) = score::clusters(roots, labelled);
+            let (counts, mistakes) = score::against_clusters(roots, labelled);
             Figures {
                 adjusted_rand: Some(rounded(counts.adjusted_rand())),
                 lines_left_out: labelled.left_out,
-                ..Figures::new(counts, &mistakes, documents, stamped, show)
+                ..Figures::new(counts, &mistakes, documents, clustering, show)
             }
         });
-        let shown = |&document: &Document| Shown::of(document, documents);
+        let shown = |&document: &Document| Excerpt::of(document, documents);
         Report {
             method: route.method.to_string(),
             k: route.k.0,
             similarity: (route.method == Method::Verified)
                 .then(|| rounded(route.similarity.share().into())),
-            documents: documents.len(),
+            documents: documents.count(),
             clusters: largest.len(),
-            nodes_per_document: rounded(stamped.nodes as f64 / documents.len() as f64),
+            nodes_per_document: rounded(clustering.nodes as f64 / documents.count() as f64),
             on_pairs,
             on_clusters,
             largest: largest
@@ -148,37 +181,6 @@ impl Report {
     pub fn figures(&self) -> Option<&Figures> {
         self.on_clusters.as_ref().or(self.on_pairs.as_ref())
     }
-
-    /// # Errors
-    /// When `out` does not take it.
-    pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
-        write!(out, "method {}, k {}", self.method, self.k)?;
-        if let Some(similarity) = self.similarity {
-            write!(out, ", similarity {similarity}")?;
-        }
-        writeln!(
-            out,
-            ": {} documents in {} clusters, {:.2} nodes a document",
-            self.documents, self.clusters, self.nodes_per_document
-        )?;
-        for (name, figures) in [("pairs", &self.on_pairs), ("clusters", &self.on_clusters)] {
-            if let Some(figures) = figures {
-                writeln!(out, "\nagainst the {name}")?;
-                figures.print(out)?;
-            }
-        }
-        writeln!(out, "\nlargest clusters")?;
-        for cluster in &self.largest {
-            writeln!(out, "  {} documents", cluster.documents)?;
-            for shown in &cluster.beginnings {
-                shown.print(out)?;
-            }
-        }
-        if self.largest.is_empty() {
-            writeln!(out, "  every document is alone")?;
-        }
-        Ok(())
-    }
 }
 
 impl Figures {
@@ -186,17 +188,17 @@ impl Figures {
         counts: Counts,
         mistakes: &Mistakes,
         documents: &Documents,
-        stamped: &Stamped,
+        clustering: &Clustering,
         show: usize,
     ) -> Figures {
-        let worst = |mistakes: &[Mistake], apart: bool| -> Vec<Wrong> {
+        let worst = |mistakes: &[Mistake], apart: bool| -> Vec<WorstMistake> {
             let worst = mistakes.iter().take(show);
             worst
-                .map(|mistake| Wrong {
+                .map(|mistake| WorstMistake {
                     pairs: mistake.pairs,
-                    reason: apart.then(|| why_apart(mistake.one, mistake.other, stamped)),
-                    one: Shown::of(mistake.one, documents),
-                    other: Shown::of(mistake.other, documents),
+                    reason: apart.then(|| why_apart(mistake.one, mistake.other, clustering)),
+                    one: Excerpt::of(mistake.one, documents),
+                    other: Excerpt::of(mistake.other, documents),
                 })
                 .collect()
         };
@@ -217,84 +219,18 @@ impl Figures {
             worst_apart: worst(&mistakes.apart, true),
         }
     }
-
-    fn print(&self, out: &mut impl Write) -> io::Result<()> {
-        write!(
-            out,
-            "  precision {}  recall {}  F1 {}",
-            figure(self.precision),
-            figure(self.recall),
-            figure(self.f1)
-        )?;
-        if self.adjusted_rand.is_some() {
-            write!(out, "  adjusted Rand index {}", figure(self.adjusted_rand))?;
-        }
-        writeln!(out, "  ({} pairs)", self.pairs)?;
-        for label in &self.labels {
-            let LabelShare {
-                label,
-                together,
-                pairs,
-            } = label;
-            writeln!(out, "  label {label}: {together} of {pairs} put together")?;
-        }
-        if self.lines_left_out > 0 {
-            let lines = self.lines_left_out;
-            writeln!(
-                out,
-                "  left out: {lines} lines name documents that are not there"
-            )?;
-        }
-        for (name, wrong, all) in [
-            ("together", &self.worst_together, self.wrong_pairs_together),
-            ("apart", &self.worst_apart, self.wrong_pairs_apart),
-        ] {
-            if all > 0 {
-                writeln!(out, "  wrongly {name}: {all} pairs, the worst:")?;
-            }
-            for Wrong {
-                pairs,
-                reason,
-                one,
-                other,
-            } in wrong
-            {
-                write!(
-                    out,
-                    "  {pairs} {}",
-                    if *pairs == 1 { "pair" } else { "pairs" }
-                )?;
-                match reason {
-                    Some(reason) => writeln!(out, "; {reason}")?,
-                    None => writeln!(out)?,
-                }
-                one.print(out)?;
-                other.print(out)?;
-            }
-        }
-        Ok(())
-    }
 }
 
-impl Shown {
-    fn of(document: Document, documents: &Documents) -> Shown {
-        Shown {
+impl Excerpt {
+    fn of(document: Document, documents: &Documents) -> Excerpt {
+        Excerpt {
             id: documents.id(document).to_owned(),
             begins: documents.beginning(document).to_owned(),
         }
     }
-
-    fn print(&self, out: &mut impl Write) -> io::Result<()> {
-        writeln!(out, "    {}  {}", self.id, self.begins)
-    }
 }
 
-/// Four decimals: more say nothing.
+/// To four decimals: more say nothing.
 fn rounded(figure: f64) -> f64 {
     (figure * 10_000.0).round() / 10_000.0
-}
-
-/// A figure for people.
-pub fn figure(figure: Option<f64>) -> String {
-    figure.map_or("  --  ".into(), |figure| format!("{figure:.4}"))
 }

@@ -1,37 +1,37 @@
-//! Clusters that were found against what a person says. Every figure is of pairs of documents; those of clusters are
+//! Clusters that were found, compared with what a person says. Every figure is of pairs of documents; those of clusters are
 //! counted from the sizes of their overlaps, so that no list of pairs is ever made.
 
 use std::collections::BTreeMap;
 
 use super::documents::Document;
-use super::labels::{Clusters, Label, Pairs};
+use super::labels::{Label, LabelledClusters, LabelledPairs};
 
 /// Pairs of documents by what was found and what is right.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
+pub(super) struct Counts {
     pub rightly_together: u64,
     pub wrongly_together: u64,
     pub rightly_apart: u64,
     pub wrongly_apart: u64,
 }
 
-/// A share that nothing is known of, because there is nothing that it could be a share of, is `None`.
-fn share(part: u64, of: u64) -> Option<f64> {
+/// A ratio from 0 to 1; `None` for a part of nothing.
+fn ratio(part: u64, of: u64) -> Option<f64> {
     (of > 0).then(|| part as f64 / of as f64)
 }
 
 impl Counts {
-    /// Of the pairs put together, the share that belongs together.
+    /// Of the pairs put together, the part that belongs together.
     pub fn precision(&self) -> Option<f64> {
-        share(
+        ratio(
             self.rightly_together,
             self.rightly_together + self.wrongly_together,
         )
     }
 
-    /// Of the pairs that belong together, the share put together.
+    /// Of the pairs that belong together, the part put together.
     pub fn recall(&self) -> Option<f64> {
-        share(
+        ratio(
             self.rightly_together,
             self.rightly_together + self.wrongly_apart,
         )
@@ -40,7 +40,7 @@ impl Counts {
     /// Harmonic mean of precision and recall.
     pub fn f1(&self) -> Option<f64> {
         let wrong = self.wrongly_together + self.wrongly_apart;
-        share(2 * self.rightly_together, 2 * self.rightly_together + wrong)
+        ratio(2 * self.rightly_together, 2 * self.rightly_together + wrong)
     }
 
     /// How much more the two clusterings agree than chance would have them agree: 1 is the same clusters, 0 is chance
@@ -73,7 +73,7 @@ impl Counts {
 
 /// Documents that were put together though they do not belong together, or apart though they do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mistake {
+pub(super) struct Mistake {
     /// Two of the documents.
     pub one: Document,
     pub other: Document,
@@ -83,14 +83,14 @@ pub struct Mistake {
 
 /// The mistakes of both kinds, the worst first.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Mistakes {
+pub(super) struct Mistakes {
     pub together: Vec<Mistake>,
     pub apart: Vec<Mistake>,
 }
 
-/// What labelled pairs say of the roots.
+/// The roots compared with labelled pairs.
 #[derive(Debug, Default)]
-pub struct OfPairs {
+pub(super) struct PairScores {
     pub counts: Counts,
     /// By name of a label that is neither right nor wrong: pairs put together, all pairs.
     pub others: Vec<(String, u64, u64)>,
@@ -101,15 +101,15 @@ fn root(roots: &[u64], document: Document) -> u64 {
     roots.get(document as usize).copied().unwrap_or_default()
 }
 
-/// Scores roots on labelled pairs.
-pub fn pairs(roots: &[u64], labelled: &Pairs) -> OfPairs {
-    let mut scored = OfPairs {
+/// Compares the roots, one for each document, with labelled pairs.
+pub(super) fn against_pairs(roots: &[u64], labelled: &LabelledPairs) -> PairScores {
+    let mut scored = PairScores {
         others: labelled
             .others
             .iter()
             .map(|name| (name.clone(), 0, 0))
             .collect(),
-        ..OfPairs::default()
+        ..PairScores::default()
     };
     // By the clusters that the mistake is between.
     let mut together: BTreeMap<u64, Mistake> = BTreeMap::new();
@@ -147,9 +147,9 @@ pub fn pairs(roots: &[u64], labelled: &Pairs) -> OfPairs {
     scored
 }
 
-/// Scores roots on clusters.
-pub fn clusters(roots: &[u64], labelled: &Clusters) -> (Counts, Mistakes) {
-    // First document and size of every overlap of a cluster found and a cluster told, in both orders.
+/// Compares the roots, one for each document, with labelled clusters.
+pub(super) fn against_clusters(roots: &[u64], labelled: &LabelledClusters) -> (Counts, Mistakes) {
+    // First document and size of every overlap of a cluster found and a labelled cluster, in both orders.
     let mut by_root: BTreeMap<(u64, u64), Overlap> = BTreeMap::new();
     let mut by_cluster: BTreeMap<(u64, u64), Overlap> = BTreeMap::new();
     for &(document, cluster) in &labelled.members {
@@ -162,8 +162,8 @@ pub fn clusters(roots: &[u64], labelled: &Clusters) -> (Counts, Mistakes) {
             overlaps.entry(key).or_insert(new).size += 1;
         }
     }
-    let (mixed, rightly_together) = mixed(&by_root);
-    let (split, _) = self::mixed(&by_cluster);
+    let (mixed, rightly_together) = mixed_groups(&by_root);
+    let (split, _) = mixed_groups(&by_cluster);
     let [wrongly_together, wrongly_apart] =
         [&mixed, &split].map(|mistakes| mistakes.iter().map(|mistake| mistake.pairs).sum());
     let all = within(labelled.members.len() as u64);
@@ -189,7 +189,7 @@ struct Overlap {
 
 /// Of the groups that the first half of the key names, those that hold more than one part: the number of pairs of
 /// different parts, and the first documents of the two largest. Also the number of pairs of the same part.
-fn mixed(overlaps: &BTreeMap<(u64, u64), Overlap>) -> (Vec<Mistake>, u64) {
+fn mixed_groups(overlaps: &BTreeMap<(u64, u64), Overlap>) -> (Vec<Mistake>, u64) {
     let mut mistakes = Vec::new();
     let mut same = 0;
     let overlaps: Vec<(u64, Overlap)> = overlaps
@@ -224,7 +224,7 @@ fn worst_first(mistakes: impl IntoIterator<Item = Mistake>) -> Vec<Mistake> {
 }
 
 /// Clusters by size, the largest first; of equals, the one whose first document comes first.
-pub fn largest(roots: &[u64]) -> Vec<Vec<Document>> {
+pub(super) fn largest(roots: &[u64]) -> Vec<Vec<Document>> {
     let mut clusters: BTreeMap<u64, Vec<Document>> = BTreeMap::new();
     for (document, &root) in (0..).zip(roots) {
         clusters.entry(root).or_default().push(document);

@@ -1,8 +1,6 @@
 //! The settings that `--sweep` tries one after the other.
 
-use anyhow::{Context, bail};
-
-use crate::config::{Clock, Route, RouteOptions};
+use crate::config::{Clock, ConfigError, RawRoute, Route};
 
 /// What `--sweep` of an option tries where no values are given.
 const USUAL: [(&str, &str); 3] = [
@@ -11,35 +9,89 @@ const USUAL: [(&str, &str); 3] = [
     ("similarity", "0.3..0.6"),
 ];
 /// Steps of a range, at most.
-const MOST: u64 = 100;
+const MAX_STEPS: u64 = 100;
 
 /// One option and the values to try.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Sweep {
-    pub option: String,
-    pub values: Vec<String>,
+    option: String,
+    values: Vec<String>,
+}
+
+/// What is wrong with a sweep, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum SweepError {
+    /// An option without usual values.
+    #[error(
+        "sweep: give values to try, such as k=0..8, similarity=0.3..0.6/0.05, method=verified,longest or window=1d,7d"
+    )]
+    NoValues,
+    /// An option that cannot be swept.
+    #[error("sweep: '{0}' is not one of k, method, similarity, window")]
+    Option(String),
+    /// There is nothing between two commas.
+    #[error("sweep: a value is empty")]
+    Empty,
+    /// An end or the step of a range.
+    #[error("sweep: '{0}' is not a number such as 3 or 0.35")]
+    Number(String),
+    /// A range that goes down, nowhere, or on for too long.
+    #[error(
+        "sweep: {first}..{last} must go up, in at most {MAX_STEPS} steps of {step}: give FIRST..LAST/STEP"
+    )]
+    Range {
+        /// Where it begins.
+        first: String,
+        /// Where it ends.
+        last: String,
+        /// The size of a step.
+        step: String,
+    },
+    /// A number with more decimals than can be counted in.
+    #[error("sweep: {first}..{last}/{step} has too many decimals")]
+    Decimals {
+        /// Where the range begins.
+        first: String,
+        /// Where it ends.
+        last: String,
+        /// The size of a step.
+        step: String,
+    },
+    /// A value does not fit its option, or the other options.
+    #[error("sweep: {option}={value}")]
+    Value {
+        /// The option.
+        option: String,
+        /// The value.
+        value: String,
+        /// What is wrong with it.
+        source: ConfigError,
+    },
+    /// The clock stands still.
+    #[error("sweep: without a clock nothing expires: give --clock field:NAME")]
+    NoClock,
 }
 
 impl Sweep {
     /// Reads `OPTION=VALUE,VALUE,…`; numbers also as `FIRST..LAST` or `FIRST..LAST/STEP`, the first tried and the last
-    /// too, where the steps meet it. A step is 1 for k and 0.05 for similarity.
+    /// too, where the steps reach it. A step is 1 for k and 0.05 for similarity. An option alone stands for its usual
+    /// values.
     ///
     /// # Errors
-    /// When the option cannot be swept or has no values.
-    pub fn parse(text: &str) -> anyhow::Result<Sweep> {
-        let usual = || USUAL.iter().find(|(option, _)| *option == text);
+    /// When the option cannot be swept or its values cannot be read.
+    pub fn parse(text: &str) -> Result<Sweep, SweepError> {
         let (option, values) = match text.split_once('=') {
             Some(parts) => parts,
-            None => *usual().context(
-                "sweep: give values to try, such as k=0..8, similarity=0.3..0.6/0.05, method=verified,longest or \
-                 window=1d,7d",
-            )?,
+            None => *USUAL
+                .iter()
+                .find(|(option, _)| *option == text)
+                .ok_or(SweepError::NoValues)?,
         };
         let step = match option {
             "k" => Some("1"),
             "similarity" => Some("0.05"),
             "method" | "window" => None,
-            _ => bail!("sweep: '{option}' is none of k, method, similarity, window"),
+            _ => return Err(SweepError::Option(option.into())),
         };
         let values: Vec<String> = match (values.split_once(".."), step) {
             (Some((first, rest)), Some(step)) => {
@@ -49,7 +101,7 @@ impl Sweep {
             _ => values.split(',').map(|value| value.trim().into()).collect(),
         };
         if values.iter().any(String::is_empty) {
-            bail!("sweep: a value is empty");
+            return Err(SweepError::Empty);
         }
         Ok(Sweep {
             option: option.into(),
@@ -57,16 +109,31 @@ impl Sweep {
         })
     }
 
-    /// The route with one of the values.
+    /// The name of the option.
+    pub fn option(&self) -> &str {
+        &self.option
+    }
+
+    /// The values in the order in which they are tried; at least one.
+    pub fn values(&self) -> &[String] {
+        &self.values
+    }
+
+    /// The route with one of the values; `name` says in errors which route is meant.
     ///
     /// # Errors
-    /// When the value is none of that option, or does not go with the others.
-    pub fn apply(&self, value: &str, options: &RouteOptions) -> anyhow::Result<Route> {
+    /// When the value does not fit its option, or the other options.
+    pub fn apply(&self, value: &str, options: &RawRoute, name: &str) -> Result<Route, SweepError> {
         let route = options.clone().with(&self.option, value);
-        let route = route.context("sweep")?.check("sweep")?;
-        // Told by the option: what a field of dates says is of no use to a clock that stands still.
+        let route = route.and_then(|route| route.validate(name));
+        let route = route.map_err(|source| SweepError::Value {
+            option: self.option.clone(),
+            value: value.into(),
+            source,
+        })?;
+        // Without a date of their own all documents arrive at once: no window is better than another.
         if self.option == "window" && !matches!(route.clock, Clock::Field(_)) {
-            bail!("sweep: without a clock nothing expires: give --clock field:NAME");
+            return Err(SweepError::NoClock);
         }
         Ok(route)
     }
@@ -74,24 +141,29 @@ impl Sweep {
 
 /// The numbers from `first` to `last`, all with the decimals of the finest of the three: counted in whole steps, so that
 /// 0.3 + 0.05 is 0.35.
-fn range(first: &str, last: &str, step: &str) -> anyhow::Result<Vec<String>> {
+fn range(first: &str, last: &str, step: &str) -> Result<Vec<String>, SweepError> {
     let places = |text: &str| text.split_once('.').map_or(0, |(_, after)| after.len());
     let decimals = places(first).max(places(last)).max(places(step));
-    let number = |text: &str| -> anyhow::Result<u64> {
+    let number = |text: &str| -> Result<u64, SweepError> {
         let (whole, after) = text.split_once('.').unwrap_or((text, ""));
         let digits = format!("{whole}{after:0<decimals$}");
         let written = !whole.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
         let number = digits.parse().ok().filter(|_| written);
-        number.with_context(|| format!("sweep: '{text}' is no number such as 3 or 0.35"))
+        number.ok_or_else(|| SweepError::Number(text.into()))
     };
     let (from, to, by) = (number(first)?, number(last)?, number(step)?);
-    if by == 0 || to < from || (to - from) / by > MOST {
-        bail!("sweep: {first}..{last} is no way up of at most {MOST} steps of {step}");
+    let owned = || (first.to_owned(), last.to_owned(), step.to_owned());
+    if by == 0 || to < from || (to - from) / by > MAX_STEPS {
+        let (first, last, step) = owned();
+        return Err(SweepError::Range { first, last, step });
     }
     let unit = u32::try_from(decimals)
         .ok()
         .and_then(|decimals| 10u64.checked_pow(decimals));
-    let unit = unit.with_context(|| format!("sweep: '{step}' has too many decimals"))?;
+    let unit = unit.ok_or_else(|| {
+        let (first, last, step) = owned();
+        SweepError::Decimals { first, last, step }
+    })?;
     let written = |value: u64| match decimals {
         0 => value.to_string(),
         _ => format!("{}.{:0decimals$}", value / unit, value % unit),
@@ -112,10 +184,10 @@ mod tests {
         Sweep::parse(text).unwrap().values
     }
 
-    fn apply(text: &str, clock: &str) -> anyhow::Result<Route> {
-        let options = RouteOptions::default().everything().or_clock(clock);
+    fn apply(text: &str, clock: &str) -> Result<Route, SweepError> {
+        let options = RawRoute::default().any_index().or_clock(clock);
         let sweep = Sweep::parse(text)?;
-        sweep.apply(&sweep.values[0], &options)
+        sweep.apply(&sweep.values[0], &options, "test")
     }
 
     #[test]
@@ -184,10 +256,10 @@ mod tests {
     #[test]
     fn methods_are_compared_with_their_own_defaults() {
         let [full, verified] = ["full", "verified"].map(|method| {
-            let options = RouteOptions::default().everything().or_clock("none");
+            let options = RawRoute::default().any_index().or_clock("none");
             let options = options.with("similarity", "0.5").unwrap();
             let sweep = Sweep::parse("method").unwrap();
-            sweep.apply(method, &options).unwrap()
+            sweep.apply(method, &options, "test").unwrap()
         });
         assert_eq!(
             (full.k, full.similarity),

@@ -217,7 +217,7 @@ async fn decode(
                 Ok(plain) => plain,
                 Err(DecompressError::Budget(error)) => return Err(error),
                 Err(DecompressError::Malformed(error)) => {
-                    let reason = NotUnderstood::Packing(error.to_string());
+                    let reason = NotUnderstood::Compression(error.to_string());
                     return Ok(Decoded::Malformed(reason, reservation));
                 }
             },

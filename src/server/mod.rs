@@ -19,7 +19,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tracing::{Instrument, debug, error, info, warn};
 
-use crate::config::Config;
+use crate::config::ServeOptions;
 use crate::http::tls::{self, TlsError};
 use crate::http::{Body, ProxyError};
 use crate::proxy::router::{self, Target};
@@ -65,7 +65,7 @@ pub enum ServeError {
 ///
 /// # Errors
 /// When the address cannot be bound or TLS material cannot be read.
-pub async fn serve(config: Config, ready: impl FnOnce(SocketAddr)) -> Result<(), ServeError> {
+pub async fn serve(config: ServeOptions, ready: impl FnOnce(SocketAddr)) -> Result<(), ServeError> {
     let tls = config.tls.as_ref().map(tls::server).transpose()?;
     let acceptor = tls.map(TlsAcceptor::from);
     let cannot_listen = |source| ServeError::Listen {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::bulk::ResponseScanner;
-use crate::config::RouteOptions;
+use crate::config::RawRoute;
 
 mod check;
 mod methods;
@@ -18,9 +18,9 @@ fn route(options: Value) -> Route {
     all.as_object_mut()
         .unwrap()
         .extend(options.as_object().unwrap().clone());
-    serde_json::from_value::<RouteOptions>(all)
+    serde_json::from_value::<RawRoute>(all)
         .unwrap()
-        .check("route")
+        .validate("route")
         .unwrap()
 }
 

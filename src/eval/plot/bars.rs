@@ -16,19 +16,19 @@ pub(super) fn draw(title: &str, points: &[Point]) -> String {
     let names: Vec<String> = points.iter().map(|point| name(&point.value)).collect();
     let longest = names.iter().map(|name| name.chars().count()).max();
     let left = 36.0 + CHARACTER * longest.unwrap_or(0) as f64;
-    let x = |share: f64| left + (WIDTH - RIGHT - FIGURE - left) * share.clamp(0.0, 1.0);
+    let x = |ratio: f64| left + (WIDTH - RIGHT - FIGURE - left) * ratio.clamp(0.0, 1.0);
     for fifth in 0..=5 {
-        let share = f64::from(fifth) / 5.0;
+        let ratio = f64::from(fifth) / 5.0;
         let class = if fifth == 0 { "axis" } else { "grid" };
-        drawing.line([x(share), TOP - 4.0, x(share), base], class);
-        drawing.text(x(share), base + 18.0, "", "middle", &format!("{share:.1}"));
+        drawing.line([x(ratio), TOP - 4.0, x(ratio), base], class);
+        drawing.text(x(ratio), base + 18.0, "", "middle", &format!("{ratio:.1}"));
     }
     drawing.text(
         (left + x(1.0)) / 2.0,
         base + BOTTOM - 12.0,
         "",
         "middle",
-        "share",
+        "ratio",
     );
     for (at, (point, name)) in points.iter().zip(&names).enumerate() {
         let top = TOP + GROUP * at as f64 + 5.0;
@@ -97,7 +97,7 @@ mod tests {
         }
         assert!(
             !drawing.contains(">precision 0.0000 of xxx…<"),
-            "the whole name is told"
+            "the tip has the whole name"
         );
         assert!(drawing.contains(&format!(">{}…<", "x".repeat(40))));
         assert_eq!(drawing.matches("class=\"fill").count(), 5 + 3);

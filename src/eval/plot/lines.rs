@@ -8,7 +8,7 @@ const BASE: f64 = HEIGHT - BOTTOM;
 /// Room between the axis and the first and the last value.
 const INSET: f64 = 16.0;
 
-/// The lowest share on the axis and the distance of its lines, in hundredths.
+/// The lowest ratio on the axis and the distance of its lines, in hundredths.
 #[derive(Debug, PartialEq, Eq)]
 struct Scale {
     low: u32,
@@ -60,7 +60,7 @@ fn places(points: &[Point]) -> Vec<f64> {
 fn meaning(option: &str) -> String {
     let meaning = match option {
         "k" => "near fingerprints differ in at most this many bits",
-        "similarity" => "of the phrases in a long text or its cluster's first, the share in both",
+        "similarity" => "of the phrases in a long text or its cluster's first, the part in both",
         "window" => "how long a fingerprint is remembered",
         _ => return option.to_owned(),
     };
@@ -71,19 +71,19 @@ pub(super) fn draw(title: &str, option: &str, points: &[Point]) -> String {
     let mut drawing = Drawing::new(HEIGHT, title, points, "at");
     let (scale, places, right) = (Scale::of(points), places(points), WIDTH - RIGHT);
     for hundredths in (scale.low..=100).step_by(scale.step) {
-        let share = f64::from(hundredths) / 100.0;
-        let y = scale.y(share);
+        let ratio = f64::from(hundredths) / 100.0;
+        let y = scale.y(ratio);
         let class = if hundredths == scale.low {
             "axis"
         } else {
             "grid"
         };
         drawing.line([LEFT, y, right, y], class);
-        drawing.text(LEFT - 8.0, y + 4.0, "", "end", &format!("{share:.2}"));
+        drawing.text(LEFT - 8.0, y + 4.0, "", "end", &format!("{ratio:.2}"));
     }
     let middle = (TOP + BASE) / 2.0;
     drawing.add(format_args!(
-        "<text x=\"20\" y=\"{middle:.1}\" text-anchor=\"middle\" transform=\"rotate(-90 20 {middle:.1})\">share</text>"
+        "<text x=\"20\" y=\"{middle:.1}\" text-anchor=\"middle\" transform=\"rotate(-90 20 {middle:.1})\">ratio</text>"
     ));
     let mut free = 0.0;
     for (&x, point) in places.iter().zip(points) {

@@ -1,5 +1,5 @@
 //! Precision, recall and F1 of a sweep, drawn as an SVG file: lines over values that have an order, bars for those that
-//! are only names. Colours follow the reader's scheme, light or dark; lines are told apart by dashes and marks too.
+//! are only names. Colours follow the reader's scheme, light or dark; lines differ by dashes and marks too.
 
 mod bars;
 mod lines;
@@ -9,9 +9,13 @@ use std::fmt::{self, Display, Write as _};
 /// One value of a sweep. Figures from 0 to 1; `None` is not drawn.
 #[derive(Debug, Clone)]
 pub struct Point {
+    /// The value of the option.
     pub value: String,
+    /// Of the pairs put together, the part that belongs together.
     pub precision: Option<f64>,
+    /// Of the pairs that belong together, the part put together.
     pub recall: Option<f64>,
+    /// Harmonic mean of the two.
     pub f1: Option<f64>,
 }
 
@@ -62,7 +66,7 @@ pub fn svg(title: &str, option: &str, points: &[Point]) -> String {
     }
 }
 
-/// A drawing under way. Everything written as text is escaped.
+/// A drawing in progress. Everything written as text is escaped.
 struct Drawing(String);
 
 impl Drawing {
@@ -141,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_f1_is_told_and_names_are_escaped() {
+    fn the_best_f1_is_shown_and_names_are_escaped() {
         let points = [
             point("a<b>", None, Some(0.25)),
             point("\"c\"&", None, Some(0.75)),
@@ -157,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn without_points_there_is_a_field_still() {
+    fn without_points_the_axes_are_still_drawn() {
         for option in ["method", "k"] {
             let drawing = svg("t", option, &[]);
             assert!(!drawing.contains("best F1") && !drawing.contains("NaN"));

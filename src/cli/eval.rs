@@ -1,0 +1,292 @@
+//! `spinney eval`: reads the files, scores one setting or each of a sweep, prints.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::ArgGroup;
+
+use super::say;
+use crate::config::{RawRoute, Route};
+use crate::eval::{
+    self, Documents, Excerpt, Figures, LabelledClusters, LabelledPairs, Labels, OtherLabel, Point,
+    Report, Sweep, WorstMistake,
+};
+
+#[derive(clap::Args)]
+#[command(group(ArgGroup::new("labels").required(true).multiple(true).args(["pairs", "clusters"])))]
+pub(super) struct Args {
+    /// The documents, one JSON object a line, in the order in which they are to arrive
+    #[arg(long, value_name = "FILE")]
+    documents: PathBuf,
+    /// Labelled pairs: lines of id, id and label, separated by tabs; 1, same and dup belong together, 0, different and
+    /// 0-… do not, any other label is reported by itself
+    #[arg(long, value_name = "FILE")]
+    pairs: Option<PathBuf>,
+    /// Clusters: lines of id and cluster, separated by a tab; documents that are not named do not count
+    #[arg(long, value_name = "FILE")]
+    clusters: Option<PathBuf>,
+    /// Field that holds the id
+    #[arg(long, value_name = "FIELD", default_value = "id")]
+    id_field: String,
+    /// Try several settings: k=0..8, similarity=0.3..0.6 (in steps of 0.05, or /STEP), method=verified,longest,…, or
+    /// window=1d,7d,… (with a clock)
+    #[arg(long, value_name = "OPTION=VALUES")]
+    sweep: Option<String>,
+    /// Draw precision and recall of the sweep into an SVG file
+    #[arg(long, value_name = "FILE", requires = "sweep")]
+    plot: Option<PathBuf>,
+    /// How many of the largest clusters and of the worst mistakes to show
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    show: usize,
+    /// Print JSON: one object, or one a line for each setting of a sweep
+    #[arg(long)]
+    json: bool,
+    /// Threads for text work; the figures do not depend on it [default: all cores]
+    #[arg(long, env = "SPINNEY_THREADS", value_name = "N")]
+    threads: Option<usize>,
+    #[command(flatten)]
+    route: RawRoute,
+}
+
+/// Scores one setting, or each of a sweep.
+///
+/// # Errors
+/// When an option is wrong, or a file cannot be read or does not fit the documents.
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let raw = args.route.clone().any_index().or_clock("none");
+    let mut route = raw.clone().validate("eval")?;
+    route.id_field = Some(args.id_field.clone());
+    let sweep = args.sweep.as_deref().map(Sweep::parse).transpose()?;
+    let body = std::fs::read(&args.documents)
+        .with_context(|| format!("cannot read {}", args.documents.display()))?;
+    let documents =
+        Documents::parse(body, &route).with_context(|| args.documents.display().to_string())?;
+    let labels = Labels {
+        pairs: parsed(args.pairs.as_deref(), |text| {
+            LabelledPairs::parse(text, &documents)
+        })?,
+        clusters: parsed(args.clusters.as_deref(), |text| {
+            LabelledClusters::parse(text, &documents)
+        })?,
+    };
+    let report = |route: &Route| -> anyhow::Result<Report> {
+        let clustering = documents.cluster(route, args.threads.unwrap_or(0))?;
+        Ok(Report::new(
+            route,
+            &documents,
+            &clustering,
+            &labels,
+            args.show,
+        ))
+    };
+    let mut out = Output(io::stdout().lock());
+    match sweep {
+        None => {
+            let report = report(&route)?;
+            out.write(|out| match args.json {
+                true => writeln!(out, "{}", serde_json::json!(report)),
+                false => print(&report, out),
+            })
+        }
+        Some(sweep) => run_sweep(args, &raw, &sweep, &report, &mut out),
+    }
+}
+
+fn run_sweep(
+    args: &Args,
+    raw: &RawRoute,
+    sweep: &Sweep,
+    report: &dyn Fn(&Route) -> anyhow::Result<Report>,
+    out: &mut Output<impl Write>,
+) -> anyhow::Result<()> {
+    if !args.json {
+        out.write(|out| {
+            writeln!(
+                out,
+                "{:>14}  precision  recall  F1      adjusted Rand  clusters  largest",
+                sweep.option()
+            )
+        })?;
+    }
+    let mut points = Vec::new();
+    for value in sweep.values() {
+        let report = report(&sweep.apply(value, raw, "eval")?)?;
+        let figures = report.figures();
+        points.push(Point {
+            value: value.clone(),
+            precision: figures.and_then(|figures| figures.precision),
+            recall: figures.and_then(|figures| figures.recall),
+            f1: figures.and_then(|figures| figures.f1),
+        });
+        out.write(|out| match args.json {
+            true => {
+                let mut line = serde_json::json!(report);
+                line["sweep"] = serde_json::json!({ sweep.option(): value });
+                writeln!(out, "{line}")
+            }
+            false => print_row(value, &report, out),
+        })?;
+        if io::stderr().is_terminal() {
+            say(format_args!("spinney: {} {value} done", sweep.option()));
+        }
+    }
+    if let Some(path) = &args.plot {
+        let title = match sweep.option() {
+            "method" => "precision and recall of the methods".to_owned(),
+            option => {
+                let method = raw.clone().validate("eval")?.method;
+                format!("precision and recall of {method} by {option}")
+            }
+        };
+        std::fs::write(path, eval::svg(&title, sweep.option(), &points))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Reads a file of labels, if one was given.
+fn parsed<T, E: std::error::Error + Send + Sync + 'static>(
+    path: Option<&Path>,
+    parse: impl Fn(&str) -> Result<T, E>,
+) -> anyhow::Result<Option<T>> {
+    let Some(path) = path else { return Ok(None) };
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let labels = parse(&text).with_context(|| path.display().to_string())?;
+    Ok(Some(labels))
+}
+
+/// Standard output; it is no error when its reader stops early (`spinney eval | head`).
+struct Output<W>(W);
+
+impl<W: Write> Output<W> {
+    fn write(&mut self, write: impl FnOnce(&mut W) -> io::Result<()>) -> anyhow::Result<()> {
+        match write(&mut self.0).and_then(|()| self.0.flush()) {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                Err(error).context("cannot write standard output")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
+    write!(out, "method {}, k {}", report.method, report.k)?;
+    if let Some(similarity) = report.similarity {
+        write!(out, ", similarity {similarity}")?;
+    }
+    writeln!(
+        out,
+        ": {} documents in {} clusters, {:.2} nodes per document",
+        report.documents, report.clusters, report.nodes_per_document
+    )?;
+    for (name, figures) in [
+        ("pairs", &report.on_pairs),
+        ("clusters", &report.on_clusters),
+    ] {
+        if let Some(figures) = figures {
+            writeln!(out, "\ncompared with the {name}")?;
+            print_figures(figures, out)?;
+        }
+    }
+    writeln!(out, "\nlargest clusters")?;
+    for cluster in &report.largest {
+        writeln!(out, "  {} documents", cluster.documents)?;
+        for excerpt in &cluster.beginnings {
+            print_excerpt(excerpt, out)?;
+        }
+    }
+    if report.largest.is_empty() {
+        writeln!(out, "  every document is alone")?;
+    }
+    Ok(())
+}
+
+fn print_figures(figures: &Figures, out: &mut impl Write) -> io::Result<()> {
+    write!(
+        out,
+        "  precision {}  recall {}  F1 {}",
+        ratio(figures.precision),
+        ratio(figures.recall),
+        ratio(figures.f1)
+    )?;
+    if figures.adjusted_rand.is_some() {
+        write!(
+            out,
+            "  adjusted Rand index {}",
+            ratio(figures.adjusted_rand)
+        )?;
+    }
+    writeln!(out, "  ({} pairs)", figures.pairs)?;
+    for OtherLabel {
+        label,
+        together,
+        pairs,
+    } in &figures.labels
+    {
+        writeln!(out, "  label {label}: {together} of {pairs} put together")?;
+    }
+    if figures.lines_left_out > 0 {
+        writeln!(
+            out,
+            "  left out: {} lines name documents that do not exist",
+            figures.lines_left_out
+        )?;
+    }
+    for (name, worst, all) in [
+        (
+            "together",
+            &figures.worst_together,
+            figures.wrong_pairs_together,
+        ),
+        ("apart", &figures.worst_apart, figures.wrong_pairs_apart),
+    ] {
+        if all > 0 {
+            writeln!(out, "  wrongly {name}: {all} pairs, the worst:")?;
+        }
+        for mistake in worst {
+            print_mistake(mistake, out)?;
+        }
+    }
+    Ok(())
+}
+
+fn print_mistake(mistake: &WorstMistake, out: &mut impl Write) -> io::Result<()> {
+    let pairs = match mistake.pairs {
+        1 => "pair",
+        _ => "pairs",
+    };
+    write!(out, "  {} {pairs}", mistake.pairs)?;
+    match &mistake.reason {
+        Some(reason) => writeln!(out, "; {reason}")?,
+        None => writeln!(out)?,
+    }
+    print_excerpt(&mistake.one, out)?;
+    print_excerpt(&mistake.other, out)
+}
+
+fn print_excerpt(excerpt: &Excerpt, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "    {}  {}", excerpt.id, excerpt.begins)
+}
+
+/// One line of the table of a sweep.
+fn print_row(value: &str, report: &Report, out: &mut impl Write) -> io::Result<()> {
+    let figures = report.figures();
+    let largest = report.largest.first();
+    writeln!(
+        out,
+        "{value:>14}  {}     {}  {}  {}         {:>8}  {:>7}",
+        ratio(figures.and_then(|figures| figures.precision)),
+        ratio(figures.and_then(|figures| figures.recall)),
+        ratio(figures.and_then(|figures| figures.f1)),
+        ratio(figures.and_then(|figures| figures.adjusted_rand)),
+        report.clusters,
+        largest.map_or(1, |cluster| cluster.documents),
+    )
+}
+
+/// A figure with four decimals; dashes where there is none.
+fn ratio(figure: Option<f64>) -> String {
+    figure.map_or("  --  ".into(), |figure| format!("{figure:.4}"))
+}
