@@ -85,6 +85,7 @@ fn documents_are_json_of_about_two_kilobytes_in_both_languages() {
 fn a_language_asked_for_is_the_only_one() {
     for language in [Language::Chinese, Language::English] {
         let documents = parsed(&lines(7, Some(language), 300));
+        assert_eq!(documents.len(), 300);
         assert!(
             documents
                 .iter()

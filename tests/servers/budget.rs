@@ -62,12 +62,11 @@ fn start(upstream: &str, more: &[&str]) -> Spinney {
 async fn four_bulks_of_90_megabytes() {
     const WRITERS: usize = 4;
     let gate = Gate::closed();
-    let (held, stored) = (Arc::clone(&gate), Arc::new(Mutex::new(BTreeMap::new())));
+    let stored = Arc::new(Mutex::new(BTreeMap::new()));
     let log = Arc::clone(&stored);
-    let fake = Fake::forgetful(move |request| {
+    // Whoever has room keeps it until another one was refused.
+    let fake = Fake::slow(Arc::clone(&gate), move |request| {
         let items = if request.target().ends_with("/_bulk") {
-            // Whoever is here keeps its room until another one was refused.
-            held.pass();
             let lines = request.body.split(|byte| *byte == b'\n');
             let stamped = lines.filter(|line| line.starts_with(b"{\"cluster_root\":"));
             let (index, stamped) = (request.target().to_owned(), stamped.count());

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use super::gate::Gate;
 use super::wire::find;
 
 /// A request as it came.
@@ -59,17 +60,23 @@ pub fn json(status: u16, headers: &str, body: &str) -> Vec<u8> {
 }
 
 impl Fake {
-    /// Answers what `reply` says; it may wait, each connection has a thread of its own.
     pub fn start(reply: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Fake {
-        Self::with(true, reply)
+        Self::with(None, reply)
     }
 
-    /// The same, and forgets the bodies: for large ones.
-    pub fn forgetful(reply: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Fake {
-        Self::with(false, reply)
+    /// Reads the body of no bulk before the gate is open: whoever sends it has to hold it. For large bodies, which are
+    /// forgotten once they were answered.
+    pub fn slow(
+        gate: Arc<Gate>,
+        reply: impl Fn(&Received) -> Reply + Send + Sync + 'static,
+    ) -> Fake {
+        Self::with(Some(gate), reply)
     }
 
-    fn with(bodies: bool, reply: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Fake {
+    fn with(
+        gate: Option<Arc<Gate>>,
+        reply: impl Fn(&Received) -> Reply + Send + Sync + 'static,
+    ) -> Fake {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let received = Arc::new(Mutex::new(Vec::new()));
@@ -80,15 +87,11 @@ impl Fake {
                 if stop.load(Ordering::SeqCst) {
                     return;
                 }
-                let (reply, log) = (reply.clone(), log.clone());
+                let (reply, log, gate) = (reply.clone(), log.clone(), gate.clone());
                 // Spinney may go away in the middle: then there is nobody to answer.
-                let keep = move |mut request: Received| {
-                    if !bodies {
-                        request.body = Vec::new();
-                    }
-                    log.lock().unwrap().push(request);
-                };
-                thread::spawn(move || serve(stream.unwrap(), connection, keep, &*reply));
+                thread::spawn(move || {
+                    serve(stream.unwrap(), connection, gate.as_deref(), &log, &*reply)
+                });
             }
         });
         Fake {
@@ -121,7 +124,8 @@ impl Drop for Fake {
 fn serve(
     mut stream: TcpStream,
     connection: usize,
-    keep: impl Fn(Received),
+    gate: Option<&Gate>,
+    log: &Mutex<Vec<Received>>,
     reply: &(dyn Fn(&Received) -> Reply + Send + Sync),
 ) -> Option<()> {
     let mut read = Vec::new();
@@ -139,6 +143,10 @@ fn serve(
             body: Vec::new(),
             connection,
         };
+        let slow = gate.filter(|_| request.target().ends_with("/_bulk"));
+        if let Some(gate) = slow {
+            gate.pass();
+        }
         let length = request
             .headers("content-length")
             .first()
@@ -162,7 +170,10 @@ fn serve(
             Reply::Bytes(bytes) => (bytes, false),
             Reply::Last(bytes) => (bytes, true),
         };
-        keep(request);
+        if slow.is_some() {
+            request.body = Vec::new();
+        }
+        log.lock().unwrap().push(request);
         stream.write_all(&bytes).ok()?;
         if last {
             return None;

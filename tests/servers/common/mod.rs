@@ -47,7 +47,7 @@ pub const STAMP_FIELDS: [&str; 5] = [
 
 /// How long a test waits for anything before it fails. Far above what anything needs: a slow machine must not fail a test,
 /// a stuck process must.
-pub const PATIENCE: Duration = Duration::from_secs(180);
+pub const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Between two looks at something that nobody announces: how long decides nothing, it only spares the processor.
 const PAUSE: Duration = Duration::from_millis(20);
