@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use libfuzzer_sys::fuzz_target;
 use spinney::bulk::Selection;
 
-#[path = "../../tests/bulk_check/mod.rs"]
+#[path = "../../tests/pure/bulk_check/mod.rs"]
 mod bulk_check;
 
 static SELECTION: LazyLock<Selection> = LazyLock::new(bulk_check::selection);

@@ -1,0 +1,17 @@
+//! Everything that needs no search server: the rooms from the outside, against naive models and the project's own sample,
+//! and the commands that read from standard input. One program, so that it is linked once and its tests run side by side.
+
+mod bench_support;
+mod bulk_check;
+mod bulk_fuzz_small;
+mod bulk_props;
+mod eval;
+mod forest_laws;
+mod hostile;
+mod methods;
+mod quality;
+mod stamp;
+
+// `scripts/bench` measures with this; random numbers are the same everywhere.
+#[path = "../../benches/support/random.rs"]
+mod random;

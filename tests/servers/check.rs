@@ -1,0 +1,407 @@
+//! `POST /_spinney/{index}/_check` in front of a real server, and what the log and the counters tell of refusals.
+
+use crate::common::fake::{self, Fake, Reply};
+use crate::common::twin::{self, stats};
+use crate::common::wire::{Answer, Request};
+use crate::common::{self, Server, Spinney, unique_index};
+use serde_json::{Value, json};
+
+const BALANCE: &str = "Treasury balances at the Federal Reserve rose to N.151 billion dollars from N.727 billion dollars \
+    on the previous business day, the Treasury said in its latest budget statement. The operating cash balance totaled \
+    N.289 billion dollars compared with another sum on the day before that one, officials added on the phone.";
+
+fn balance(n: u32) -> Value {
+    json!({"content": BALANCE.replace('N', &n.to_string()), "source": "wire"})
+}
+
+fn start(upstream: &str, more: &[&str]) -> Spinney {
+    let mut args = vec![
+        "--upstream",
+        upstream,
+        "--index",
+        "news-*",
+        "--log",
+        "spinney=debug",
+    ];
+    args.extend(more);
+    Spinney::start(&args)
+}
+
+fn check(spinney: &Spinney, index: &str, source: &Value) -> Value {
+    let path = format!("/_spinney/{index}/_check");
+    let answer = Request::json("POST", &path, source.to_string()).to(&spinney.url);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    answer.json()
+}
+
+fn write(spinney: &Spinney, index: &str, id: &str, source: &Value) {
+    let path = format!("/{index}/_doc/{id}");
+    let answer = Request::json("PUT", &path, source.to_string()).to(&spinney.url);
+    assert_eq!(answer.status, 201, "{}", answer.text());
+}
+
+/// The error of an answer has the cluster's shape and this status; its type and reason.
+fn error(answer: &Answer, status: u16) -> (String, String) {
+    assert_eq!(answer.status, status, "{}", answer.text());
+    let body = answer.json();
+    assert_eq!(body["status"], status);
+    assert_eq!(
+        body["error"]["root_cause"][0]["reason"],
+        body["error"]["reason"]
+    );
+    let text = |key: &str| body["error"][key].as_str().unwrap().to_owned();
+    (text("type"), text("reason"))
+}
+
+/// A cluster that shows everybody everything and stores what it is sent.
+fn cluster() -> Fake {
+    Fake::start(|request| {
+        let count = request.target().contains("/_count");
+        Reply::Bytes(if count {
+            fake::json(200, "", "{\"count\":1,\"_shards\":{\"total\":1}}")
+        } else {
+            fake::json(201, "", "{\"result\":\"created\"}")
+        })
+    })
+}
+
+#[tokio::test]
+async fn what_is_foretold_is_what_is_stored() {
+    for upstream in [common::opensearch(), common::elasticsearch()] {
+        foretold_and_stored(&upstream).await;
+    }
+}
+
+async fn foretold_and_stored(upstream: &str) {
+    let server = Server::new(upstream);
+    let index = unique_index("check");
+    let spinney = start(server.url(), &[]);
+
+    // The index does not exist yet: a template may make it with the first write.
+    let first = check(&spinney, &index, &balance(4));
+    assert_eq!(
+        (&first["decision"], &first["index"]),
+        (&json!("new_root"), &json!(index))
+    );
+    assert_eq!(
+        (&first["method"], &first["k"], &first["trees"]),
+        (&json!("verified"), &json!(0), &json!([]))
+    );
+    let before = stats(&spinney.url);
+    assert_eq!(
+        before["forests"]["news-*"]["nodes"], 0,
+        "nothing was placed"
+    );
+    let mut foretold = vec![first];
+    write(&spinney, &index, "4", &balance(4));
+
+    foretold.push(check(&spinney, &index, &balance(17)));
+    write(&spinney, &index, "17", &balance(17));
+    let reprint = json!({"content": format!("By A. Reporter. {}", BALANCE.replace('N', "4"))});
+    foretold.push(check(&spinney, &index, &reprint));
+    write(&spinney, &index, "reprint", &reprint);
+    foretold.push(check(&spinney, &index, &balance(4)));
+    write(&spinney, &index, "again", &balance(4));
+
+    for (told, (id, decision)) in foretold.iter().zip([
+        ("4", "new_root"),
+        ("17", "new_root"),
+        ("reprint", "joined"),
+        ("again", "refreshed"),
+    ]) {
+        assert_eq!(told["decision"], decision, "{told:#}");
+        let stored = server.get(&index, id).await.unwrap();
+        for field in [
+            "cluster_root",
+            "cluster_key",
+            "cluster_hash",
+            "cluster_proof",
+        ] {
+            assert_eq!(told["stamp"][field], stored[field], "{id} {field}");
+        }
+        assert_eq!(
+            (&told["root"], &told["key"]),
+            (&stored["cluster_root"], &stored["cluster_key"])
+        );
+        assert!(told["stamp"]["cluster_arrival"].is_string());
+    }
+    let [near] = foretold[1]["trees"].as_array().unwrap().as_slice() else {
+        panic!("{:#}", foretold[1]);
+    };
+    assert_eq!(near["root"], foretold[0]["root"]);
+    assert_eq!(
+        (&near["agrees"], &near["reason"]),
+        (&json!(false), &json!("numbers"))
+    );
+    assert!(near["detail"].as_str().unwrap().starts_with("numbers: "));
+    assert!(near["similarity"].as_f64() >= near["needed"].as_f64());
+    assert_eq!(foretold[2]["trees"][0]["agrees"], true, "{:#}", foretold[2]);
+
+    // The refusal is counted, and told in the log.
+    assert_eq!(
+        stats(&spinney.url)["refusals"],
+        json!({"proof": 0, "numbers": 1, "boilerplate": 0, "radius": 0})
+    );
+    let metrics = Request::get("/_spinney/_metrics").to(&spinney.url).text();
+    assert!(
+        metrics.contains("spinney_refusals_total{reason=\"numbers\"} 1\n"),
+        "{metrics}"
+    );
+    let line = spinney.log_line("near trees refused", |line| {
+        line.contains("near trees refused")
+    });
+    for part in [
+        &*index,
+        "id=\"17\"",
+        "item=0",
+        "numbers: ",
+        foretold[1]["root"].as_str().unwrap(),
+    ] {
+        assert!(line.contains(part), "{part}: {line}");
+    }
+    server.delete_index(&index).await;
+}
+
+#[test]
+fn names_that_are_coded_and_documents_that_are_packed() {
+    let cluster = cluster();
+    let spinney = start(&cluster.url, &["--method", "longest"]);
+    let source = balance(4).to_string();
+    let plain =
+        Request::json("POST", "/_spinney/news-%E4%B8%AD/_check/?pretty", &source).to(&spinney.url);
+    assert_eq!(plain.json()["index"], "news-中");
+    assert!(plain.text().starts_with("{\n"));
+    assert_eq!(
+        cluster.last().target(),
+        "/news-%E4%B8%AD/_count?terminate_after=1"
+    );
+    let packed = Request::json("POST", "/_spinney/news-x/_check", &source)
+        .gzipped()
+        .chunked(7);
+    assert_eq!(packed.to(&spinney.url).json()["root"], plain.json()["root"]);
+    // A document without text gets a root by its id.
+    let asked = |query: &str| {
+        let path = format!("/_spinney/news-x/_check{query}");
+        Request::json("POST", &path, "{}").to(&spinney.url).json()
+    };
+    assert_eq!(
+        (&asked("")["decision"], &asked("")["root"]),
+        (&json!("own_root"), &Value::Null)
+    );
+    let named = asked("?id=a%2Fb");
+    assert!(named["root"].is_string() && named["stamp"]["cluster_root"] == named["root"]);
+    assert_eq!(
+        named,
+        asked("?id=a%2fb&pretty")
+            .as_object()
+            .cloned()
+            .map(|mut other| {
+                other["stamp"]["cluster_arrival"] = named["stamp"]["cluster_arrival"].clone();
+                Value::Object(other)
+            })
+            .unwrap()
+    );
+}
+
+#[test]
+fn what_is_no_question() {
+    let cluster = cluster();
+    let spinney = start(&cluster.url, &["--budget", "1MiB"]);
+    let path = "/_spinney/news-x/_check";
+    let source = balance(4).to_string();
+    let asked = |request: Request| request.header("x-opaque-id", "me").to(&spinney.url);
+    let post = |path: &str, body: &str| asked(Request::json("POST", path, body));
+
+    let (kind, reason) = error(&post("/_spinney/logs-x/_check", &source), 404);
+    assert_eq!(kind, "spinney_no_route_exception");
+    assert!(
+        reason.contains("logs-x") && reason.contains("--index"),
+        "{reason}"
+    );
+    for body in [
+        "",
+        " \n",
+        "{",
+        "[]",
+        "\"text\"",
+        "{\"content\":\"a\"}{}",
+        "{\"content\":tru}",
+    ] {
+        let (kind, _) = error(&post(path, body), 400);
+        assert_eq!(kind, "spinney_body_exception", "{body}");
+    }
+    let broken = Request::json("POST", path, &source).header("content-encoding", "gzip");
+    assert_eq!(error(&asked(broken), 400).0, "spinney_body_exception");
+    for method in ["GET", "PUT", "DELETE"] {
+        let answer = asked(Request::new(method, path));
+        assert_eq!(answer.header("allow"), Some("POST"));
+        assert!(error(&answer, 405).1.contains("POST"));
+    }
+    let form = Request::new("POST", path)
+        .header("content-type", "text/plain")
+        .body(&source);
+    error(&asked(form), 406);
+    let other = Request::json("POST", path, &source).header("content-encoding", "zstd");
+    error(&asked(other), 406);
+    for several in [
+        "news-*",
+        "news-x,news-y",
+        "news-%2A",
+        "far:news-x",
+        "-news",
+        "%5Fall",
+        "%3C*%3E",
+    ] {
+        let (kind, _) = error(&post(&format!("/_spinney/{several}/_check"), &source), 400);
+        assert_eq!(kind, "spinney_index_name_exception", "{several}");
+    }
+    for none in [
+        "/_spinney/_check",
+        "/_spinney/_all/_check",
+        "/_spinney/a/b/_check",
+    ] {
+        error(&post(none, &source), 404);
+    }
+    // More than the whole budget, packed or not; and the answer comes although the body has not all been read.
+    let large = format!("{{\"content\":\"{}\"}}", "a ".repeat(2 << 20));
+    assert_eq!(
+        error(&post(path, &large), 413).0,
+        "spinney_too_large_exception"
+    );
+    let packed = asked(Request::json("POST", path, &large).gzipped());
+    assert_eq!(error(&packed, 413).0, "spinney_too_large_exception");
+    assert_eq!(packed.header("x-opaque-id"), Some("me"));
+    // Waits until the budget has come back.
+    assert_eq!(twin::nodes(&twin::stats(&spinney.url)), 0);
+}
+
+/// Whoever could not have searched the index is told nothing.
+#[test]
+fn the_cluster_is_asked_first() {
+    let refusing = [
+        (401, "{\"error\":\"who are you\",\"status\":401}"),
+        (403, "{\"error\":\"not you\",\"status\":403}"),
+        (503, "{\"error\":\"later\",\"status\":503}"),
+        // What OpenSearch answers if it is told to search nothing instead of refusing.
+        (200, "{\"count\":0,\"_shards\":{\"total\":0}}"),
+        (200, "nothing"),
+    ];
+    for (status, body) in refusing {
+        let cluster = Fake::start(move |_| Reply::Bytes(fake::json(status, "", body)));
+        let spinney = start(&cluster.url, &[]);
+        for path in ["/_spinney/news-x/_check", "/_spinney/logs-x/_check"] {
+            let ask = Request::json("POST", path, balance(4).to_string())
+                .header("authorization", "Basic bWU6bWU=");
+            let answer = ask.to(&spinney.url);
+            if status == 200 {
+                assert_eq!(error(&answer, 403).0, "spinney_forbidden_exception");
+            } else {
+                assert_eq!((answer.status, answer.text().as_str()), (status, body));
+            }
+            assert_eq!(cluster.last().headers("authorization"), ["Basic bWU6bWU="]);
+        }
+    }
+    let nowhere = start("http://127.0.0.1:1", &[]);
+    let ask = Request::json("POST", "/_spinney/news-x/_check", balance(4).to_string());
+    assert_eq!(
+        error(&ask.to(&nowhere.url), 503).0,
+        "spinney_upstream_unreachable_exception"
+    );
+}
+
+/// Each reason, in an answer, in the log and in the counters.
+#[test]
+fn every_refusal_has_a_reason() {
+    let cluster = cluster();
+    let word = |seed: u64, n: u64| {
+        let mixed = (seed * 1009 + n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        format!(
+            "w{:x} ",
+            (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 36
+        )
+    };
+    let run = |seed: u64, count: u64| -> String { (0..count).map(|n| word(seed, n)).collect() };
+    // A full stop ends a sentence only before a capital.
+    let sentence = |words: String| format!("Also {}. ", words.trim_end());
+    let words = |seed: u64, count: u64| sentence(run(seed, count));
+    // One sentence each, a quarter of it the same: some of the smallest fingerprints of a few will be.
+    let shared = |seed: u64| sentence(run(7, 20) + &run(seed, 60));
+    let footer: String = (0..12).map(|n| words(1000 + n, 14)).collect();
+    let shuffled = [
+        "harbour bridge traffic closed morning",
+        "morning closed traffic bridge harbour",
+    ];
+    for (method, reason, texts) in [
+        ("verified", "proof", (0..12).map(shared).collect()),
+        (
+            "verified",
+            "numbers",
+            [4, 17]
+                .map(|n| BALANCE.replace('N', &n.to_string()))
+                .to_vec(),
+        ),
+        (
+            "verified",
+            "boilerplate",
+            (0..12)
+                .map(|n| format!("{}{footer}", words(50 + n, 250)))
+                .collect(),
+        ),
+        ("short", "radius", shuffled.map(str::to_owned).to_vec()),
+    ] {
+        let texts: Vec<String> = texts;
+        let spinney = start(&cluster.url, &["--method", method]);
+        let mut foretold = 0;
+        for (n, text) in texts.iter().enumerate() {
+            let source = json!({"content": text});
+            let told = check(&spinney, "news-x", &source);
+            let trees = told["trees"].as_array().unwrap();
+            let refused = trees.iter().filter(|tree| tree["reason"] == reason);
+            foretold += refused.count();
+            assert_eq!(told["decision"], "new_root", "{told:#}");
+            write(&spinney, "news-x", &n.to_string(), &source);
+        }
+        assert!(foretold > 0, "{reason}");
+        let refusals = &stats(&spinney.url)["refusals"];
+        assert_eq!(refusals[reason], foretold, "{refusals}");
+        spinney.log_line(reason, |line| {
+            line.contains("near trees refused") && line.contains(&format!("{reason}: "))
+        });
+    }
+}
+
+/// A bulk names its items in the log by index and id; without the debug level nothing is said.
+#[test]
+fn the_log_names_the_items_of_a_bulk() {
+    let cluster = Fake::start(|_| Reply::Bytes(fake::json(200, "", "{\"items\":[]}")));
+    let action = |index: &str, id: &str| json!({"index": {"_index": index, "_id": id}}).to_string();
+    let body = format!(
+        "{}\n{}\n{}\n{}\n",
+        action("logs-1", "a"),
+        balance(4),
+        action("news-1", "b"),
+        balance(4)
+    ) + &format!("{}\n{}\n", action("news-2", "c"), balance(17));
+    for (level, lines) in [("spinney=debug", 1), ("info", 0)] {
+        let spinney = Spinney::start(&[
+            "--upstream",
+            &cluster.url,
+            "--index",
+            "news-*",
+            "--log",
+            level,
+        ]);
+        assert_eq!(Request::bulk("/_bulk", &body).to(&spinney.url).status, 200);
+        let log = spinney.end_and_log();
+        let told: Vec<_> = log
+            .lines()
+            .filter(|line| line.contains("near trees refused"))
+            .collect();
+        assert_eq!(told.len(), lines, "{log}");
+        for line in told {
+            for part in ["item=2", "index=\"news-2\"", "id=\"c\"", "numbers: "] {
+                assert!(line.contains(part), "{part}: {line}");
+            }
+        }
+    }
+}

@@ -1,0 +1,74 @@
+// Writes actions through the bulk helper of opensearch-js, as any user of that client would.
+//
+// The only argument is a JSON object:
+//   url, index      where to write
+//   concurrency     how many requests may be in flight
+//   actions         path of a file with one {"op", "id", "body"} a line ("body" is missing for a delete)
+//   stop_at         take no more actions than these, and wait to be killed (missing: take all)
+// Standard output: "read N" as the helper takes its actions, "stopped" where it is to be killed, at the end one JSON object
+// with "succeeded" and "errors".
+'use strict';
+
+const { once } = require('node:events');
+const fs = require('node:fs');
+const readline = require('node:readline');
+const { Client } = require('@opensearch-project/opensearch');
+
+const REPORT_EVERY = 250;
+// About 250 documents a request.
+const FLUSH_BYTES = 300_000;
+// Enough for any fault that a test provokes, however long it takes; the pauses are short so that the tests are.
+const RETRIES = 1000;
+const PAUSE_MS = 50;
+
+async function* actions(job, serializer) {
+  let count = 0;
+  for await (const line of readline.createInterface({ input: fs.createReadStream(job.actions) })) {
+    if (count === job.stop_at) {
+      console.log('stopped');
+      // Standard input never ends while the test runs.
+      await once(process.stdin.resume(), 'end');
+    }
+    if (count % REPORT_EVERY === 0) {
+      console.log(`read ${count}`);
+    }
+    count += 1;
+    yield serializer.deserialize(line);
+  }
+}
+
+async function main() {
+  const job = JSON.parse(process.argv[2]);
+  const client = new Client({
+    node: job.url,
+    compression: 'gzip',
+    suggestCompression: true,
+    maxRetries: RETRIES,
+    requestTimeout: 60_000,
+    // Integers beyond 2^53 stay exact.
+    enableLongNumeralSupport: true,
+  });
+  const errors = [];
+  const stats = await client.helpers.bulk({
+    datasource: actions(job, client.serializer),
+    flushBytes: FLUSH_BYTES,
+    concurrency: job.concurrency,
+    retries: RETRIES,
+    wait: PAUSE_MS,
+    onDocument({ op, id, body }) {
+      const action = { [op]: { _index: job.index, _id: id } };
+      return op === 'delete' ? action : [action, body];
+    },
+    onDrop({ status, error, operation }) {
+      const [[op, { _index, _id }]] = Object.entries(operation);
+      errors.push({ [op]: { _index, _id, status, error } });
+    },
+  });
+  await client.close();
+  console.log(JSON.stringify({ succeeded: stats.successful, errors }));
+}
+
+main().catch((error) => {
+  console.error(error);
+  process.exitCode = 1;
+});

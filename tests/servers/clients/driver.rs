@@ -1,0 +1,286 @@
+//! Runs a real client as a process of its own.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, BufWriter, Read, Write};
+use std::panic;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::common;
+
+/// Far above what any run needs: a client that hangs must fail its test.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// How many requests a parallel helper has in flight.
+const CONCURRENCY: usize = 3;
+
+/// One action for a client's helper: `body` is the document, or what an update sends, or nothing for a delete.
+pub struct Action(Value);
+
+impl Action {
+    pub fn new(op: &str, id: &str, body: Option<Value>) -> Action {
+        let mut action = json!({"op": op, "id": id});
+        if let Some(body) = body {
+            action["body"] = body;
+        }
+        Action(action)
+    }
+
+    pub fn update(id: &str, body: Value) -> Action {
+        Action::new("update", id, Some(body))
+    }
+}
+
+/// What the helper told its user.
+#[derive(Debug, PartialEq)]
+pub struct Outcome {
+    /// Actions that succeeded.
+    pub succeeded: usize,
+    /// The items of the others, as the helper reports them.
+    pub errors: Vec<Value>,
+}
+
+impl Outcome {
+    /// All went well.
+    pub fn success(actions: usize) -> Outcome {
+        Outcome {
+            succeeded: actions,
+            errors: Vec::new(),
+        }
+    }
+
+    /// Comparable with the outcome in another index: its name and its UUID are taken out of the errors.
+    pub fn without(mut self, index: &str) -> Outcome {
+        for error in &mut self.errors {
+            let mut text = error.to_string().replace(index, "INDEX");
+            if let Some(uuid) = find_index_uuid(error) {
+                text = text.replace(&uuid, "UUID");
+            }
+            *error = serde_json::from_str(&text).unwrap();
+        }
+        self
+    }
+}
+
+fn find_index_uuid(value: &Value) -> Option<String> {
+    match value {
+        Value::Object(fields) => fields
+            .get("index_uuid")
+            .and_then(Value::as_str)
+            .map(str::to_owned)
+            .or_else(|| fields.values().find_map(find_index_uuid)),
+        Value::Array(values) => values.iter().find_map(find_index_uuid),
+        _ => None,
+    }
+}
+
+/// A client and one of its helpers.
+#[derive(Clone)]
+pub struct Driver {
+    program: PathBuf,
+    script: PathBuf,
+    label: String,
+    library: &'static str,
+    helper: &'static str,
+    concurrency: usize,
+    raise_on_error: bool,
+}
+
+impl Driver {
+    /// `library` is `opensearch` or `elasticsearch`, `helper` the name of the helper.
+    pub fn python(library: &'static str, helper: &'static str) -> Driver {
+        Driver {
+            program: installed("venv/bin/python"),
+            script: scripts().join("drive.py"),
+            label: format!("{library}-{}", helper.replace('_', "-")),
+            library,
+            helper,
+            concurrency: CONCURRENCY,
+            raise_on_error: true,
+        }
+    }
+
+    /// opensearch-js. It never raises: it reports what it dropped.
+    pub fn javascript() -> Driver {
+        installed("node/node_modules");
+        Driver {
+            program: PathBuf::from("node"),
+            script: scripts().join("drive.js"),
+            label: "javascript".to_owned(),
+            library: "opensearch",
+            helper: "bulk",
+            concurrency: CONCURRENCY,
+            raise_on_error: false,
+        }
+    }
+
+    /// With `raise_on_error=False`: failed items are collected instead. The Python helpers retry rejected items (429) only
+    /// then: otherwise the first rejection is raised, whatever `max_retries` says.
+    pub fn collecting_errors(mut self) -> Driver {
+        self.raise_on_error = false;
+        self
+    }
+
+    /// For actions that depend on the ones before: the parallel helpers send one request at a time too.
+    pub fn one_at_a_time(mut self) -> Driver {
+        self.concurrency = 1;
+        self
+    }
+
+    /// Fit for the name of an index.
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
+    /// Runs to the end. Panics with what the client says if it fails or hangs.
+    pub async fn run(&self, url: &str, index: &str, actions: &[Action]) -> Outcome {
+        self.spawn(url, index, actions, None, || ())
+            .await
+            .unwrap_or_else(|| panic!("{}: no outcome", self.label))
+    }
+
+    /// Runs until the helper has taken so many actions, where it gets no more, and kills the client as `kill -9` does once
+    /// `ready` returns.
+    pub async fn run_and_kill_at(
+        &self,
+        taken: usize,
+        url: &str,
+        index: &str,
+        actions: &[Action],
+        ready: impl FnOnce() + Send + 'static,
+    ) {
+        let outcome = self.spawn(url, index, actions, Some(taken), ready).await;
+        assert_eq!(outcome, None, "{} ended before it was killed", self.label);
+    }
+
+    async fn spawn(
+        &self,
+        url: &str,
+        index: &str,
+        actions: &[Action],
+        stop_at: Option<usize>,
+        ready: impl FnOnce() + Send + 'static,
+    ) -> Option<Outcome> {
+        let file = common::scratch(&self.label);
+        write_actions(&file, actions);
+        let job = json!({
+            "url": url,
+            "index": index,
+            "actions": file,
+            "library": self.library,
+            "helper": self.helper,
+            "concurrency": self.concurrency,
+            "raise_on_error": self.raise_on_error,
+            "stop_at": stop_at,
+        });
+        let mut command = Command::new(&self.program);
+        command
+            .arg(&self.script)
+            .arg(job.to_string())
+            .env("NODE_PATH", installed("node/node_modules"))
+            .env("PYTHONDONTWRITEBYTECODE", "1");
+        let label = self.label.clone();
+        let outcome = tokio::task::spawn_blocking(move || watch(command, &label, ready))
+            .await
+            .unwrap_or_else(|failed| panic::resume_unwind(failed.into_panic()));
+        fs::remove_file(file).unwrap();
+        outcome
+    }
+}
+
+fn scripts() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/clients")
+}
+
+fn installed(what: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join(".cache/clients")
+        .join(what);
+    assert!(
+        path.exists(),
+        "{} is missing: run scripts/test, which installs the clients (or scripts/clients-env alone)",
+        path.display()
+    );
+    path
+}
+
+fn write_actions(file: &Path, actions: &[Action]) {
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let mut out = BufWriter::new(File::create(file).unwrap());
+    for Action(action) in actions {
+        writeln!(out, "{action}").unwrap();
+    }
+    out.flush().unwrap();
+}
+
+/// Follows a driver's standard output to its outcome, or to the point where it is killed (`None`).
+fn watch(mut command: Command, label: &str, ready: impl FnOnce()) -> Option<Outcome> {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("{label}: {command:?} does not run: {error}"));
+    let mut stderr = child.stderr.take().unwrap();
+    let said = thread::spawn(move || {
+        let mut said = Vec::new();
+        let _ = stderr.read_to_end(&mut said);
+        String::from_utf8_lossy(&said).into_owned()
+    });
+    let stdout = BufReader::new(child.stdout.take().unwrap());
+    let (line_read, lines) = mpsc::channel();
+    thread::spawn(move || {
+        for line in stdout.lines().map_while(Result::ok) {
+            if line_read.send(line).is_err() {
+                break;
+            }
+        }
+    });
+
+    let deadline = Instant::now() + PATIENCE;
+    let mut outcome = None;
+    let mut progress = String::new();
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match lines.recv_timeout(left) {
+            Ok(line) if line == "stopped" => {
+                ready();
+                child.kill().unwrap();
+                child.wait().unwrap();
+                return outcome;
+            }
+            Ok(line) if line.starts_with("read ") => progress = line,
+            Ok(line) => outcome = Some(parse_outcome(&line)),
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => {
+                let _ = child.kill();
+                let said = said.join().unwrap();
+                panic!("{label} did not end within {PATIENCE:?} ({progress}); it said:\n{said}");
+            }
+        }
+    }
+    let status = child.wait().unwrap();
+    let said = said.join().unwrap();
+    assert!(
+        status.success(),
+        "{label} failed with {status} ({progress}); it said:\n{said}"
+    );
+    outcome
+}
+
+fn parse_outcome(line: &str) -> Outcome {
+    let mut outcome: Value =
+        serde_json::from_str(line).unwrap_or_else(|error| panic!("{error} in the outcome {line}"));
+    let Value::Array(errors) = outcome["errors"].take() else {
+        panic!("no errors in {line}");
+    };
+    Outcome {
+        succeeded: usize::try_from(outcome["succeeded"].as_u64().unwrap()).unwrap(),
+        errors,
+    }
+}
