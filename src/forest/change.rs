@@ -1,42 +1,13 @@
 //! Every change of a forest as a value. A forest changes by applying these and in no other way, so the same changes
 //! applied to a forest of the same history give the same forest: to a journal that is replayed, or to another store.
 
-use std::fmt;
-
+use super::node::NodeRef;
 use super::slab::Kind;
 use super::{Forest, Root};
 use crate::fingerprint::Fingerprint;
 use crate::hamming::NodeId;
 use crate::method::Proof;
 use crate::time::Millis;
-
-/// Tells a node from an earlier or later node of the same fingerprint: nodes are numbered in the order in which they are
-/// made, and the numbers start again after 2^32.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Generation(pub u32);
-
-impl Generation {
-    /// That of the node that is made next.
-    pub(super) fn next(self) -> Generation {
-        Generation(self.0.wrapping_add(1))
-    }
-}
-
-/// Names one node for ever.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct NodeRef {
-    /// Its fingerprint.
-    pub fingerprint: Fingerprint,
-    /// Which node of this fingerprint.
-    pub generation: Generation,
-}
-
-/// `00f1…3c#17`
-impl fmt::Display for NodeRef {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}#{}", self.fingerprint, self.generation.0)
-    }
-}
 
 /// One change of a forest. Arrivals that it sets are the clock's time.
 #[derive(Debug, Clone, PartialEq)]

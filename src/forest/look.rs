@@ -1,8 +1,7 @@
 //! What a document sees of this forest, as the law asks for it.
 
-use super::law::{
-    self, HashSpot, Outcome, OwnNode, Question, Seen, SeenTree, Spot, TreeIndex, Verdict,
-};
+use super::law::{self, Outcome, Question, Verdict};
+use super::seen::{HashSpot, OwnNode, Seen, SeenTree, Spot, TreeIndex};
 use super::slab::Kind;
 use super::{Forest, Root};
 use crate::fingerprint::{Distance, Fingerprint};

@@ -19,15 +19,18 @@ mod change;
 mod law;
 pub mod local;
 mod look;
+mod node;
 mod place;
 pub mod port;
+mod seen;
 mod slab;
 #[cfg(test)]
 mod tests;
 mod view;
 mod window;
 
-pub use change::{Change, Generation, NodeRef};
+pub use change::Change;
+pub use node::{Generation, NodeRef};
 pub use place::{Decision, Placement, Rollback};
 pub use view::{Check, Near, NearTree, NodeView, Stats, TreeView};
 

@@ -1,7 +1,8 @@
 //! Placing a document, and taking a placement back.
 
-use super::change::{Change, NodeRef};
+use super::change::Change;
 use super::law;
+use super::node::NodeRef;
 use super::{Forest, Root};
 use crate::fingerprint::Fingerprint;
 use crate::hamming::NodeId;

@@ -8,7 +8,7 @@
 //! Whoever touches a leaf touches its root after it. So both lists are sorted by arrival without any search, and a root
 //! stands behind all of its leaves: taking nodes from the old end can never take a root before them.
 
-use super::change::{Generation, NodeRef};
+use super::node::{Generation, NodeRef};
 use crate::fingerprint::Fingerprint;
 use crate::hamming::NodeId;
 use crate::time::Millis;

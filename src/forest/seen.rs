@@ -1,0 +1,89 @@
+//! What the law is shown of a forest: values, whatever keeps the forest.
+
+use std::ops::Range;
+
+use super::Root;
+use super::node::Generation;
+use crate::fingerprint::Fingerprint;
+use crate::method::Query;
+use crate::time::Millis;
+
+/// What was seen of the forest for one query. Only what is alive at the time of the look stands in it.
+#[derive(Debug)]
+pub(super) struct Seen<'f, P> {
+    /// For each fingerprint of the query, in its order.
+    pub(super) fingerprints: Vec<Spot>,
+    /// The node of the hash of the whole text.
+    pub(super) whole: Option<OwnNode>,
+    /// For each of [`Query::known_by`]: the tree of which it is the root.
+    pub(super) known_by: Vec<Option<TreeIndex>>,
+    /// The trees near the fingerprints: what [`Spot::near`] points into.
+    pub(super) near: Vec<TreeIndex>,
+    /// Every tree that was met, once.
+    pub(super) trees: Vec<SeenTree<'f, P>>,
+    /// The places of the text's hash, of the hash of that hash, and so on, as far as they were asked for.
+    pub(super) hashes: Vec<HashSpot>,
+}
+
+/// Place of a tree in [`Seen::trees`].
+pub(super) type TreeIndex = usize;
+
+/// What was seen of one fingerprint.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Spot {
+    /// Its own node.
+    pub(super) own: Option<OwnNode>,
+    /// The trees with a node within k, each once, as a range of [`Seen::near`]; `None`: not looked at yet.
+    pub(super) near: Option<Range<usize>>,
+}
+
+/// A node that a fingerprint of the document has already.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OwnNode {
+    pub(super) tree: TreeIndex,
+    pub(super) generation: Generation,
+}
+
+/// A tree that was met.
+#[derive(Debug)]
+pub(super) struct SeenTree<'f, P> {
+    pub(super) root: Root,
+    /// That of its root.
+    pub(super) generation: Generation,
+    pub(super) added: Millis,
+    /// `None`: not counted yet.
+    pub(super) children: Option<u32>,
+    /// What its founder left. Every root has one.
+    pub(super) proof: Option<&'f P>,
+}
+
+/// What was seen of a place for a root.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct HashSpot {
+    /// The tree in which the hash has a node.
+    pub(super) own: Option<TreeIndex>,
+    pub(super) has_root_within_k: bool,
+}
+
+impl<P> Seen<'_, P> {
+    pub(super) fn new() -> Self {
+        Seen {
+            fingerprints: Vec::new(),
+            whole: None,
+            known_by: Vec::new(),
+            near: Vec::new(),
+            trees: Vec::new(),
+            hashes: Vec::new(),
+        }
+    }
+
+    /// The fingerprints of the query that have no node within k.
+    pub(super) fn isolated<'a>(
+        &'a self,
+        query: &'a Query<'_, P>,
+    ) -> impl Iterator<Item = Fingerprint> + 'a {
+        let spots = self.fingerprints.iter().zip(query.fingerprints);
+        let isolated = spots.filter(|(spot, _)| spot.near.as_ref().is_some_and(Range::is_empty));
+        isolated.map(|(_, &fingerprint)| fingerprint)
+    }
+}
