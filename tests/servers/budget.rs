@@ -7,6 +7,7 @@ use crate::common::fake::{self, Fake, Reply};
 use crate::common::gate::Gate;
 use crate::common::{self, Spinney, Waiting, twin};
 use bytes::Bytes;
+use memchr::memmem;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
@@ -67,14 +68,10 @@ async fn four_bulks_of_90_megabytes() {
     // Whoever has room keeps it until another one was refused.
     let fake = Fake::slow(Arc::clone(&gate), move |request| {
         let items = if request.target().ends_with("/_bulk") {
-            let lines = request.body.split(|byte| *byte == b'\n');
-            let stamped = lines.filter(|line| line.starts_with(b"{\"cluster_root\":"));
-            let (index, stamped) = (request.target().to_owned(), stamped.count());
-            log.lock()
-                .unwrap()
-                .entry(index)
-                .or_insert(vec![])
-                .push(stamped);
+            let stamped = memmem::find_iter(&request.body, b"\n{\"cluster_root\":").count();
+            let index = request.target().to_owned();
+            let mut log = log.lock().unwrap();
+            log.entry(index).or_insert(vec![]).push(stamped);
             vec!["{\"index\":{\"status\":201}}"; stamped].join(",")
         } else {
             String::new()

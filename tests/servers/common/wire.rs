@@ -6,6 +6,7 @@ use std::net::TcpStream;
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
+use memchr::memmem;
 
 use super::PATIENCE;
 
@@ -197,9 +198,7 @@ impl Wire {
 
 /// Where `needle` stands first.
 pub fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
-    haystack
-        .windows(needle.len())
-        .position(|window| window == needle)
+    memmem::find(haystack, needle)
 }
 
 /// Replaces every `from` by `to`.

@@ -19,7 +19,7 @@ async fn point_08_updates() {
         (common::opensearch(), "p08-os"),
         (common::elasticsearch(), "p08-es"),
     ] {
-        let mut twins = Twins::new(&upstream, label).await;
+        let twins = Twins::new(&upstream, label).await;
         let (one, two) = (text(1), text(2));
         for (body, status) in [
             (format!(r#"{{"doc":{{"content":"{two}"}}}}"#), 200),
@@ -85,7 +85,7 @@ async fn point_08_updates() {
             (r#"{}"#.into(), 400),
             (r#"{"doc":{},"no_such_key":null}"#.into(), 400),
         ] {
-            twins.fresh().await;
+            twins.empty();
             twins.same(&Request::bulk("/@index/_bulk", article("old", 1)));
             // Of a document that is there, one that is not, and one that is good in the same bulk.
             let bytes = update("old", &body) + &update("new", &body) + &article("good", 3);
@@ -259,7 +259,7 @@ async fn point_09_sources_that_are_refused() {
         (common::opensearch(), "p09-os"),
         (common::elasticsearch(), "p09-es"),
     ] {
-        let mut twins = Twins::new(&upstream, label).await;
+        let twins = Twins::new(&upstream, label).await;
         for source in [
             r#"/* first */{"content":"a b c"}"#,
             r#"// }"#,
@@ -293,7 +293,7 @@ async fn point_09_sources_that_are_refused() {
             r#"{"content":"a b c","cluster_root":"00","cluster_root":"00"}"#,
             r#"{"content":"a b c","cluster_key":[1,}"#,
         ] {
-            twins.fresh().await;
+            twins.empty();
             let bad = format!("{{\"index\":{{\"_id\":\"bad\"}}}}\n{source}\n");
             let bytes = article("a", 1) + &bad + &article("b", 2);
             let answer = twins

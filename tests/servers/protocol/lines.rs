@@ -30,7 +30,7 @@ async fn point_06_lines() {
         (common::elasticsearch(), "p06-es"),
     ] {
         let without_newline = |body: &str| body.trim_end_matches('\n').to_owned();
-        let mut twins = Twins::new(&upstream, label).await;
+        let twins = Twins::new(&upstream, label).await;
         for (case, (bytes, status, stored)) in [
             (body("AB"), 200, 2),
             (without_newline(&body("AB")), 400, 0),
@@ -88,7 +88,7 @@ async fn point_06_lines() {
         .into_iter()
         .enumerate()
         {
-            twins.fresh().await;
+            twins.empty();
             let before = twins.nodes();
             // Texts of its own: a node of an earlier case would hide a missing one.
             let (mut bytes, mut texts) = (bytes, 0);

@@ -75,7 +75,7 @@ async fn point_05_too_large_by_the_stamp() {
         (common::opensearch(), "p05-os"),
         (common::elasticsearch(), "p05-es"),
     ] {
-        let mut twins = Twins::new(&upstream, label).await;
+        let twins = Twins::new(&upstream, label).await;
         let request = Request::bulk("/@index/_bulk", padded(LIMIT));
         let direct = send_all(&twins.direct.url, &twins.direct.request(&request).bytes());
         assert_eq!(direct.status, 200, "{}", direct.text());
@@ -97,7 +97,8 @@ async fn point_05_too_large_by_the_stamp() {
         let product = refused.header("x-elastic-product");
         assert_eq!(product.is_some(), label == "p05-es");
         // With room for the stamp it goes.
-        twins.fresh().await;
+        twins.end().await;
+        let twins = Twins::new(&upstream, label).await;
         let request = Request::bulk("/@index/_bulk", padded(LIMIT - 1000));
         assert_eq!(twins.same(&request).status, 200);
         // Where nothing is stamped, the limit itself is fine.
