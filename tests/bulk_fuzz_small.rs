@@ -3,6 +3,7 @@
 mod bulk_check;
 
 use bulk_check::{check, selection};
+use spinney::hash::SplitMix64;
 
 const SEEDS: [&str; 16] = [
     r#"{"content":"one two","title":"t","id":7,"at":"2026-01-01","a":{"b":"x","c":[1,2,{"d":null}]}}"#,
@@ -52,16 +53,11 @@ const WORDS: [&str; 24] = [
     "\"status\":500",
 ];
 
-/// SplitMix64 (Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators").
-struct Random(u64);
+struct Random(SplitMix64);
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.next_u64()
     }
 
     fn below(&mut self, bound: usize) -> usize {
@@ -113,7 +109,7 @@ fn seeds_hold() {
 #[test]
 fn twenty_thousand_mutations_hold() {
     let selection = selection();
-    let mut random = Random(20_260_101);
+    let mut random = Random(SplitMix64(20_260_101));
     for round in 0..20_000 {
         let mut data = SEEDS[round % SEEDS.len()].as_bytes().to_vec();
         for _ in 0..=random.below(4) {

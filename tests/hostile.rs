@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
+use spinney::hash::SplitMix64;
 
 const MB: usize = 1_000_000;
 
@@ -12,19 +13,11 @@ const BYLINE: &str = "From our correspondent in the capital. ";
 /// Where the text says so little that a byline would be half of it.
 const NOTHING: &str = "";
 
-/// Numbers without a pattern (SplitMix64).
-fn random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
-}
-
 fn text(bytes: usize, piece: impl Fn(usize, u64, &mut String)) -> String {
-    let (mut text, mut state, mut count) = (String::with_capacity(bytes + 100), 1, 0);
+    let (mut text, mut count) = (String::with_capacity(bytes + 100), 0);
+    let mut random = SplitMix64(1);
     while text.len() < bytes {
-        piece(count, random(&mut state), &mut text);
+        piece(count, random.next_u64(), &mut text);
         count += 1;
     }
     text

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 use spinney::config::RouteOptions;
 use spinney::engine::{Engine, RequestContext};
+use spinney::hash::SplitMix64;
 use spinney::time::Millis;
 
 /// Lines of `method label kind lang pairs together`, tab-separated: what was found when this was last looked at.
@@ -106,21 +107,17 @@ fn no_method_finds_less_or_mixes_more_than_recorded() {
     );
 }
 
-/// Numbers between 0 and `below`, the same for the same seed (SplitMix64).
-struct Random(u64);
+/// Numbers between 0 and `below`, the same for the same seed.
+struct Random(SplitMix64);
 
 impl Random {
     fn below(&mut self, below: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) % below as u64) as usize
+        (self.0.next_u64() % below as u64) as usize
     }
 }
 
 fn shuffled<'t>(documents: &[&'t str], seed: u64) -> Vec<&'t str> {
-    let (mut random, mut documents) = (Random(seed), documents.to_vec());
+    let (mut random, mut documents) = (Random(SplitMix64(seed)), documents.to_vec());
     for at in (1..documents.len()).rev() {
         documents.swap(at, random.below(at + 1));
     }

@@ -385,7 +385,7 @@ mod tests {
         assert_eq!(with(0.43, "verified").unwrap(), Similarity::default());
         assert_ne!(with(0.5, "verified").unwrap(), Similarity::default());
         for (share, method, reason) in [
-            (1.5, "verified", "route 2: similarity: 1.5 is no share"),
+            (1.5, "verified", "route 2: similarity: must be a ratio"),
             (0.5, "full", "route 2: similarity: the method full does not"),
         ] {
             let error = with(share, method).unwrap_err().to_string();

@@ -15,7 +15,7 @@ use crate::method::{
     Features, Founder, Method, Offer, ShortText, Similarity, Stage, TextProof, WIDE, Workspace,
 };
 use crate::method::{Proof, Query, Refusal};
-use crate::text::boilerplate::Kept;
+use crate::text::boilerplate::BoilerplateMask;
 use crate::time::Millis;
 
 /// Why nothing can be said of a document.
@@ -213,7 +213,7 @@ impl Locked<'_> {
             }
             (Locked::Verified(verified), Features::Verified(reading)) => {
                 // A buffer of its own: the forest's own one is left alone.
-                let mut kept = Kept::default();
+                let mut kept = BoilerplateMask::default();
                 let offer = Offer::of(reading, &verified.boilerplate, &mut kept);
                 let left_out: Vec<Fingerprint> = reading.left_out(&kept).collect();
                 let own = offer.proof();
@@ -221,7 +221,7 @@ impl Locked<'_> {
                 let measure =
                     |root: &Founder, shared| text_measure(own, root.proof(), shared, long);
                 let mut looked = look(&verified.forest, &offer.sketch(), &left_out, now, measure);
-                looked.left_out = kept.out().collect();
+                looked.left_out = kept.excluded().collect();
                 looked
             }
             (Locked::Staged(forest), Features::Staged(staged)) => {

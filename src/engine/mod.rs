@@ -25,13 +25,13 @@ use rayon::prelude::*;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::bulk::{
-    self, BulkError, Cut, Document, Fields, Item, JsonError, Op, Part, Selected, Selection,
+    self, BulkError, Cut, Document, FieldNames, Item, JsonError, Op, Part, Selected, Selection,
     SelectionError, StampNames,
 };
 use crate::config::{Clock, Route};
 use crate::fingerprint::Fingerprint;
 use crate::forest::{ForestError, Stats};
-use crate::method::{Brought, Features, Method, Workspace};
+use crate::method::{Attributes, Features, Method, Workspace};
 use crate::text;
 use crate::time::Millis;
 use trees::{Trees, find_or_add};
@@ -148,7 +148,7 @@ impl Engine {
             } else {
                 None
             };
-            let fields = Fields {
+            let fields = FieldNames {
                 text: &text,
                 title: route.title_field.as_deref(),
                 id: route.id_field.as_deref(),
@@ -394,7 +394,7 @@ impl Engine {
             title: document.first(Selected::Title),
             body: &texts,
         };
-        let brought = Brought {
+        let brought = Attributes {
             url: document.first(Selected::Url),
             own: document
                 .value(Selected::Own)

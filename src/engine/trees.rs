@@ -9,7 +9,7 @@ use crate::method::{
     StrictFeatures, TAKEN_SHORT, VerifiedFeatures, WIDE,
 };
 use crate::method::{Query, Refusal};
-use crate::text::boilerplate::{Boilerplate, Kept};
+use crate::text::boilerplate::{Boilerplate, BoilerplateMask};
 use crate::text::{Fields, Scratch};
 use crate::time::Millis;
 
@@ -28,7 +28,7 @@ pub(super) enum Trees {
 pub(super) struct Verified {
     pub(super) forest: Forest<Founder>,
     pub(super) boilerplate: Boilerplate,
-    kept: Kept,
+    kept: BoilerplateMask,
 }
 
 /// [`Trees`] under its lock.
@@ -65,7 +65,7 @@ impl Trees {
             Method::Verified => Trees::Verified(Mutex::new(Verified {
                 forest: Forest::new(settings)?.with_thresholds(route.similarity),
                 boilerplate: seeded(&route.boilerplate),
-                kept: Kept::default(),
+                kept: BoilerplateMask::default(),
             })),
             Method::Staged => Trees::Staged(Mutex::new(Forest::new(settings)?)),
             _ => Trees::Strict(Mutex::new(Forest::new(settings)?)),
@@ -144,7 +144,7 @@ fn refuse_boilerplate(
     placement: &mut Placement,
     forest: &Forest<Founder>,
     reading: &VerifiedFeatures,
-    kept: &Kept,
+    kept: &BoilerplateMask,
 ) {
     let (own, refused) = (placement.root, &mut placement.refused);
     for fingerprint in reading.left_out(kept) {

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use serde::Deserialize;
 
-use crate::bulk::{self, Fields, Selected, Selection};
+use crate::bulk::{self, FieldNames, Selected, Selection};
 use crate::config::Route;
 use crate::engine::{Engine, Meeting, RequestContext};
 use crate::time::Millis;
@@ -55,11 +55,11 @@ impl Documents {
 
     fn parse(body: Vec<u8>, route: &Route) -> anyhow::Result<Documents> {
         let text: Vec<&str> = route.text_fields.iter().map(String::as_str).collect();
-        let fields = Fields {
+        let fields = FieldNames {
             text: &text,
             title: route.title_field.as_deref(),
             id: route.id_field.as_deref(),
-            ..Fields::default()
+            ..FieldNames::default()
         };
         let selection = Selection::new(&fields, PREFIX)?;
         let mut documents = Documents {

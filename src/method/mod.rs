@@ -8,19 +8,17 @@ mod short;
 mod simhash;
 mod similarity;
 mod staged;
+mod strict;
 mod title;
 mod verified;
 
-pub use method::{
-    Brought, Features, MOST_SENTENCES, Method, MethodError, StrictFeatures, Weights, Workspace,
-};
-pub use proof::{BadProof, TextProof};
+pub use method::{Attributes, Features, Method, MethodError, Workspace};
+pub use proof::{InvalidProof, TextProof};
 pub use query::{Proof, Query};
 pub use refusal::{Reason, Reasons, Refusal};
 pub(crate) use short::TAKEN_SHORT;
-pub use short::{SHORT, ShortFeatures, ShortText, WIDE};
-pub use simhash::{Simhash, simhash};
-pub use similarity::{NoSimilarity, Similarity};
+pub use short::{ShortFeatures, ShortText, WIDE};
+pub use similarity::{InvalidSimilarity, Similarity};
 pub use staged::{InTurn, Stage, StagedFeatures};
-pub use title::TitleSketch;
-pub use verified::{Founder, Offer, TAKEN, VerifiedFeatures};
+pub use strict::{StrictFeatures, Weights};
+pub use verified::{Founder, Offer, VerifiedFeatures};

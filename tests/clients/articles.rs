@@ -5,6 +5,7 @@
 //! are random draws from a vocabulary, so their fingerprints are as far apart as random numbers.
 
 use serde_json::{Value, json};
+use spinney::hash::SplitMix64;
 
 /// One article as its writer sends it.
 pub struct Article {
@@ -79,19 +80,16 @@ fn article(number: usize, group: usize, member: usize) -> Article {
     }
 }
 
-/// splitmix64 (Steele, Lea, Flood 2014): the same draws on every machine, without another crate.
-struct Draw(u64);
+/// Random draws, the same on every machine.
+struct Draw(SplitMix64);
 
 impl Draw {
     fn new(seed: u64) -> Draw {
-        Draw(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+        Draw(SplitMix64(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
     }
 
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.0.next_u64()
     }
 
     /// `count` different words.

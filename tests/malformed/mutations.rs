@@ -1,5 +1,7 @@
 //! Well-formed bulks with a few things broken, the same ones in every run.
 
+use spinney::hash::SplitMix64;
+
 /// Well-formed: every operation, blank lines, comments, stamps that are there already, escapes. No action names an index: a
 /// mutation of its name would make another one.
 const SEEDS: [&str; 7] = [
@@ -56,23 +58,19 @@ const WORDS: [&[u8]; 40] = [
     b"{\"doc\":{\"content\":\"w\"}}\n",
 ];
 
-/// A generator of numbers of its own (splitmix64): no run differs from another.
-struct Dice(u64);
+/// Random numbers, the same in every run.
+struct Dice(SplitMix64);
 
 impl Dice {
     /// Below `sides`.
     fn throw(&mut self, sides: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % sides as u64) as usize
+        (self.0.next_u64() % sides as u64) as usize
     }
 }
 
 /// Endless, and always the same.
 pub fn bodies() -> impl Iterator<Item = Vec<u8>> {
-    let mut dice = Dice(20_260_101);
+    let mut dice = Dice(SplitMix64(20_260_101));
     std::iter::repeat_with(move || {
         let mut body = SEEDS[dice.throw(SEEDS.len())].as_bytes().to_vec();
         for _ in 0..1 + dice.throw(3) {
