@@ -1,6 +1,6 @@
 //! Features -> fingerprints: simhash and the named methods.
 
-mod method;
+mod named;
 mod proof;
 mod query;
 mod refusal;
@@ -12,7 +12,7 @@ mod strict;
 mod title;
 mod verified;
 
-pub use method::{Attributes, Features, Method, MethodError, Workspace};
+pub use named::{Attributes, Features, Method, MethodError, Workspace};
 pub use proof::{InvalidProof, TextProof};
 pub use query::{Proof, Query};
 pub use refusal::{Reason, Reasons, Refusal};

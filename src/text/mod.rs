@@ -7,7 +7,7 @@
 //!
 //! Every step is linear in its input, whatever the input is.
 
-pub mod boilerplate;
+pub(crate) mod boilerplate;
 mod byte_class;
 mod clean;
 mod code;
@@ -18,7 +18,7 @@ pub(crate) mod numbers;
 mod segment;
 mod sentences;
 pub(crate) mod shingler;
-pub mod shingles;
+pub(crate) mod shingles;
 mod stop_words;
 mod swar;
 mod token;

@@ -3,6 +3,7 @@
 use xxhash_rust::xxh3::xxh3_64;
 
 /// XXH3 (64 bits): the hash of a segmented word, the feature that simhash adds up.
+#[inline]
 pub(super) fn word_hash(word: &str) -> u64 {
     xxh3_64(word.as_bytes())
 }
