@@ -1,5 +1,5 @@
-//! Throughput of the text and fingerprint rooms on one core: `cargo bench --bench text -- FILE.ndjson [ROUNDS]`.
-//! FILE holds documents with `title` and `content`. StrictFeatures the median of the rounds for each stage, in MB of field
+//! Throughput of `text` and `method` on one core: `cargo bench --bench text -- FILE.ndjson [ROUNDS]`.
+//! FILE holds documents with `title` and `content`. Prints the median of the rounds for each stage, in MB of field
 //! bytes (UTF-8) a second of processor time; the stages take turns, so that a busy machine slows all of them alike.
 
 use std::hint::black_box;

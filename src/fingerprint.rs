@@ -1,4 +1,4 @@
-//! The value types that every room speaks of: a fingerprint and the distance between two.
+//! The value types that all modules share: a fingerprint and the distance between two.
 
 use std::fmt;
 

@@ -25,6 +25,7 @@ pub mod bulk;
 pub mod fingerprint;
 pub mod forest;
 pub mod hamming;
+pub mod hash;
 pub mod method;
 pub mod text;
 pub mod time;

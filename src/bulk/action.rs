@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::cursor::{Cursor, JsonError, Scalar};
-use super::lines::Op;
+use super::op::Op;
 
 /// What an action line says.
 #[derive(Debug)]

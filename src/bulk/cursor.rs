@@ -10,26 +10,52 @@ use std::ops::Range;
 use memchr::{memchr2, memmem};
 
 /// Containers may nest this deep. OpenSearch stops at 1,000; Elasticsearch 7 has no limit of its own.
-pub const MAX_DEPTH: usize = 1 << 16;
+pub(super) const MAX_DEPTH: usize = 1 << 16;
 
 /// Why JSON text was not understood. `at` is a byte offset into the text given. The document goes on unstamped and the
 /// server says what is wrong with it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JsonError {
+    /// The text ends inside a value or before one.
     #[error("the text ends at byte {at} inside a value; send the whole JSON value")]
-    Unfinished { at: usize },
+    Unfinished {
+        /// Byte offset.
+        at: usize,
+    },
+    /// Something else than the grammar allows here.
     #[error("expected {expected} at byte {at}; correct the JSON there")]
-    Unexpected { at: usize, expected: &'static str },
+    Unexpected {
+        /// Byte offset.
+        at: usize,
+        /// What the grammar allows.
+        expected: &'static str,
+    },
+    /// Containers nest too deep.
     #[error("values nest deeper than {MAX_DEPTH} at byte {at}; send flatter JSON")]
-    TooDeep { at: usize },
+    TooDeep {
+        /// Byte offset.
+        at: usize,
+    },
+    /// A selected string, or a key, with a broken escape.
     #[error("the string at byte {at} has an escape that is not JSON; correct the escape")]
-    Escape { at: usize },
+    Escape {
+        /// Byte offset.
+        at: usize,
+    },
+    /// A key that matters occurs twice in one object.
     #[error("the key at byte {at} occurs twice; send it once")]
-    Duplicate { at: usize },
+    Duplicate {
+        /// Byte offset.
+        at: usize,
+    },
+    /// A member with the name of a stamp's that spinney cannot have written.
     #[error(
         "the stamp member at byte {at} holds what no stamp holds; leave it out or send it as it was read"
     )]
-    ForeignStamp { at: usize },
+    ForeignStamp {
+        /// Byte offset.
+        at: usize,
+    },
 }
 
 /// A string token: its quotes are not part of `span`.
@@ -57,7 +83,7 @@ pub(super) struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     /// A cursor at the first token. Every line is a text of its own to the servers, so a byte order mark may open it.
-    pub fn new(bytes: &'a [u8]) -> Result<Self, JsonError> {
+    pub(super) fn new(bytes: &'a [u8]) -> Result<Self, JsonError> {
         let pos = if bytes.starts_with(b"\xef\xbb\xbf") {
             3
         } else {
@@ -68,25 +94,25 @@ impl<'a> Cursor<'a> {
         Ok(cursor)
     }
 
-    pub fn pos(&self) -> usize {
+    pub(super) fn pos(&self) -> usize {
         self.pos
     }
 
     /// The byte at the position, `None` at the end.
     #[inline]
-    pub fn peek(&self) -> Option<u8> {
+    pub(super) fn peek(&self) -> Option<u8> {
         self.bytes.get(self.pos).copied()
     }
 
     /// The bytes of a range that this cursor has passed.
     #[inline]
-    pub fn slice(&self, range: Range<usize>) -> &'a [u8] {
+    pub(super) fn slice(&self, range: Range<usize>) -> &'a [u8] {
         self.bytes.get(range).unwrap_or_default()
     }
 
     /// The error for finding something else than `expected` here.
     #[cold]
-    pub fn unexpected(&self, expected: &'static str) -> JsonError {
+    pub(super) fn unexpected(&self, expected: &'static str) -> JsonError {
         if self.pos >= self.bytes.len() {
             JsonError::Unfinished {
                 at: self.bytes.len(),
@@ -101,14 +127,14 @@ impl<'a> Cursor<'a> {
 
     /// Passes one given byte and the blanks after it.
     #[inline]
-    pub fn pass(&mut self, byte: u8, expected: &'static str) -> Result<(), JsonError> {
+    pub(super) fn pass(&mut self, byte: u8, expected: &'static str) -> Result<(), JsonError> {
         self.pass_only(byte, expected)?;
         self.blank()
     }
 
     /// Passes one given byte.
     #[inline]
-    pub fn pass_only(&mut self, byte: u8, expected: &'static str) -> Result<(), JsonError> {
+    pub(super) fn pass_only(&mut self, byte: u8, expected: &'static str) -> Result<(), JsonError> {
         if self.peek() == Some(byte) {
             self.pos += 1;
             Ok(())
@@ -119,7 +145,7 @@ impl<'a> Cursor<'a> {
 
     /// Passes blanks and comments.
     #[inline]
-    pub fn blank(&mut self) -> Result<(), JsonError> {
+    pub(super) fn blank(&mut self) -> Result<(), JsonError> {
         while let Some(byte) = self.peek() {
             match byte {
                 b' ' | b'\t' | b'\n' | b'\r' => self.pos += 1,
@@ -157,7 +183,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Passes a string, from its opening quote to its closing quote.
-    pub fn string(&mut self) -> Result<RawString, JsonError> {
+    pub(super) fn string(&mut self) -> Result<RawString, JsonError> {
         self.pass_only(b'"', "a string")?;
         let start = self.pos;
         let mut escaped = false;
@@ -187,7 +213,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Passes a value that is neither an object nor an array.
-    pub fn scalar(&mut self) -> Result<Scalar, JsonError> {
+    pub(super) fn scalar(&mut self) -> Result<Scalar, JsonError> {
         match self.peek() {
             Some(b'"') => self.string().map(Scalar::String),
             Some(b'-' | b'0'..=b'9') => self.number().map(Scalar::Number),
@@ -249,7 +275,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Passes any value, without blanks after it.
-    pub fn skip_value(&mut self) -> Result<(), JsonError> {
+    pub(super) fn skip_value(&mut self) -> Result<(), JsonError> {
         let mut nesting = Nesting::default();
         loop {
             // Here a value begins.
@@ -305,7 +331,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Passes a key, its colon and the blanks around it, up to the value.
-    pub fn key(&mut self) -> Result<RawString, JsonError> {
+    pub(super) fn key(&mut self) -> Result<RawString, JsonError> {
         if self.peek() != Some(b'"') {
             return Err(self.unexpected("a key"));
         }
@@ -316,7 +342,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The bytes of a key with its escapes decoded.
-    pub fn key_bytes(&self, key: &RawString) -> Result<Cow<'a, [u8]>, JsonError> {
+    pub(super) fn key_bytes(&self, key: &RawString) -> Result<Cow<'a, [u8]>, JsonError> {
         let raw = self.slice(key.span.clone());
         if key.escaped {
             unescape(raw)
@@ -328,7 +354,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The text of a string with its escapes decoded. What is not valid Unicode (bytes or lone surrogates) reads as U+FFFD.
-    pub fn text(&self, string: &RawString) -> Result<Cow<'a, str>, JsonError> {
+    pub(super) fn text(&self, string: &RawString) -> Result<Cow<'a, str>, JsonError> {
         Ok(match self.key_bytes(string)? {
             // The strict check is several times faster than the lossy one, and almost always enough.
             Cow::Borrowed(bytes) => std::str::from_utf8(bytes)

@@ -115,7 +115,7 @@ pub(super) struct Members {
 }
 
 impl Members {
-    pub fn stamp(&mut self, bit: u8, member: Range<usize>) -> Result<(), JsonError> {
+    pub(super) fn stamp(&mut self, bit: u8, member: Range<usize>) -> Result<(), JsonError> {
         if self.seen & bit != 0 {
             return Err(JsonError::Duplicate { at: member.start });
         }
@@ -125,12 +125,12 @@ impl Members {
         Ok(())
     }
 
-    pub fn comma(&mut self, at: usize) {
+    pub(super) fn comma(&mut self, at: usize) {
         self.comma = Some(at);
     }
 
     /// A member stays: the stamp members before it go with the comma that follows each of them.
-    pub fn kept(&mut self) {
+    pub(super) fn kept(&mut self) {
         self.keeps = true;
         let last = self.comma.take();
         if self.trailing.is_empty() {
@@ -150,7 +150,7 @@ impl Members {
     }
 
     /// The document ends: the stamp members at its end go with the comma before each of them.
-    pub fn finish(mut self) -> (bool, Vec<Range<usize>>) {
+    pub(super) fn finish(mut self) -> (bool, Vec<Range<usize>>) {
         for (comma, member) in std::mem::take(&mut self.trailing) {
             if let Some(comma) = comma {
                 self.remove(comma..comma + 1);
@@ -171,17 +171,17 @@ impl Members {
 
 #[cfg(test)]
 mod tests {
-    use super::super::selection::{Fields, Selection};
+    use super::super::selection::{FieldNames, Selection};
     use super::super::splice::Splice;
     use super::super::stamp::Stamp;
     use super::*;
 
     fn selection() -> Selection {
-        Selection::new(&Fields::default(), "c_").unwrap()
+        Selection::new(&FieldNames::default(), "c_").unwrap()
     }
 
     fn cut(source: &str) -> Result<Cut, JsonError> {
-        super::super::json::scan(source.as_bytes(), &selection()).map(|document| document.cut)
+        super::super::document::scan(source.as_bytes(), &selection()).map(|document| document.cut)
     }
 
     fn stamped(source: &str) -> String {
@@ -287,7 +287,7 @@ mod tests {
                 "{source:.80}"
             );
         }
-        let invalid = super::super::json::scan(b"{\"c_root\":\"\xff\"}", &selection());
+        let invalid = super::super::document::scan(b"{\"c_root\":\"\xff\"}", &selection());
         assert_eq!(invalid.unwrap_err(), JsonError::ForeignStamp { at: 1 });
     }
 

@@ -5,34 +5,7 @@ use std::ops::Range;
 
 use super::action;
 use super::cursor::JsonError;
-
-/// What an item does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Op {
-    Index,
-    Create,
-    Update,
-    Delete,
-}
-
-impl Op {
-    /// The operation's name in actions and answers.
-    pub fn name(self) -> &'static str {
-        match self {
-            Op::Index => "index",
-            Op::Create => "create",
-            Op::Update => "update",
-            Op::Delete => "delete",
-        }
-    }
-
-    /// The operation of this name.
-    pub fn from_name(name: &[u8]) -> Option<Op> {
-        [Op::Index, Op::Create, Op::Update, Op::Delete]
-            .into_iter()
-            .find(|op| op.name().as_bytes() == name)
-    }
-}
+use super::op::Op;
 
 /// An action with its source. Offsets are bytes of the body.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +14,9 @@ pub struct Item<'a> {
     pub op: Op,
     /// The index that the action names; otherwise the one in the request's path counts.
     pub index: Option<Cow<'a, str>>,
+    /// The document's id, if the action names one.
     pub id: Option<Cow<'a, str>>,
+    /// What the document is routed by, if the action says so.
     pub routing: Option<Cow<'a, str>>,
     /// The action line without its newline.
     pub action: Range<usize>,
@@ -55,22 +30,25 @@ pub struct Item<'a> {
 pub struct BulkError {
     /// The line, counted from 1.
     pub line: usize,
+    /// What is wrong with it.
     pub kind: BulkErrorKind,
 }
 
 /// What is wrong with a line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BulkErrorKind {
+    /// The last line does not end.
     #[error("the last line has no newline; end the body with one")]
     NoFinalNewline,
+    /// An action line that is no action.
     #[error("the action is not an operation with its metadata: {0}")]
     Action(#[from] JsonError),
 }
 
 /// Splits a bulk body into its items.
 ///
-/// The law is the servers': a line of blanks where an action could be is passed over, one where a source must be is the source,
-/// and a last action without a source is dropped. An operation that no server knows is passed over together with its source,
+/// The rules are the servers': a line of blanks where an action could be is skipped, one where a source must be is the source,
+/// and a last action without a source is dropped. An operation that no server knows is skipped together with its source,
 /// as Elasticsearch 7 does; the others refuse the request, so nothing is lost there.
 ///
 /// # Errors
@@ -217,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn blank_lines_are_passed_over_only_where_an_action_could_be() {
+    fn blank_lines_are_skipped_only_where_an_action_could_be() {
         let body = "\n \t\r\n/* c */\n//\n\u{feff}\n{\"index\":{}}\n\n\n{\"index\":{}}\n\r\n";
         assert_eq!(
             read(body),
@@ -259,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_every_server_refuses_is_told_with_its_line() {
+    fn what_every_server_refuses_is_reported_with_its_line() {
         assert_eq!(
             fail("{\"index\":{}}\n{}"),
             "line 2 of the bulk body: the last line has no newline; end the body with one"

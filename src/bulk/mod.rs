@@ -1,6 +1,6 @@
 //! The bulk protocol over borrowed bytes: lines, action, splice, items of the response.
 //!
-//! The server decides what is valid. This room only finds where things stand in a body, says which bytes to insert and
+//! The server decides what is valid. This module only finds where things stand in a body, says which bytes to insert and
 //! remove, and reads the statuses of the answer; it never re-serialises, repairs or refuses. Whatever it can't understand is
 //! an error to its caller, who then forwards the original bytes unstamped.
 //!
@@ -11,20 +11,22 @@
 mod action;
 mod cursor;
 mod cut;
-mod json;
+mod document;
 mod lines;
+mod op;
 mod response;
 mod selection;
 mod splice;
 mod stamp;
 mod update;
 
-pub use cursor::{JsonError, MAX_DEPTH};
+pub use cursor::JsonError;
 pub use cut::Cut;
-pub use json::{Document, Value, scan};
-pub use lines::{BulkError, BulkErrorKind, Item, Op, parse};
+pub use document::{Document, Value, scan};
+pub use lines::{BulkError, BulkErrorKind, Item, parse};
+pub use op::Op;
 pub use response::{Outcome, ResponseScanner};
-pub use selection::{Fields, Selected, Selection, SelectionError, StampNames};
-pub use splice::{CHUNK_BYTES, Chunks, Splice, SpliceError};
+pub use selection::{FieldNames, Selected, Selection, SelectionError, StampNames};
+pub use splice::{Chunks, Splice, SpliceError};
 pub use stamp::{Stamp, write_stamp};
 pub use update::{Part, Update, scan_update};

@@ -7,14 +7,14 @@
 
 use memchr::memchr2;
 
-use super::lines::Op;
+use super::op::Op;
 
 /// What became of the items of a bulk request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Outcome {
     /// How many items the answer has.
     pub items: usize,
-    /// The items that failed, by their place in the answer, with their HTTP status (300 or more). The delete of a document
+    /// The items that failed, by their position in the answer, with their HTTP status (300 or more). The delete of a document
     /// that isn't there has status 404 but no error, and is none.
     pub failed: Vec<(usize, u16)>,
     /// The operation of each item; `None` for one that this answer doesn't name.
@@ -26,7 +26,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Whether the answer tells of exactly these operations, in this order, each with its status. Only then do the places in
+    /// Whether the answer has exactly these operations, in this order, each with its status. Only then do the positions in
     /// [`Outcome::failed`] mean the items of the request.
     pub fn answers(&self, ops: impl IntoIterator<Item = Op>) -> bool {
         self.well_formed
@@ -209,9 +209,9 @@ impl ResponseScanner {
 
     /// Keeps the start of a token and counts its bytes.
     fn keep(&mut self, bytes: &[u8]) {
-        let room = self.word.get_mut(self.word_len..).unwrap_or_default();
-        for (place, &byte) in room.iter_mut().zip(bytes) {
-            *place = byte;
+        let free = self.word.get_mut(self.word_len..).unwrap_or_default();
+        for (slot, &byte) in free.iter_mut().zip(bytes) {
+            *slot = byte;
         }
         self.word_len = self.word_len.saturating_add(bytes.len());
     }
@@ -316,7 +316,7 @@ impl ResponseScanner {
 
     /// An item has ended.
     fn item(&mut self) {
-        let place = self.outcome.items;
+        let position = self.outcome.items;
         let op = self.op.take();
         let error = std::mem::take(&mut self.error);
         self.outcome.items += 1;
@@ -328,7 +328,7 @@ impl ResponseScanner {
         self.status_seen = false;
         match self.status.take() {
             Some(404) if op == Some(Op::Delete) && !error => {}
-            Some(status) if status >= 300 => self.outcome.failed.push((place, status)),
+            Some(status) if status >= 300 => self.outcome.failed.push((position, status)),
             Some(_) => {}
             None => self.outcome.all_have_status = false,
         }

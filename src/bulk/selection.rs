@@ -1,13 +1,18 @@
 //! What to read from a document and under which names to stamp it: compiled once per route.
 
+use std::str::FromStr;
+
 /// The fields of a route, each as the server names it: `"title"`, or dotted `"article.body"`, which is reached by nested
 /// objects, by a dotted key, or by a mixture of both.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Fields<'a> {
+pub struct FieldNames<'a> {
     /// The fields that make up the text, 64 at most.
     pub text: &'a [&'a str],
+    /// The headline.
     pub title: Option<&'a str>,
+    /// The address that it was published under.
     pub url: Option<&'a str>,
+    /// The id, where no action line names one.
     pub id: Option<&'a str>,
     /// The document's own date.
     pub clock: Option<&'a str>,
@@ -18,37 +23,55 @@ pub struct Fields<'a> {
 /// Which of the selected fields a value belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Selected {
-    /// A text field, by its place in [`Fields::text`].
+    /// A text field, by its index in [`FieldNames::text`].
     Text(u8),
+    /// [`FieldNames::title`].
     Title,
+    /// [`FieldNames::url`].
     Url,
+    /// [`FieldNames::id`].
     Id,
+    /// [`FieldNames::clock`].
     Clock,
+    /// [`FieldNames::own`].
     Own,
 }
 
 /// Why fields or a prefix can't be used: a mistake in the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SelectionError {
+    /// More text fields than 64.
     #[error("{count} text fields are configured; configure at most {MAX_TEXT_FIELDS}")]
-    TooManyTextFields { count: usize },
+    TooManyTextFields {
+        /// How many there are.
+        count: usize,
+    },
+    /// A field name with an empty part.
     #[error(
         "the field name {path:?} is empty between its dots; write it as the index mapping names it"
     )]
-    EmptyName { path: String },
+    EmptyName {
+        /// The whole field name.
+        path: String,
+    },
+    /// A prefix that [`StampNames::new`] refuses.
     #[error(
-        "the stamp prefix {prefix:?} is not usable; take letters, digits, '_' and '-', and begin with a letter"
+        "the stamp prefix {prefix:?} cannot be used: begin with a letter, and use letters, digits, '_' and '-'"
     )]
-    Prefix { prefix: String },
+    Prefix {
+        /// The prefix.
+        prefix: String,
+    },
 }
 
 /// The most text fields one route can have.
-pub const MAX_TEXT_FIELDS: usize = 64;
+const MAX_TEXT_FIELDS: usize = 64;
 
 /// The endings of the stamp's names, after the prefix.
 const ENDINGS: [&str; 5] = ["root", "key", "hash", "arrival", "proof"];
 
-/// The names of the stamp's members in a document: `cluster_root` and so on.
+/// The names of the stamp's members in a document: `cluster_root` and so on. They have a prefix in common, which the user
+/// may choose; this type is where it is checked, and parsing is [`StampNames::new`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StampNames {
     prefix: String,
@@ -77,32 +100,37 @@ impl StampNames {
         })
     }
 
+    /// What all of them begin with.
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
     /// The root fingerprint, 16 hex digits.
-    pub fn root(&self) -> &str {
+    pub(super) fn root(&self) -> &str {
         let [root, ..] = &self.names;
         root
     }
 
     /// The root fingerprint as a signed number.
-    pub fn key(&self) -> &str {
+    pub(super) fn key(&self) -> &str {
         let [_, key, ..] = &self.names;
         key
     }
 
     /// The document's own fingerprints.
-    pub fn hash(&self) -> &str {
+    pub(super) fn hash(&self) -> &str {
         let [_, _, hash, ..] = &self.names;
         hash
     }
 
     /// When the document was stamped.
-    pub fn arrival(&self) -> &str {
+    pub(super) fn arrival(&self) -> &str {
         let [_, _, _, arrival, _] = &self.names;
         arrival
     }
 
     /// What candidates are verified by, at a root.
-    pub fn proof(&self) -> &str {
+    pub(super) fn proof(&self) -> &str {
         let [.., proof] = &self.names;
         proof
     }
@@ -114,38 +142,47 @@ impl StampNames {
         ENDINGS
             .iter()
             .position(|known| known.as_bytes() == ending)
-            .map(|place| 1 << place)
+            .map(|index| 1 << index)
     }
 }
 
-/// The fields of a route as a tree of names, and the names of its stamp.
+impl FromStr for StampNames {
+    type Err = SelectionError;
+
+    fn from_str(prefix: &str) -> Result<StampNames, SelectionError> {
+        StampNames::new(prefix)
+    }
+}
+
+/// The fields of a route as a trie of names, and the names of its stamp.
 #[derive(Debug, Clone)]
 pub struct Selection {
-    nodes: Vec<Node>,
+    nodes: Vec<FieldNode>,
     names: StampNames,
 }
 
+/// A node of the trie of field names.
 #[derive(Debug, Clone, Default)]
-struct Node {
-    children: Vec<(Box<[u8]>, Place)>,
+struct FieldNode {
+    children: Vec<(Box<[u8]>, FieldPath)>,
     selected: Vec<Selected>,
 }
 
-/// Where a key path stands in the selection.
+/// A path of keys that leads to a selected field or further: the number of its node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place(u16);
+pub(super) struct FieldPath(u16);
 
-impl Place {
+impl FieldPath {
     /// The document itself, before any key.
-    pub const TOP: Place = Place(0);
+    pub(super) const TOP: FieldPath = FieldPath(0);
 }
 
 impl Selection {
     /// Compiles the fields of a route; `prefix` begins the names of the stamp.
     ///
     /// # Errors
-    /// More text fields than [`MAX_TEXT_FIELDS`], a field name with an empty part, or a prefix that [`StampNames::new`] refuses.
-    pub fn new(fields: &Fields<'_>, prefix: &str) -> Result<Self, SelectionError> {
+    /// More text fields than 64, a field name with an empty part, or a prefix that [`StampNames::new`] refuses.
+    pub fn new(fields: &FieldNames<'_>, prefix: &str) -> Result<Self, SelectionError> {
         if fields.text.len() > MAX_TEXT_FIELDS {
             return Err(SelectionError::TooManyTextFields {
                 count: fields.text.len(),
@@ -153,11 +190,11 @@ impl Selection {
         }
         let names = StampNames::new(prefix)?;
         let mut selection = Selection {
-            nodes: vec![Node::default()],
+            nodes: vec![FieldNode::default()],
             names,
         };
-        for (place, path) in (0u8..).zip(fields.text) {
-            selection.add(path, Selected::Text(place))?;
+        for (index, path) in (0u8..).zip(fields.text) {
+            selection.add(path, Selected::Text(index))?;
         }
         let single = [
             (fields.title, Selected::Title),
@@ -195,11 +232,11 @@ impl Selection {
                 .iter()
                 .find(|(child, _)| **child == *name.as_bytes());
             at = match known {
-                Some((_, place)) => usize::from(place.0),
+                Some((_, path)) => usize::from(path.0),
                 None => {
-                    let place = Place(u16::try_from(next).map_err(|_| empty())?);
-                    node.children.push((name.as_bytes().into(), place));
-                    self.nodes.push(Node::default());
+                    let path = FieldPath(u16::try_from(next).map_err(|_| empty())?);
+                    node.children.push((name.as_bytes().into(), path));
+                    self.nodes.push(FieldNode::default());
                     next
                 }
             };
@@ -212,30 +249,30 @@ impl Selection {
         Ok(())
     }
 
-    /// Where a key leads to from `place`, if any selected field lies there. The key may be dotted.
+    /// Where a key leads to from `path`, if any selected field lies there. The key may be dotted.
     #[inline]
-    pub(super) fn step(&self, place: Place, key: &[u8]) -> Option<Place> {
-        let mut place = place;
+    pub(super) fn step(&self, path: FieldPath, key: &[u8]) -> Option<FieldPath> {
+        let mut path = path;
         let mut rest = key;
         loop {
-            let node = self.nodes.get(usize::from(place.0))?;
+            let node = self.nodes.get(usize::from(path.0))?;
             let (after, next) = node.children.iter().find_map(|(name, next)| {
                 let after = rest.strip_prefix(&**name)?;
                 (after.is_empty() || after.starts_with(b".")).then_some((after, *next))
             })?;
-            place = next;
+            path = next;
             match after.split_first() {
-                None => return Some(place),
+                None => return Some(path),
                 Some((_, after)) => rest = after,
             }
         }
     }
 
-    /// The selected fields that end at `place`.
+    /// The selected fields that end at `path`.
     #[inline]
-    pub(super) fn selected(&self, place: Place) -> &[Selected] {
+    pub(super) fn selected(&self, path: FieldPath) -> &[Selected] {
         self.nodes
-            .get(usize::from(place.0))
+            .get(usize::from(path.0))
             .map_or(&[], |node| &node.selected)
     }
 }
@@ -245,20 +282,19 @@ mod tests {
     use super::*;
 
     fn step(selection: &Selection, keys: &[&str]) -> Vec<Selected> {
-        let place = keys.iter().try_fold(Place::TOP, |place, key| {
-            selection.step(place, key.as_bytes())
+        let path = keys.iter().try_fold(FieldPath::TOP, |path, key| {
+            selection.step(path, key.as_bytes())
         });
-        place
-            .map(|place| selection.selected(place).to_vec())
+        path.map(|path| selection.selected(path).to_vec())
             .unwrap_or_default()
     }
 
     #[test]
     fn dotted_and_nested_names_reach_the_same_field() {
-        let fields = Fields {
+        let fields = FieldNames {
             text: &["a.b.c", "a.b", "ab"],
             title: Some("a.b"),
-            ..Fields::default()
+            ..FieldNames::default()
         };
         let selection = Selection::new(&fields, "cluster_").unwrap();
         for keys in [
@@ -293,9 +329,9 @@ mod tests {
     fn configuration_mistakes_are_named() {
         let empty = |path| {
             Selection::new(
-                &Fields {
+                &FieldNames {
                     title: Some(path),
-                    ..Fields::default()
+                    ..FieldNames::default()
                 },
                 "c_",
             )
@@ -305,9 +341,9 @@ mod tests {
             assert_eq!(empty(path), SelectionError::EmptyName { path: path.into() });
         }
         let many = vec!["a"; 65];
-        let fields = Fields {
+        let fields = FieldNames {
             text: &many,
-            ..Fields::default()
+            ..FieldNames::default()
         };
         assert_eq!(
             Selection::new(&fields, "c_").unwrap_err(),
@@ -325,7 +361,8 @@ mod tests {
 
     #[test]
     fn stamp_names_carry_the_prefix() {
-        let names = StampNames::new("cluster_").unwrap();
+        let names: StampNames = "cluster_".parse().unwrap();
+        assert_eq!(names.prefix(), "cluster_");
         let all = [
             names.root(),
             names.key(),

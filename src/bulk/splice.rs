@@ -11,16 +11,20 @@ use super::cut::Cut;
 use super::selection::StampNames;
 use super::stamp::{Stamp, write_stamp};
 
-/// A good size for the chunks of a body: large enough to be cheap, small enough to keep little in memory.
-pub const CHUNK_BYTES: usize = 128 * 1024;
-
 /// Why an edit was not taken. The splice stays as it was before.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpliceError {
+    /// Edits come in the order of the body.
     #[error(
         "an edit at byte {offset} comes after one that ends at byte {end}; push edits in the order of the body"
     )]
-    Order { offset: usize, end: usize },
+    Order {
+        /// Where the edit begins.
+        offset: usize,
+        /// Where the one before ends.
+        end: usize,
+    },
+    /// More bytes than an edit can count.
     #[error("the edits exceed 4 GiB; split the request")]
     TooLarge,
 }
@@ -114,16 +118,6 @@ impl Splice {
         self.edits.is_empty()
     }
 
-    /// How many edits there are.
-    pub fn edits(&self) -> usize {
-        self.edits.len()
-    }
-
-    /// The bytes of memory that the edits take, beside the original body.
-    pub fn memory_bytes(&self) -> usize {
-        self.edits.capacity() * size_of::<Edit>() + self.arena.capacity()
-    }
-
     /// The length in bytes of the edited body, from that of the original.
     pub fn len(&self, original_len: usize) -> usize {
         let removed = self.edits.iter().fold(0, |sum: usize, edit| {
@@ -141,7 +135,7 @@ impl Splice {
         Chunks {
             original,
             splice: self,
-            walk: Walk::default(),
+            pieces: Pieces::default(),
             current: None,
             target: target.max(1),
             remaining,
@@ -151,8 +145,8 @@ impl Splice {
     /// Appends the edited body whole: for small ones.
     pub fn write_to(&self, original: &[u8], out: &mut Vec<u8>) {
         out.reserve(self.len(original.len()));
-        let mut walk = Walk::default();
-        while let Some(piece) = walk.next(self, original.len()) {
+        let mut pieces = Pieces::default();
+        while let Some(piece) = pieces.next(self, original.len()) {
             out.extend_from_slice(piece.of(self, original));
         }
     }
@@ -181,15 +175,15 @@ impl Piece {
     }
 }
 
-/// A walk over the pieces of the edited body.
+/// The pieces of the edited body in their order: how far the last one reached.
 #[derive(Debug, Clone, Default)]
-struct Walk {
+struct Pieces {
     edit: usize,
     original: usize,
     arena: usize,
 }
 
-impl Walk {
+impl Pieces {
     /// The next piece that is not empty.
     fn next(&mut self, splice: &Splice, original_len: usize) -> Option<Piece> {
         loop {
@@ -220,17 +214,10 @@ impl Walk {
 pub struct Chunks {
     original: Bytes,
     splice: Splice,
-    walk: Walk,
+    pieces: Pieces,
     current: Option<Piece>,
     target: usize,
     remaining: usize,
-}
-
-impl Chunks {
-    /// How many bytes are still to come.
-    pub fn remaining(&self) -> usize {
-        self.remaining
-    }
 }
 
 impl Iterator for Chunks {
@@ -242,7 +229,7 @@ impl Iterator for Chunks {
             let piece = self
                 .current
                 .take()
-                .or_else(|| self.walk.next(&self.splice, self.original.len()));
+                .or_else(|| self.pieces.next(&self.splice, self.original.len()));
             let Some(mut piece) = piece else { break };
             if chunk.is_empty()
                 && let Piece::Original(range) = &mut piece
@@ -292,9 +279,7 @@ mod tests {
         splice.push(1, 0, b"-").unwrap();
         splice.push(2, 1, b"").unwrap();
         splice.push(4, 0, b">").unwrap();
-        assert_eq!(splice.edits(), 5);
         assert!(!splice.is_empty());
-        assert!(splice.memory_bytes() >= 5 * size_of::<Edit>() + 4);
         assert_eq!(whole(&splice, "abcd"), "<A-bd>");
     }
 
@@ -374,7 +359,6 @@ mod tests {
         splice.write_to(&original, &mut expected);
         for target in [0, 1, 7, 100, 1_000, 20_000] {
             let chunks = splice.clone().chunks(original.clone(), target);
-            assert_eq!(chunks.remaining(), expected.len());
             let chunks: Vec<Bytes> = chunks.collect();
             assert!(
                 chunks
@@ -390,6 +374,6 @@ mod tests {
             .filter(|chunk| body.contains(&chunk.as_ptr()))
             .count();
         assert_eq!(shared, 8);
-        assert_eq!(chunks.remaining(), 0);
+        assert!(chunks.next().is_none());
     }
 }

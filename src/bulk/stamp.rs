@@ -32,8 +32,8 @@ pub fn write_stamp(out: &mut Vec<u8>, names: &StampNames, stamp: &Stamp<'_>) {
         if let [hash] = stamp.hashes {
             write_hex(out, *hash);
         } else {
-            for (place, hash) in stamp.hashes.iter().enumerate() {
-                out.push(if place == 0 { b'[' } else { b',' });
+            for (index, hash) in stamp.hashes.iter().enumerate() {
+                out.push(if index == 0 { b'[' } else { b',' });
                 write_hex(out, *hash);
             }
             out.push(b']');

@@ -34,7 +34,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::bulk::{
-    self, BulkError, Fields, Item, JsonError, Op, Selection, SelectionError, StampNames,
+    self, BulkError, FieldNames, Item, JsonError, Op, Selection, SelectionError, StampNames,
 };
 use crate::config::{Clock, Route};
 use crate::forest::{ForestError, Stats};
@@ -144,7 +144,7 @@ impl Bound {
             Clock::Field(name) => Some(name.as_str()),
             Clock::Arrival | Clock::None => None,
         };
-        let fields = Fields {
+        let fields = FieldNames {
             text: &text,
             title: route.title_field.as_deref(),
             id: route.id_field.as_deref(),

@@ -10,7 +10,7 @@ use crate::bulk::{self, Cut, Document, Item, JsonError, Op, Part, Selected};
 use crate::config::Clock;
 use crate::fingerprint::Fingerprint;
 use crate::forest::port::When;
-use crate::method::{Brought, Features, Method, VerifiedFeatures, Workspace};
+use crate::method::{Attributes, Features, Method, VerifiedFeatures, Workspace};
 use crate::text::{self, Scratch};
 use crate::time::{Millis, parse_date};
 
@@ -209,7 +209,7 @@ impl Engine {
             title: document.first(Selected::Title),
             body: &texts,
         };
-        let brought = Brought {
+        let brought = Attributes {
             url: document.first(Selected::Url),
             own: document
                 .value(Selected::Own)

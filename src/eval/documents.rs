@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_executor::block_on;
 use serde::Deserialize;
 
-use crate::bulk::{self, Fields, JsonError, Selected, Selection, SelectionError};
+use crate::bulk::{self, FieldNames, JsonError, Selected, Selection, SelectionError};
 use crate::config::{DEFAULT_PREFIX, Route};
 use crate::engine::{Engine, EngineError, Explanation, RequestContext, Unavailable};
 use crate::time::Millis;
@@ -116,11 +116,11 @@ impl Documents {
     /// When a line is not a JSON object, an id is missing or occurs twice, or there is no document.
     pub fn parse(body: Vec<u8>, route: &Route) -> Result<Documents, DocumentsError> {
         let text: Vec<&str> = route.text_fields.iter().map(String::as_str).collect();
-        let fields = Fields {
+        let fields = FieldNames {
             text: &text,
             title: route.title_field.as_deref(),
             id: route.id_field.as_deref(),
-            ..Fields::default()
+            ..FieldNames::default()
         };
         let selection = Selection::new(&fields, DEFAULT_PREFIX)?;
         let mut documents = Documents {

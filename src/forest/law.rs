@@ -18,6 +18,7 @@ use super::node::{Generation, NodeRef};
 use super::seen::{OwnNode, Seen, SeenTree, Spot, TreeIndex};
 use super::{Decision, Root};
 use crate::fingerprint::Fingerprint;
+use crate::hash::splitmix64;
 use crate::method::{Proof, Query, Refusal};
 
 /// How many hashes of the text are tried for a root of its own. One is enough but for a wide k, where the balls around
@@ -438,10 +439,7 @@ impl<P: Proof> Plan<'_, '_, P> {
     }
 }
 
-/// Another hash from a hash (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", figure 15).
+/// Another hash from a hash.
 pub(super) fn rehashed(hash: Fingerprint) -> Fingerprint {
-    let mut z = hash.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    Fingerprint(z ^ (z >> 31))
+    Fingerprint(splitmix64(hash.0))
 }

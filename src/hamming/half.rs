@@ -1,19 +1,20 @@
 //! One table by one half of the fingerprints: half -> the nodes that have it.
 
 use super::ball;
-use super::segment::{END, SEGMENTS, Segment, mix, segment_of};
+use super::shard::{END, SHARDS, Shard, shard_of};
+use crate::hash::{GOLDEN_RATIO, mix32};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A link that stores nothing, and the head of a crowded half.
+/// A link that stores nothing, and the head of a half that has an overflow map.
 pub(super) const VACANT: u32 = u32::MAX - 1;
-const CROWDED: u32 = VACANT;
+const OVERFLOW: u32 = VACANT;
 
-/// A half with more nodes than this moves from its chain into a cell.
+/// A half with more nodes than this moves from its chain into an overflow map.
 const CHAIN: usize = 16;
 /// How many probes wait for memory together: all those of a radius of 1.
 const GROUP: usize = 33;
-/// Asking a cell for one word costs about as much as reading this many of its entries.
+/// Looking one word up in an overflow map costs about as much as reading this many of its entries.
 const ENTRIES_PER_PROBE: u64 = 4;
 
 /// What the index keeps of one node: its fingerprint and its place in the chains of both halves.
@@ -74,23 +75,23 @@ impl Side {
     }
 }
 
-/// The nodes of a crowded half: its other half -> the first node of that fingerprint.
-type Cell = HashMap<u32, u32, BuildHasherDefault<WordHasher>>;
+/// The nodes of a half that many share: the other half -> the first node of that fingerprint.
+type OverflowMap = HashMap<u32, u32, BuildHasherDefault<WordHasher>>;
 
 #[derive(Debug)]
 pub(super) struct HalfTable {
     side: Side,
-    segments: Vec<Segment>,
-    cells: HashMap<u32, Cell, BuildHasherDefault<WordHasher>>,
+    shards: Vec<Shard>,
+    overflow: HashMap<u32, OverflowMap, BuildHasherDefault<WordHasher>>,
 }
 
 impl HalfTable {
     pub(super) fn new(side: Side) -> Self {
-        let segments = (0..SEGMENTS).map(|_| Segment::default());
+        let shards = (0..SHARDS).map(|_| Shard::default());
         HalfTable {
             side,
-            segments: segments.collect(),
-            cells: HashMap::default(),
+            shards: shards.collect(),
+            overflow: HashMap::default(),
         }
     }
 
@@ -98,11 +99,11 @@ impl HalfTable {
     pub(super) fn insert(&mut self, links: &mut [Link], id: u32, code: u64) {
         let side = self.side;
         let key = side.key(code);
-        let hash = mix(key);
-        let Some(segment) = self.segments.get_mut(segment_of(hash)) else {
+        let hash = mix32(key);
+        let Some(shard) = self.shards.get_mut(shard_of(hash)) else {
             return;
         };
-        let Some(head) = segment.head_mut(key, hash) else {
+        let Some(head) = shard.head_mut(key, hash) else {
             return;
         };
         match *head {
@@ -110,9 +111,9 @@ impl HalfTable {
                 *head = id;
                 side.set_next(links, id, END);
             }
-            CROWDED => {
-                if let Some(cell) = self.cells.get_mut(&key) {
-                    insert_into_cell(cell, side, links, id, side.other(code));
+            OVERFLOW => {
+                if let Some(map) = self.overflow.get_mut(&key) {
+                    insert_into_map(map, side, links, id, side.other(code));
                 }
             }
             first => {
@@ -132,15 +133,15 @@ impl HalfTable {
                     *head = id;
                     return;
                 }
-                *head = CROWDED;
-                let cell = self.cells.entry(key).or_default();
+                *head = OVERFLOW;
+                let map = self.overflow.entry(key).or_default();
                 for node in chain {
                     let other = links
                         .get(node as usize)
                         .map_or(0, |link| side.other(link.code));
-                    insert_into_cell(cell, side, links, node, other);
+                    insert_into_map(map, side, links, node, other);
                 }
-                insert_into_cell(cell, side, links, id, side.other(code));
+                insert_into_map(map, side, links, id, side.other(code));
             }
         }
     }
@@ -149,34 +150,34 @@ impl HalfTable {
     pub(super) fn remove(&mut self, links: &mut [Link], id: u32, code: u64) {
         let side = self.side;
         let key = side.key(code);
-        let hash = mix(key);
-        let Some(segment) = self.segments.get_mut(segment_of(hash)) else {
+        let hash = mix32(key);
+        let Some(shard) = self.shards.get_mut(shard_of(hash)) else {
             return;
         };
-        let Some(slot) = segment.find(key, hash) else {
+        let Some(slot) = shard.find(key, hash) else {
             return;
         };
-        let Some(head) = segment.head_at_mut(slot) else {
+        let Some(head) = shard.head_at_mut(slot) else {
             return;
         };
-        if *head == CROWDED {
-            let Some(cell) = self.cells.get_mut(&key) else {
+        if *head == OVERFLOW {
+            let Some(map) = self.overflow.get_mut(&key) else {
                 return;
             };
-            remove_from_cell(cell, side, links, id, side.other(code));
-            if cell.is_empty() {
-                self.cells.remove(&key);
-                segment.vacate(slot);
+            remove_from_map(map, side, links, id, side.other(code));
+            if map.is_empty() {
+                self.overflow.remove(&key);
+                shard.vacate(slot);
             }
             return;
         }
         unchain(head, side, links, id);
         if *head == END {
-            segment.vacate(slot);
+            shard.vacate(slot);
         }
     }
 
-    /// Visits the nodes whose half is the query's with one of the `masks` flipped, and of a crowd only those whose
+    /// Visits the nodes whose half is the query's with one of the `masks` flipped, and where many share it only those whose
     /// other half is within the rest of the distance `k`. What is visited may still be further away than k.
     pub(super) fn visit_flipped(
         &self,
@@ -189,7 +190,7 @@ impl HalfTable {
         let key = self.side.key(query);
         let mut masks = masks.peekable();
         while masks.peek().is_some() {
-            // Nearly every probe is in vain, and nearly all of its time is waiting for memory. Reading all the first
+            // Nearly every probe finds nothing, and nearly all of its time is waiting for memory. Reading all the first
             // slots without a branch lets the processor wait for them together; the second pass finds them at hand.
             let mut likely = [0; GROUP];
             let mut count = 0;
@@ -208,13 +209,13 @@ impl HalfTable {
 
     #[inline]
     fn is_home_taken(&self, key: u32) -> bool {
-        let hash = mix(key);
-        self.segments
-            .get(segment_of(hash))
-            .is_some_and(|segment| segment.is_home_taken(hash))
+        let hash = mix32(key);
+        self.shards
+            .get(shard_of(hash))
+            .is_some_and(|shard| shard.is_home_taken(hash))
     }
 
-    /// Visits the nodes whose half is the query's with `mask` flipped, and of a crowd only those whose other half
+    /// Visits the nodes whose half is the query's with `mask` flipped, and where many share it only those whose other half
     /// is at most `budget` away from the query's.
     #[inline]
     pub(super) fn visit(
@@ -226,22 +227,22 @@ impl HalfTable {
         mut visit: impl FnMut(u32, u64),
     ) {
         let key = self.side.key(query) ^ mask;
-        let hash = mix(key);
-        let Some(segment) = self.segments.get(segment_of(hash)) else {
+        let hash = mix32(key);
+        let Some(shard) = self.shards.get(shard_of(hash)) else {
             return;
         };
-        let Some(slot) = segment.find(key, hash) else {
+        let Some(slot) = shard.find(key, hash) else {
             return;
         };
-        let head = segment.head_at(slot);
-        if head == CROWDED {
-            self.visit_crowd(links, key, self.side.other(query), budget, &mut visit);
+        let head = shard.head_at(slot);
+        if head == OVERFLOW {
+            self.visit_overflow(links, key, self.side.other(query), budget, &mut visit);
         } else {
             self.visit_chain(links, head, &mut visit);
         }
     }
 
-    fn visit_crowd(
+    fn visit_overflow(
         &self,
         links: &[Link],
         key: u32,
@@ -249,17 +250,17 @@ impl HalfTable {
         budget: u32,
         visit: &mut impl FnMut(u32, u64),
     ) {
-        let Some(cell) = self.cells.get(&key) else {
+        let Some(map) = self.overflow.get(&key) else {
             return;
         };
-        if ball::size(budget) * ENTRIES_PER_PROBE < cell.len() as u64 {
+        if ball::size(budget) * ENTRIES_PER_PROBE < map.len() as u64 {
             for mask in (0..=budget).flat_map(ball::masks) {
-                if let Some(&head) = cell.get(&(other ^ mask)) {
+                if let Some(&head) = map.get(&(other ^ mask)) {
                     self.visit_chain(links, head, visit);
                 }
             }
         } else {
-            for (&word, &head) in cell {
+            for (&word, &head) in map {
                 if (word ^ other).count_ones() <= budget {
                     self.visit_chain(links, head, visit);
                 }
@@ -276,31 +277,31 @@ impl HalfTable {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        let segments: usize = self.segments.iter().map(Segment::memory_bytes).sum();
-        let entries: usize = self.cells.values().map(Cell::capacity).sum();
+        let shards: usize = self.shards.iter().map(Shard::memory_bytes).sum();
+        let entries: usize = self.overflow.values().map(OverflowMap::capacity).sum();
         // A hash map spends a control byte an entry and fills seven eighths of its places.
-        segments
+        shards
             + entries * (size_of::<(u32, u32)>() + 1) * 8 / 7
-            + self.cells.capacity() * (size_of::<(u32, Cell)>() + 1) * 8 / 7
+            + self.overflow.capacity() * (size_of::<(u32, OverflowMap)>() + 1) * 8 / 7
     }
 }
 
-fn insert_into_cell(cell: &mut Cell, side: Side, links: &mut [Link], id: u32, other: u32) {
+fn insert_into_map(map: &mut OverflowMap, side: Side, links: &mut [Link], id: u32, other: u32) {
     // Nodes of one and the same fingerprint stay a chain.
-    let next = cell.insert(other, id).unwrap_or(END);
+    let next = map.insert(other, id).unwrap_or(END);
     side.set_next(links, id, next);
 }
 
-fn remove_from_cell(cell: &mut Cell, side: Side, links: &mut [Link], id: u32, other: u32) {
-    let Some(head) = cell.get_mut(&other) else {
+fn remove_from_map(map: &mut OverflowMap, side: Side, links: &mut [Link], id: u32, other: u32) {
+    let Some(head) = map.get_mut(&other) else {
         return;
     };
     unchain(head, side, links, id);
     if *head == END {
-        cell.remove(&other);
-        // A crowd that went must not be read through as if it were still there.
-        if cell.len() < cell.capacity() / 8 {
-            cell.shrink_to_fit();
+        map.remove(&other);
+        // A map that was large must not be scanned as if it still were.
+        if map.len() < map.capacity() / 8 {
+            map.shrink_to_fit();
         }
     }
 }
@@ -323,7 +324,7 @@ fn unchain(head: &mut u32, side: Side, links: &mut [Link], id: u32) {
     }
 }
 
-/// [`mix`] as a hasher for the cells; always the same, so that a run can be repeated.
+/// [`mix32`] as a hasher for the overflow maps; always the same, so that a run can be repeated.
 #[derive(Debug, Default)]
 struct WordHasher(u64);
 
@@ -340,7 +341,7 @@ impl Hasher for WordHasher {
 
     fn write_u32(&mut self, word: u32) {
         // The map takes its slot from the low bits and its tag from the high ones.
-        let mixed = mix(word ^ self.0 as u32);
-        self.0 = u64::from(mixed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = mix32(word ^ self.0 as u32);
+        self.0 = u64::from(mixed).wrapping_mul(GOLDEN_RATIO);
     }
 }

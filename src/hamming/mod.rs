@@ -10,24 +10,24 @@
 //!  tables   one by high, one by low half   | key  32 | head 32 |   an open-addressed slot
 //!                                                       |
 //!                             head -> next -> next      +-- up to CHAIN nodes of this half
-//!                             cell: other half -> head  +-- more than that: a crowd has a room of its own
+//!                  overflow map: other half -> head     +-- more than that: the half has a map of its own
 //! ```
 //!
 //! Halves, not quarters, because skew is the danger and not number: fingerprints of real text share 16 bits often and
-//! 32 bits rarely unless they are near. What does share a half is bounded by the cell: it is read through, or the
-//! possible other halves within the distance are asked for one by one, whichever is less. So no distribution makes a
-//! look-up for k <= 3 ask for more than the 43,745 codes there are within distance 3, or read more than a few times as
-//! many; and removal never walks a crowd.
+//! 32 bits rarely unless they are near. Where many do share a half, the overflow map bounds the work: it is scanned, or
+//! the possible other halves within the distance are looked up one by one, whichever is less. So no distribution makes a
+//! query for k <= 3 look up more than the 43,745 codes there are within distance 3, or read more than a few times as
+//! many; and removal never scans the nodes of a half.
 
 mod ball;
 mod half;
-mod segment;
+mod shard;
 #[cfg(test)]
 mod tests;
 
 use crate::fingerprint::{Distance, Fingerprint};
 use half::{HalfTable, Link, Side, VACANT};
-use segment::END;
+use shard::END;
 use thiserror::Error;
 
 /// The number under which a fingerprint is stored: a slot of the caller's slab. Numbers should be dense, because
@@ -40,7 +40,7 @@ impl NodeId {
     pub const MAX: NodeId = NodeId(VACANT - 1);
 }
 
-/// What the index can refuse.
+/// Why an index cannot be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum HammingError {
     /// The distance is above [`HammingIndex::MAX_DISTANCE`].
@@ -134,7 +134,7 @@ impl HammingIndex {
         true
     }
 
-    /// Forgets a number. Answers false, and changes nothing, if this fingerprint is not stored under it.
+    /// Removes what is stored under a number. Answers false, and changes nothing, if this fingerprint is not stored under it.
     pub fn remove(&mut self, fingerprint: Fingerprint, id: NodeId) -> bool {
         if self.fingerprint(id) != Some(fingerprint) {
             return false;

@@ -1,4 +1,5 @@
 use super::*;
+use crate::hash::splitmix64;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -51,22 +52,15 @@ fn flipped(code: u64, flips: u32, seed: u64) -> u64 {
     let mut code = code;
     let mut seed = seed;
     for _ in 0..flips {
-        seed = splitmix(seed);
+        seed = splitmix64(seed);
         code ^= 1 << (seed % 64);
     }
     code
 }
 
-fn splitmix(seed: u64) -> u64 {
-    let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
 /// Distributions that hurt: spread, clusters of near codes, one half shared by all, few bits in use.
 fn code() -> impl Strategy<Value = u64> {
-    let centre = (0..5_u64).prop_map(splitmix);
+    let centre = (0..5_u64).prop_map(splitmix64);
     prop_oneof![
         1 => any::<u64>(),
         4 => (centre, 0..=9_u32, any::<u64>()).prop_map(|(code, flips, seed)| flipped(code, flips, seed)),
@@ -147,13 +141,13 @@ proptest! {
 }
 
 /// All of these share a high half with thousands; the low halves are what `low` makes of a counter.
-fn crowd(k: u32, low: impl Fn(u64) -> u64) {
+fn shared_half(k: u32, low: impl Fn(u64) -> u64) {
     let mut index = index(k);
     index.probes = 0;
     let mut naive = Naive::default();
     for i in 0..6000_u32 {
         let code = (0xfeed << 32) | (low(u64::from(i)) & 0xffff_ffff);
-        // And the mirror image, so that both tables have a crowd.
+        // And the mirror image, so that both tables have an overflow map.
         let code = if i % 2 == 0 {
             code
         } else {
@@ -187,27 +181,31 @@ fn crowd(k: u32, low: impl Fn(u64) -> u64) {
 }
 
 #[test]
-fn a_crowd_in_one_half_is_searched_exactly() {
+fn many_nodes_of_one_half_are_searched_exactly() {
     for k in [0, 1, 2, 3, 5] {
-        crowd(k, |i| i);
-        crowd(k, splitmix);
-        crowd(k, |i| i / 40);
+        shared_half(k, |i| i);
+        shared_half(k, splitmix64);
+        shared_half(k, |i| i / 40);
     }
 }
 
 #[test]
-fn grows_and_shrinks_through_many_segments() {
+fn grows_and_shrinks_through_many_shards() {
     let mut index = index(3);
     let mut naive = Naive::default();
     for i in 0..40_000_u32 {
         run(
             &mut index,
             &mut naive,
-            &Step::Insert(i, splitmix(u64::from(i))),
+            &Step::Insert(i, splitmix64(u64::from(i))),
         );
     }
     for i in 0..200 {
-        assert_same(&index, &naive, flipped(splitmix(i * 97), (i % 5) as u32, i));
+        assert_same(
+            &index,
+            &naive,
+            flipped(splitmix64(i * 97), (i % 5) as u32, i),
+        );
     }
     for i in 0..39_000 {
         run(&mut index, &mut naive, &Step::Remove(i));
@@ -216,7 +214,7 @@ fn grows_and_shrinks_through_many_segments() {
         assert_same(
             &index,
             &naive,
-            flipped(splitmix(38_900 + i), (i % 5) as u32, i),
+            flipped(splitmix64(38_900 + i), (i % 5) as u32, i),
         );
     }
 }
@@ -224,9 +222,9 @@ fn grows_and_shrinks_through_many_segments() {
 #[test]
 fn keeps_within_64_bytes_a_node() {
     for (name, code) in [
-        ("uniform", (|i| splitmix(u64::from(i))) as fn(u32) -> u64),
+        ("uniform", (|i| splitmix64(u64::from(i))) as fn(u32) -> u64),
         ("clusters", |i| {
-            flipped(splitmix(u64::from(i / 30)), 1 + i % 3, u64::from(i))
+            flipped(splitmix64(u64::from(i / 30)), 1 + i % 3, u64::from(i))
         }),
     ] {
         let mut index = index(3);

@@ -7,7 +7,7 @@ use super::{
     StagedFeatures, StrictFeatures, TAKEN_SHORT, VerifiedFeatures,
 };
 use crate::fingerprint::Fingerprint;
-use crate::text::boilerplate::{Boilerplate, Kept};
+use crate::text::boilerplate::{Boilerplate, BoilerplateMask};
 use crate::text::{Fields, Scratch};
 
 /// One kind of forest.
@@ -105,14 +105,14 @@ pub enum Verified {}
 pub struct LearnedText {
     boilerplate: Boilerplate,
     /// What the last document left out.
-    kept: Kept,
+    mask: BoilerplateMask,
 }
 
 impl std::fmt::Debug for LearnedText {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let LearnedText {
             boilerplate,
-            kept: _,
+            mask: _,
         } = self;
         boilerplate.fmt(f)
     }
@@ -153,14 +153,14 @@ impl Family for Verified {
         learned: &mut LearnedText,
         ask: impl FnOnce(&Query<'_, Founder>) -> R,
     ) -> R {
-        let offer = Offer::of(verified, &learned.boilerplate, &mut learned.kept);
+        let offer = Offer::of(verified, &learned.boilerplate, &mut learned.mask);
         ask(&offer.query())
     }
 
     fn left_out(verified: &VerifiedFeatures, learned: &LearnedText) -> LeftOut {
         LeftOut {
-            fingerprints: verified.left_out(&learned.kept).collect(),
-            sentences: learned.kept.out().collect(),
+            fingerprints: verified.left_out(&learned.mask).collect(),
+            sentences: learned.mask.excluded().collect(),
         }
     }
 

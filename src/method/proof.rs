@@ -9,11 +9,12 @@
 //! (Shrivastava, "Optimal Densification for Fast and Accurate Minwise Hashing", ICML 2017) fills the bins that a short
 //! text leaves empty, and of each two bits are kept (Li and König, "b-Bit Minwise Hashing", WWW 2010).
 
-use super::{Similarity, TitleSketch};
-use crate::method::Refusal;
-use crate::text::boilerplate::Kept;
-use crate::text::numbers::{Comparison, KEPT, Sample};
-use crate::text::shingles::{Shingles, mix};
+use super::title::TitleSketch;
+use super::{Refusal, Similarity};
+use crate::hash::mix64;
+use crate::text::boilerplate::BoilerplateMask;
+use crate::text::numbers::{Comparison, MAX_NUMBERS, Sample};
+use crate::text::shingles::Shingles;
 
 /// Minima of a proof, and the bits kept of each.
 const BINS: usize = 96;
@@ -21,9 +22,9 @@ const BITS: usize = 2;
 const WORDS: usize = BINS * BITS / 64;
 
 /// Bytes before the numbers.
-const FIXED: usize = 1 + 2 + WORDS * 8;
+const FIXED_BYTES: usize = 1 + 2 + WORDS * 8;
 /// The longest proof, in bytes.
-pub const LONGEST: usize = FIXED + 2 * KEPT;
+const MAX_BYTES: usize = FIXED_BYTES + 2 * MAX_NUMBERS;
 
 /// What a document shows to join a tree, and what the root of the tree keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,29 +59,35 @@ impl Length {
 
 /// What is wrong with the bytes of a proof.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a proof has {FIXED} to {LONGEST} bytes and an odd number of them, this one has {0}")]
-pub struct BadProof(usize);
+#[error(
+    "a proof has {FIXED_BYTES} to {MAX_BYTES} bytes and an odd number of them, this one has {0}"
+)]
+pub struct InvalidProof(usize);
 
 impl TextProof {
     /// The proof of a document without its boilerplate.
-    pub fn of(shingles: &mut Shingles, title: TitleSketch, kept: &Kept) -> TextProof {
+    pub(super) fn of(
+        shingles: &mut Shingles,
+        title: TitleSketch,
+        mask: &BoilerplateMask,
+    ) -> TextProof {
         let mut bins = [u32::MAX; BINS];
         let mut count = 0;
         let mut begin = 0;
         for (index, sentence) in (0u32..).zip(&shingles.sentences) {
             let end = sentence.end as usize;
-            if kept.keeps(index) {
+            if mask.keeps(index) {
                 let windows = shingles.windows.get(begin..end).unwrap_or_default();
                 count += windows.len();
                 fill(&mut bins, windows);
             }
             begin = end;
         }
-        let numbers = if kept.left_out() == 0 {
+        let numbers = if mask.excluded_count() == 0 {
             Sample::of(&mut shingles.numbers)
         } else {
             let mut numbers = shingles.numbers.clone();
-            numbers.retain(|number| kept.keeps(number.sentence));
+            numbers.retain(|number| mask.keeps(number.sentence));
             Sample::of(&mut numbers)
         };
         TextProof {
@@ -119,6 +126,9 @@ impl TextProof {
 
     /// Whether a document of this proof may join the tree of the root that keeps `root`; its similarity if it may.
     /// `shared` and `long` as for `needed`.
+    ///
+    /// # Errors
+    /// Why it may not.
     pub fn agrees(
         &self,
         root: &TextProof,
@@ -147,9 +157,9 @@ impl TextProof {
         self.numbers.compare(&root.numbers)
     }
 
-    /// The bytes that are kept, at most `LONGEST`.
+    /// The bytes that are kept: 27, and two for each number, of which there are at most 10.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(LONGEST);
+        let mut bytes = Vec::with_capacity(MAX_BYTES);
         bytes.push(self.length.0);
         bytes.extend_from_slice(&self.title.to_bytes());
         for word in self.minima {
@@ -161,14 +171,18 @@ impl TextProof {
         bytes
     }
 
-    pub fn from_bytes(bytes: &[u8]) -> Result<TextProof, BadProof> {
-        let bad = BadProof(bytes.len());
-        let (&length, rest) = bytes.split_first().ok_or(bad)?;
-        let (&title, rest) = rest.split_first_chunk().ok_or(bad)?;
-        let (fixed, numbers) = rest.split_at_checked(WORDS * 8).ok_or(bad)?;
+    /// Reads back what [`TextProof::to_bytes`] gave.
+    ///
+    /// # Errors
+    /// The bytes are too few, too many, or end in half a number.
+    pub fn from_bytes(bytes: &[u8]) -> Result<TextProof, InvalidProof> {
+        let invalid = InvalidProof(bytes.len());
+        let (&length, rest) = bytes.split_first().ok_or(invalid)?;
+        let (&title, rest) = rest.split_first_chunk().ok_or(invalid)?;
+        let (fixed, numbers) = rest.split_at_checked(WORDS * 8).ok_or(invalid)?;
         let (numbers, odd) = numbers.as_chunks::<2>();
-        if numbers.len() > KEPT || !odd.is_empty() {
-            return Err(bad);
+        if numbers.len() > MAX_NUMBERS || !odd.is_empty() {
+            return Err(invalid);
         }
         let mut minima = [0; WORDS];
         for (word, bytes) in minima.iter_mut().zip(fixed.as_chunks::<8>().0) {
@@ -206,10 +220,10 @@ fn pack(bins: &[u32; BINS]) -> [u64; WORDS] {
         let mut attempt = 0;
         while minimum == u32::MAX {
             attempt += 1;
-            let other = ((mix(index << 32 | attempt) >> 32) * BINS as u64) >> 32;
+            let other = ((mix64(index << 32 | attempt) >> 32) * BINS as u64) >> 32;
             minimum = bins.get(other as usize).copied().unwrap_or(u32::MAX);
         }
-        let code = mix(u64::from(minimum)) >> 11 & ((1 << BITS) - 1);
+        let code = mix64(u64::from(minimum)) >> 11 & ((1 << BITS) - 1);
         let at = index as usize * BITS;
         if let Some(word) = words.get_mut(at / 64) {
             *word |= code << (at % 64);

@@ -1,15 +1,19 @@
 use super::*;
-use crate::text::shingles::tests::read;
+use crate::text::shingler::tests::read;
 use proptest::prelude::*;
 
 fn proof(text: &str) -> TextProof {
-    TextProof::of(&mut read(text), TitleSketch::default(), &Kept::default())
+    TextProof::of(
+        &mut read(text),
+        TitleSketch::default(),
+        &BoilerplateMask::default(),
+    )
 }
 
 /// `count` words that no other `seed` has.
 fn words(seed: u64, count: u64) -> String {
     (0..count)
-        .map(|n| format!("w{:x} ", mix(seed << 32 | n) >> 40))
+        .map(|n| format!("w{:x} ", mix64(seed << 32 | n) >> 40))
         .collect()
 }
 
@@ -103,25 +107,25 @@ fn a_template_is_refused_for_its_numbers() {
 
 #[test]
 fn bytes_of_a_wrong_length_are_refused() {
-    assert_eq!(TextProof::from_bytes(&[]), Err(BadProof(0)));
+    assert_eq!(TextProof::from_bytes(&[]), Err(InvalidProof(0)));
     assert_eq!(
-        TextProof::from_bytes(&[0; FIXED - 1]),
-        Err(BadProof(FIXED - 1))
+        TextProof::from_bytes(&[0; FIXED_BYTES - 1]),
+        Err(InvalidProof(FIXED_BYTES - 1))
     );
     assert_eq!(
-        TextProof::from_bytes(&[0; FIXED + 1]),
-        Err(BadProof(FIXED + 1))
+        TextProof::from_bytes(&[0; FIXED_BYTES + 1]),
+        Err(InvalidProof(FIXED_BYTES + 1))
     );
     assert_eq!(
-        TextProof::from_bytes(&[0; LONGEST + 2]),
-        Err(BadProof(LONGEST + 2))
+        TextProof::from_bytes(&[0; MAX_BYTES + 2]),
+        Err(InvalidProof(MAX_BYTES + 2))
     );
-    assert!(TextProof::from_bytes(&[0; LONGEST]).is_ok());
+    assert!(TextProof::from_bytes(&[0; MAX_BYTES]).is_ok());
 }
 
 #[test]
 fn nothing_is_similar_to_no_text() {
-    assert_eq!(proof("").to_bytes().len(), FIXED);
+    assert_eq!(proof("").to_bytes().len(), FIXED_BYTES);
     assert!(agrees(&proof(""), &proof(&words(1, 200))).is_err());
 }
 
@@ -130,7 +134,7 @@ proptest! {
     fn bytes_give_the_proof_back(text in "[a-z0-9 ]{0,300}") {
         let proof = proof(&text);
         let bytes = proof.to_bytes();
-        prop_assert!(bytes.len() <= LONGEST);
+        prop_assert!(bytes.len() <= MAX_BYTES);
         prop_assert_eq!(TextProof::from_bytes(&bytes), Ok(proof));
     }
 

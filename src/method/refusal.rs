@@ -7,29 +7,49 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Refusal {
     /// The texts overlap too little. Both figures from 0 to 1.
-    Proof { similarity: f32, needed: f32 },
-    /// The texts are alike but for their numbers: in so many places they are the same, in so many they differ.
-    Numbers { same: usize, different: usize },
+    Proof {
+        /// How much of the two texts is the same.
+        similarity: f32,
+        /// How much would have to be.
+        needed: f32,
+    },
+    /// The texts are alike but for their numbers.
+    Numbers {
+        /// Places with the same number on both sides.
+        same: usize,
+        /// Places with different numbers.
+        different: usize,
+    },
     /// What is near is boilerplate that unrelated texts share.
     Boilerplate,
     /// Too far from the root for a text this short: more letters differ than are allowed for the longer of the two.
-    Radius { letters: usize, allowed: usize },
+    Radius {
+        /// Letters of the longer text.
+        letters: usize,
+        /// How many of them may differ.
+        allowed: usize,
+    },
 }
 
 /// A refusal without its figures, for counting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
+    /// [`Refusal::Proof`].
     Proof,
+    /// [`Refusal::Numbers`].
     Numbers,
+    /// [`Refusal::Boilerplate`].
     Boilerplate,
+    /// [`Refusal::Radius`].
     Radius,
 }
 
-/// How often each reason was met.
+/// How often each reason occurred.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reasons([u64; Reason::ALL.len()]);
 
 impl Refusal {
+    /// The reason without its figures.
     pub fn reason(self) -> Reason {
         match self {
             Refusal::Proof { .. } => Reason::Proof,
@@ -41,6 +61,7 @@ impl Refusal {
 }
 
 impl Reason {
+    /// Every reason.
     pub const ALL: [Reason; 4] = [
         Reason::Proof,
         Reason::Numbers,
@@ -48,6 +69,7 @@ impl Reason {
         Reason::Radius,
     ];
 
+    /// Its name in logs, metrics and answers.
     pub fn as_str(self) -> &'static str {
         match self {
             Reason::Proof => "proof",
@@ -59,6 +81,7 @@ impl Reason {
 }
 
 impl Reasons {
+    /// Counts one refusal.
     pub fn add(&mut self, reason: Reason) {
         if let Some(count) = self.0.get_mut(reason as usize) {
             *count += 1;

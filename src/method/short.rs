@@ -3,13 +3,12 @@
 
 use rapidfuzz::distance::levenshtein;
 
-use super::StrictFeatures;
+use super::{Refusal, StrictFeatures};
 use crate::fingerprint::Distance;
-use crate::method::Refusal;
 use crate::text::Text;
 
 /// Texts of at most this many letters and digits are short: what a message of 140 characters holds (seeds/000).
-pub const SHORT: usize = 140;
+const SHORT: usize = 140;
 /// Fingerprints of short texts at most this far apart are compared: short texts that look alike are up to 10 bits apart
 /// (seeds/000, which shows why as many are too many for long texts).
 pub const WIDE: Distance = Distance(10);
@@ -25,7 +24,9 @@ pub struct ShortText(Box<str>);
 /// What is known of a short document.
 #[derive(Debug, Clone)]
 pub struct ShortFeatures {
+    /// Its fingerprint, and the hash of the text.
     pub prints: StrictFeatures,
+    /// What other short texts are compared with.
     pub text: ShortText,
 }
 
@@ -50,11 +51,6 @@ impl ShortText {
     /// The letters and digits, at most 280 characters.
     pub fn as_str(&self) -> &str {
         &self.0
-    }
-
-    /// Whether at most every fifth letter must be changed, added or taken away to make one of the other (Levenshtein).
-    pub fn is_near(&self, other: &ShortText) -> bool {
-        self.compare(other).is_ok()
     }
 
     /// How many letters must be changed, added or taken away to make one of the other; at most every fifth of the

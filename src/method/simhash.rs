@@ -9,7 +9,7 @@ use crate::fingerprint::Fingerprint;
 /// The 64 counters are kept as 8 words of 8 one-byte counters each, to which a feature is added with one table look-up
 /// and one multiplication a byte; they are emptied into wide counters before a byte can overflow.
 #[derive(Debug, Clone)]
-pub struct Simhash {
+pub(super) struct Simhash {
     /// Counter `j` of word `i` belongs to bit `8 i + j`.
     narrow: [u64; 8],
     /// Weight that `narrow` holds at most in one counter.
@@ -45,13 +45,14 @@ impl Default for Simhash {
 }
 
 impl Simhash {
-    pub fn new() -> Simhash {
+    /// No feature yet.
+    pub(super) fn new() -> Simhash {
         Simhash::default()
     }
 
     /// Adds a feature's hash `weight` times.
     #[inline]
-    pub fn add(&mut self, hash: u64, weight: u8) {
+    pub(super) fn add(&mut self, hash: u64, weight: u8) {
         let weight = u32::from(weight);
         if self.held + weight > 255 {
             self.empty();
@@ -76,7 +77,7 @@ impl Simhash {
     }
 
     /// The fingerprint: a bit is 1 where its sum (weights with the bit minus weights without it) is above 0.
-    pub fn finish(mut self) -> Fingerprint {
+    pub(super) fn finish(mut self) -> Fingerprint {
         self.empty();
         let mut bits = 0;
         for (bit, &count) in self.wide.iter().enumerate() {
@@ -86,19 +87,19 @@ impl Simhash {
     }
 }
 
-/// The fingerprint of features given as (hash, weight).
-pub fn simhash(features: impl IntoIterator<Item = (u64, u8)>) -> Fingerprint {
-    let mut sums = Simhash::new();
-    for (hash, weight) in features {
-        sums.add(hash, weight);
-    }
-    sums.finish()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// The fingerprint of features given as (hash, weight).
+    fn simhash(features: impl IntoIterator<Item = (u64, u8)>) -> Fingerprint {
+        let mut sums = Simhash::new();
+        for (hash, weight) in features {
+            sums.add(hash, weight);
+        }
+        sums.finish()
+    }
 
     /// Word for word what seeds/002 says.
     fn naive(features: &[(u64, u8)]) -> Fingerprint {

@@ -23,12 +23,12 @@ const TITLES: f32 = 0.06;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Similarity(f32);
 
-/// A number that is no similarity.
+/// A number that cannot be a similarity.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error(
-    "{0} is no share: use a number from 0 (one fingerprint in common is enough) to 1 (nothing but copies)"
+    "must be a ratio from 0 (one fingerprint in common is enough) to 1 (nothing but copies), not {0}"
 )]
-pub struct NoSimilarity(f32);
+pub struct InvalidSimilarity(f32);
 
 impl Default for Similarity {
     fn default() -> Similarity {
@@ -37,13 +37,15 @@ impl Default for Similarity {
 }
 
 impl Similarity {
+    /// A similarity that somebody chose.
+    ///
     /// # Errors
     /// When the number is not from 0 to 1.
-    pub fn new(share: f32) -> Result<Similarity, NoSimilarity> {
-        if (0.0..=1.0).contains(&share) {
-            Ok(Similarity(share))
+    pub fn new(ratio: f32) -> Result<Similarity, InvalidSimilarity> {
+        if (0.0..=1.0).contains(&ratio) {
+            Ok(Similarity(ratio))
         } else {
-            Err(NoSimilarity(share))
+            Err(InvalidSimilarity(ratio))
         }
     }
 
@@ -108,13 +110,13 @@ mod tests {
     }
 
     #[test]
-    fn only_shares_are_similarities() {
+    fn only_ratios_are_similarities() {
         for wrong in [-0.01, 1.01, f32::NAN, f32::INFINITY, 43.0] {
             assert!(Similarity::new(wrong).is_err(), "{wrong}");
         }
         assert_eq!(
             Similarity::new(43.0).unwrap_err().to_string(),
-            "43 is no share: use a number from 0 (one fingerprint in common is enough) to 1 (nothing but copies)"
+            "must be a ratio from 0 (one fingerprint in common is enough) to 1 (nothing but copies), not 43"
         );
         assert_eq!(of(0.43), Similarity::default());
         assert_eq!(Similarity::default().to_string(), "0.43");

@@ -1,8 +1,8 @@
-//! The method of seeds/004: the address, then the title, then the content are asked for the tree; the first that knows
-//! one decides.
+//! The method of seeds/004: the address, then the title, then the content are looked up; the first that finds a tree
+//! decides.
 //!
 //! All three kinds of fingerprint stand in one forest, each kind moved by a constant of its own. That keeps the
-//! distances within a kind, and sets the kinds so far apart that they meet by chance only. A document that joins by one
+//! distances within a kind, and sets the kinds so far apart that they are near each other by chance only. A document that joins by one
 //! stage brings the fingerprints of the others into the tree. The article does not do that for a document that it
 //! knows already; the law of the forest does, and so a third copy is found by what either of the first two had.
 
@@ -10,12 +10,11 @@ use std::fmt;
 
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
-use super::StrictFeatures;
-use super::method::{Weights, of_words};
+use super::strict::{StrictFeatures, Weights, of_words};
 use crate::fingerprint::Fingerprint;
 use crate::text::{Fields, Scratch};
 
-/// What was asked for the tree.
+/// What a fingerprint of the document was made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stage {
     /// The exact hash of the address.
@@ -107,6 +106,7 @@ impl StagedFeatures {
         (!stages.is_empty()).then_some(StagedFeatures { stages, prints })
     }
 
+    /// The fingerprints in the order of their stages, and the hash of all that they were made of.
     pub fn prints(&self) -> &StrictFeatures {
         &self.prints
     }

@@ -2,7 +2,8 @@
 //! have headlines of their own. So two texts whose titles are alike need to share a little less, and two whose titles are
 //! not a little more. Titles decide nothing by themselves: a column has the same one every day.
 
-use crate::text::shingles::{Shingles, mix};
+use crate::hash::mix64;
+use crate::text::shingles::Shingles;
 
 /// Minima of a sketch, of each one bit (Li and König, "b-Bit Minwise Hashing", WWW 2010).
 const MINIMA: u32 = 16;
@@ -11,11 +12,11 @@ const READ: usize = 64;
 
 /// 16 bits of a title; 0 stands for none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct TitleSketch(u16);
+pub(super) struct TitleSketch(u16);
 
 impl TitleSketch {
     /// `title`: the shingles of the title alone.
-    pub fn of(title: &Shingles) -> TitleSketch {
+    pub(super) fn of(title: &Shingles) -> TitleSketch {
         let windows = title.windows.get(..READ).unwrap_or(&title.windows);
         if windows.is_empty() {
             return TitleSketch::default();
@@ -23,7 +24,7 @@ impl TitleSketch {
         let mut minima = [u64::MAX; MINIMA as usize];
         for &window in windows {
             for (minimum, lane) in minima.iter_mut().zip(1u64..) {
-                *minimum = mix(lane << 32 | u64::from(window)).min(*minimum);
+                *minimum = mix64(lane << 32 | u64::from(window)).min(*minimum);
             }
         }
         let bits = minima
@@ -35,7 +36,7 @@ impl TitleSketch {
 
     /// Estimated Jaccard similarity of the shingles, 0 to 1, with a standard error of up to 0.25. `None` if one of the two
     /// has no title.
-    pub fn similarity(self, other: TitleSketch) -> Option<f32> {
+    pub(super) fn similarity(self, other: TitleSketch) -> Option<f32> {
         if self.0 == 0 || other.0 == 0 {
             return None;
         }
@@ -44,11 +45,13 @@ impl TitleSketch {
         Some((2.0 * agreeing as f32 / MINIMA as f32 - 1.0).max(0.0))
     }
 
-    pub fn to_bytes(self) -> [u8; 2] {
+    /// Two bytes, little endian.
+    pub(super) fn to_bytes(self) -> [u8; 2] {
         self.0.to_le_bytes()
     }
 
-    pub fn from_bytes(bytes: [u8; 2]) -> TitleSketch {
+    /// Reads back what [`TitleSketch::to_bytes`] gave.
+    pub(super) fn from_bytes(bytes: [u8; 2]) -> TitleSketch {
         TitleSketch(u16::from_le_bytes(bytes))
     }
 }
@@ -56,7 +59,7 @@ impl TitleSketch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::shingles::tests::read;
+    use crate::text::shingler::tests::read;
     use proptest::prelude::*;
 
     fn sketch(title: &str) -> TitleSketch {

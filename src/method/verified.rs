@@ -14,19 +14,19 @@
 //! there already and adds few nodes, and a phrase that many documents share is never the only one by which a document
 //! can be found.
 
+use super::Similarity;
 use super::proof::TextProof;
-use super::{Similarity, TitleSketch};
+use super::title::TitleSketch;
 use crate::fingerprint::Fingerprint;
-
-use crate::text::boilerplate::{Boilerplate, Kept};
+use crate::text::boilerplate::{Boilerplate, BoilerplateMask};
 use crate::text::shingles::Shingles;
 use crate::text::{Fields, Scratch};
 
 /// Fingerprints that are looked up for a document.
-pub const OFFERED: usize = 8;
+const OFFERED: usize = 8;
 /// Fingerprints of a document that have a node. For one that joins a tree the hash of its whole text is one more, by
 /// which it is known when it comes again; the founder of a tree is known by its root.
-pub const TAKEN: usize = 4;
+const TAKEN: usize = 4;
 
 /// A body of fewer shingles says too little by itself: its title is read as its first sentence.
 const TITLED: usize = 24;
@@ -46,11 +46,12 @@ impl Default for VerifiedFeatures {
 }
 
 impl VerifiedFeatures {
+    /// No document yet: [`VerifiedFeatures::read`] fills the buffers.
     pub fn new() -> VerifiedFeatures {
         let mut shingles = Shingles::new();
         let title = TitleSketch::default();
         VerifiedFeatures {
-            proof: TextProof::of(&mut shingles, title, &Kept::default()),
+            proof: TextProof::of(&mut shingles, title, &BoilerplateMask::default()),
             shingles,
             title,
         }
@@ -77,7 +78,7 @@ impl VerifiedFeatures {
                 self.shingles.read(&text);
             }
         }
-        self.proof = TextProof::of(&mut self.shingles, self.title, &Kept::default());
+        self.proof = TextProof::of(&mut self.shingles, self.title, &BoilerplateMask::default());
         true
     }
 
@@ -103,6 +104,7 @@ impl VerifiedFeatures {
         scratch.text().sentences().map(str::to_owned).collect()
     }
 
+    /// The shingles of the body, of a short one with its title.
     pub fn shingles(&self) -> &Shingles {
         &self.shingles
     }
@@ -110,16 +112,23 @@ impl VerifiedFeatures {
     /// What the document says of itself, whatever the forest has learned: the hash of the whole text, then as many of
     /// the smallest fingerprints as have nodes.
     pub fn hashes(&self) -> impl Iterator<Item = u64> {
-        let prints = self.shingles.prints.iter().map(|print| print.hash);
-        std::iter::once(self.shingles.whole).chain(prints.take(TAKEN))
+        let hashes = self
+            .shingles
+            .min_hashes
+            .iter()
+            .map(|min_hash| min_hash.hash);
+        std::iter::once(self.shingles.whole).chain(hashes.take(TAKEN))
     }
 
     /// The fingerprints that an [`Offer`] would have, were their sentences not left out as boilerplate: what unrelated
     /// texts share.
-    pub fn left_out<'a>(&'a self, kept: &'a Kept) -> impl Iterator<Item = Fingerprint> + 'a {
-        let smallest = self.shingles.prints.iter().take(OFFERED);
-        let out = smallest.filter(|print| !kept.keeps(print.sentence));
-        out.map(|print| Fingerprint(print.hash))
+    pub fn left_out<'a>(
+        &'a self,
+        mask: &'a BoilerplateMask,
+    ) -> impl Iterator<Item = Fingerprint> + 'a {
+        let smallest = self.shingles.min_hashes.iter().take(OFFERED);
+        let out = smallest.filter(|min_hash| !mask.keeps(min_hash.sentence));
+        out.map(|min_hash| Fingerprint(min_hash.hash))
     }
 
     /// The proof of the whole text, boilerplate included.
@@ -136,6 +145,7 @@ pub struct Founder {
 }
 
 impl Founder {
+    /// What documents that are near are compared with.
     pub fn proof(&self) -> &TextProof {
         &self.proof
     }
@@ -198,44 +208,48 @@ impl First {
 /// What a document brings to the forest.
 #[derive(Debug, Clone, Copy)]
 pub struct Offer {
+    /// The fingerprints to look up, smallest first. The roots of the nodes near them are the candidates.
     offered: First,
+    /// The smallest fingerprints, boilerplate included.
     own: First,
     founder: Founder,
-    left_out: usize,
 }
 
 impl Offer {
-    /// The offer of a document as far as it is not boilerplate. `kept` is a buffer.
-    pub fn of(reading: &mut VerifiedFeatures, boilerplate: &Boilerplate, kept: &mut Kept) -> Offer {
-        boilerplate.find(&reading.shingles, kept);
-        let proof = if kept.left_out() == 0 {
-            reading.proof
+    /// The offer of a document as far as it is not boilerplate. `mask` is a buffer.
+    pub fn of(
+        features: &mut VerifiedFeatures,
+        boilerplate: &Boilerplate,
+        mask: &mut BoilerplateMask,
+    ) -> Offer {
+        boilerplate.find(&features.shingles, mask);
+        let proof = if mask.excluded_count() == 0 {
+            features.proof
         } else {
-            TextProof::of(&mut reading.shingles, reading.title, kept)
+            TextProof::of(&mut features.shingles, features.title, mask)
         };
-        let prints = reading.shingles.prints.iter();
-        let own = First::of(prints.clone().map(|print| print.hash));
-        let offered = if kept.left_out() == 0 {
+        let min_hashes = features.shingles.min_hashes.iter();
+        let own = First::of(min_hashes.clone().map(|min_hash| min_hash.hash));
+        let offered = if mask.excluded_count() == 0 {
             own
         } else {
-            let offered = prints.filter(|print| kept.keeps(print.sentence));
-            First::of(offered.map(|print| print.hash))
+            let offered = min_hashes.filter(|min_hash| mask.keeps(min_hash.sentence));
+            First::of(offered.map(|min_hash| min_hash.hash))
         };
         Offer {
             offered,
             own,
             founder: Founder {
-                whole: Fingerprint(reading.shingles.whole),
+                whole: Fingerprint(features.shingles.whole),
                 proof,
             },
-            left_out: kept.left_out(),
         }
     }
 
-    /// What the forest is asked.
+    /// What the forest is queried with.
     pub fn query(&self) -> super::Query<'_, Founder> {
         super::Query {
-            fingerprints: self.fingerprints(),
+            fingerprints: self.offered.as_slice(),
             whole: self.founder.whole,
             known_by: self.own.as_slice(),
             proof: &self.founder,
@@ -243,18 +257,9 @@ impl Offer {
         }
     }
 
-    /// The fingerprints to look up, smallest first. The roots of the nodes near them are the candidates.
-    pub fn fingerprints(&self) -> &[Fingerprint] {
-        self.offered.as_slice()
-    }
-
+    /// The proof of the text without its boilerplate.
     pub fn proof(&self) -> &TextProof {
         &self.founder.proof
-    }
-
-    /// Sentences that were left out as boilerplate.
-    pub fn left_out(&self) -> usize {
-        self.left_out
     }
 }
 

@@ -8,7 +8,7 @@
 //! bucket = 8 entries of 64 bits: | tag 40 | epoch 16 | count 8 |
 //! ```
 //!
-//! A full bucket gives up its least counted entry, so what is seen once makes room for what is seen again. Counts halve
+//! A full bucket evicts its least counted entry, so what is seen once gives way to what is seen again. Counts halve
 //! with every epoch in which the sentence was not seen. Nothing here depends on time or chance: the same documents in
 //! the same order leave the same table.
 
@@ -46,33 +46,35 @@ impl Default for Boilerplate {
     }
 }
 
-/// Which sentences of one document count.
+/// Which sentences of one document are left out as boilerplate.
 #[derive(Debug, Clone, Default)]
-pub struct Kept {
-    /// By sentence; only if some are left out.
-    left_out: Vec<bool>,
+pub struct BoilerplateMask {
+    /// By sentence; it counts only while `count` is above 0.
+    excluded: Vec<bool>,
     count: usize,
 }
 
-impl Kept {
+impl BoilerplateMask {
     /// How many sentences are left out as boilerplate.
-    pub fn left_out(&self) -> usize {
+    pub fn excluded_count(&self) -> usize {
         self.count
     }
 
     /// The sentences that are left out, by their numbers in the document.
-    pub fn out(&self) -> impl Iterator<Item = usize> + '_ {
-        let all = self.left_out.iter().enumerate();
-        let out = all.filter(|&(_, &out)| out && self.count > 0);
-        out.map(|(sentence, _)| sentence)
+    pub fn excluded(&self) -> impl Iterator<Item = usize> + '_ {
+        let all = self.excluded.iter().enumerate();
+        let excluded = all.filter(|&(_, &excluded)| excluded && self.count > 0);
+        excluded.map(|(sentence, _)| sentence)
     }
 
+    /// Whether the sentence of this number counts.
     pub(crate) fn keeps(&self, sentence: u32) -> bool {
-        self.count == 0 || !self.left_out.get(sentence as usize).is_some_and(|&out| out)
+        self.count == 0 || self.excluded.get(sentence as usize) != Some(&true)
     }
 }
 
 impl Boilerplate {
+    /// Nothing is known yet.
     pub fn new() -> Boilerplate {
         Boilerplate {
             entries: vec![0; BUCKETS * WAYS],
@@ -80,19 +82,19 @@ impl Boilerplate {
         }
     }
 
-    /// Finds the boilerplate of a document. `kept` is overwritten; nothing is learned.
-    pub fn find(&self, shingles: &Shingles, kept: &mut Kept) {
-        kept.left_out.clear();
-        kept.count = 0;
+    /// Finds the boilerplate of a document. `mask` is overwritten; nothing is learned.
+    pub fn find(&self, shingles: &Shingles, mask: &mut BoilerplateMask) {
+        mask.excluded.clear();
+        mask.count = 0;
         let mut left = 0u64;
         for sentence in &shingles.sentences {
-            let out = sentence.letters >= SHORTEST && self.knows(sentence.hash);
-            kept.left_out.push(out);
-            kept.count += usize::from(out);
+            let out = sentence.letters >= SHORTEST && self.contains(sentence.hash);
+            mask.excluded.push(out);
+            mask.count += usize::from(out);
             left += if out { 0 } else { u64::from(sentence.letters) };
         }
         if left < LEFT {
-            kept.count = 0;
+            mask.count = 0;
         }
     }
 
@@ -155,7 +157,7 @@ impl Boilerplate {
         (hash as usize % BUCKETS) * WAYS
     }
 
-    fn knows(&self, hash: u64) -> bool {
+    fn contains(&self, hash: u64) -> bool {
         let from = Self::bucket(hash);
         let bucket = self.entries.get(from..from + WAYS).unwrap_or_default();
         let found = bucket.iter().find(|&&entry| Entry(entry).is(hash));
@@ -167,17 +169,17 @@ impl Boilerplate {
     fn slot(&self, hash: u64) -> usize {
         let from = Self::bucket(hash);
         let bucket = self.entries.get(from..from + WAYS).unwrap_or_default();
-        let worth = |entry: Entry| {
+        let priority = |entry: Entry| {
             if entry.is(hash) {
                 (0, 0)
             } else {
-                (1, entry.worth(self.epoch()))
+                (1, entry.priority(self.epoch()))
             }
         };
         let best = bucket
             .iter()
             .enumerate()
-            .min_by_key(|&(_, &entry)| worth(Entry(entry)));
+            .min_by_key(|&(_, &entry)| priority(Entry(entry)));
         from + best.map_or(0, |(way, _)| way)
     }
 
@@ -214,7 +216,7 @@ impl Entry {
         Entry(Self::tag(hash) << TAG_SHIFT | epoch << COUNT_BITS | count)
     }
 
-    /// The bits of the hash that the bucket does not tell.
+    /// The bits of the hash that do not follow from the bucket.
     fn tag(hash: u64) -> u64 {
         hash >> TAG_SHIFT
     }
@@ -238,8 +240,8 @@ impl Entry {
         }
     }
 
-    /// What is given up first has the least worth: the least count, of equals the one that was not seen for longest.
-    fn worth(self, epoch: u64) -> u64 {
+    /// What is evicted first has the lowest priority: the least count, of equals the one that was not seen for longest.
+    fn priority(self, epoch: u64) -> u64 {
         if self.0 == 0 {
             return 0;
         }
@@ -259,7 +261,7 @@ mod tests {
         shingles.sentences = sentences
             .iter()
             .map(|&(hash, letters)| SentenceShingles {
-                hash: super::super::shingles::mix(hash + 1),
+                hash: crate::hash::mix64(hash + 1),
                 letters,
                 end: 0,
             })
@@ -268,10 +270,10 @@ mod tests {
     }
 
     fn found(boilerplate: &Boilerplate, of: &Shingles) -> Vec<bool> {
-        let mut kept = Kept::default();
-        boilerplate.find(of, &mut kept);
+        let mut mask = BoilerplateMask::default();
+        boilerplate.find(of, &mut mask);
         (0..of.sentences.len())
-            .map(|index| !kept.keeps(index as u32))
+            .map(|index| !mask.keeps(index as u32))
             .collect()
     }
 
@@ -376,7 +378,7 @@ mod tests {
     }
 
     proptest! {
-        /// With few sentences nothing is given up, and the table is a map of counts.
+        /// With few sentences nothing is evicted, and the table is a map of counts.
         #[test]
         fn the_table_is_a_map_of_counts(documents in prop::collection::vec(prop::collection::vec(0u64..20, 0..8), 0..30)) {
             let mut boilerplate = Boilerplate::new();

@@ -6,18 +6,26 @@
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::canonical_combining_class;
 
-use super::bytes::{ASCII, Ascii, Eight, below, leading};
+use super::byte_class::{BYTE_CLASSES, ByteClass};
 use super::code;
 use super::entities;
 use super::fold::{Class, Tables};
 use super::markup::{self, Effect};
 use super::sentences::{Sentence, full_stop_ends};
+use super::swar::{Lanes, first_lanes, leading};
 
 /// How many characters a combining mark may reach back to the letter that it changes.
 const LONGEST_CLUSTER: usize = 16;
 
+/// What looks for pieces longer than a character in one field, and remembers what it has not found.
+#[derive(Default)]
+struct Finders {
+    markup: markup::MarkupFinder,
+    code: code::BlockFinder,
+}
+
 /// One pass over the fields of one document; `finish` ends it.
-pub(super) struct Pass<'s> {
+pub(super) struct Cleaner<'s> {
     tables: &'static Tables,
     out: &'s mut String,
     sentences: &'s mut Vec<Sentence>,
@@ -35,11 +43,11 @@ pub(super) struct Pass<'s> {
     last: Class,
 }
 
-impl<'s> Pass<'s> {
-    pub(super) fn new(out: &'s mut String, sentences: &'s mut Vec<Sentence>) -> Pass<'s> {
+impl<'s> Cleaner<'s> {
+    pub(super) fn new(out: &'s mut String, sentences: &'s mut Vec<Sentence>) -> Cleaner<'s> {
         out.clear();
         sentences.clear();
-        Pass {
+        Cleaner {
             tables: Tables::get(),
             out,
             sentences,
@@ -56,159 +64,138 @@ impl<'s> Pass<'s> {
     pub(super) fn field(&mut self, raw: &str) {
         self.out.reserve(raw.len());
         let bytes = raw.as_bytes();
-        let mut markup = markup::Finder::default();
-        let mut code = code::Finder::default();
+        let mut finders = Finders::default();
         // raw[run..at] is clean and not yet written.
         let (mut run, mut at) = (0, 0);
         while let Some(&b) = bytes.get(at) {
-            match ASCII[usize::from(b)] {
-                Ascii::Letter => {
-                    if run == at {
-                        self.join(Class::Word);
-                    }
-                    at = self.ascii_words(bytes, at);
-                }
-                Ascii::Three => {
-                    let cp = three(bytes, at);
-                    let class = self.tables.class_bmp(cp);
-                    if self.tables.fold(cp) != Some(cp) {
-                        self.flush(raw, run, at);
-                        at = self.changed(raw, at);
-                        run = at;
-                    } else if class.is_letter() {
-                        if run == at {
-                            self.join(class);
-                        }
-                        self.letters += 1;
-                        self.last = class;
-                        at += 3;
-                    } else {
-                        self.flush(raw, run, at);
-                        self.put(char::from_u32(u32::from(cp)).unwrap_or(' '));
-                        at += 3;
-                        run = at;
-                    }
-                }
-                Ascii::Space => {
-                    // One space that stays: in a run, the text before it belongs to this sentence.
-                    let between_words = run < at
-                        && b == b' '
-                        && !self.last.is_spaceless()
-                        && bytes.get(at + 1).is_some_and(u8::is_ascii_alphanumeric);
-                    if between_words {
-                        at += 1;
-                    } else {
-                        self.flush(raw, run, at);
-                        self.space = true;
-                        at += 1;
-                        run = at;
-                    }
-                }
-                kind @ (Ascii::Punct | Ascii::Sign) => {
-                    if run == at {
-                        self.join(Class::Punct);
-                    }
-                    self.signs += usize::from(kind == Ascii::Sign);
-                    self.last = Class::Punct;
-                    at += 1;
-                }
-                Ascii::Break => {
-                    if run == at {
-                        self.join(Class::Punct);
-                    }
-                    at += 1;
-                    self.flush(raw, run, at);
-                    run = at;
-                    self.signs += usize::from(b == b';');
-                    self.last = Class::Punct;
-                    self.end_sentence();
-                }
-                Ascii::Stop => {
-                    self.flush(raw, run, at);
-                    at += 1;
-                    run = at;
-                    self.full_stop(bytes.get(at..).unwrap_or_default());
-                }
-                Ascii::Colon => {
-                    self.flush(raw, run, at);
-                    run = at;
-                    match self.address(bytes, at) {
-                        Some(end) => {
-                            at = end;
-                            run = end;
-                        }
-                        None => {
-                            self.join(Class::Punct);
-                            self.last = Class::Punct;
-                            at += 1;
-                        }
-                    }
-                }
-                Ascii::Brace => {
-                    self.flush(raw, run, at);
-                    match code.block(bytes, at, self.out, self.start) {
-                        Some((end, head)) => {
-                            self.cut(head);
-                            self.end_sentence();
-                            at = end;
-                        }
-                        None => {
-                            self.put('{');
-                            self.signs += 1;
-                            at += 1;
-                        }
-                    }
-                    run = at;
-                }
-                Ascii::Less => {
-                    self.flush(raw, run, at);
-                    match markup.find(bytes, at) {
-                        Some(found) => {
-                            self.apply(found.effect);
-                            at = found.end;
-                        }
-                        None => {
-                            self.space = true;
-                            at += 1;
-                        }
-                    }
-                    run = at;
-                }
-                Ascii::Ampersand => {
-                    self.flush(raw, run, at);
-                    match entities::decode(bytes.get(at..).unwrap_or_default()) {
-                        Some((c, len)) => {
-                            self.fold(c);
-                            at += len;
-                        }
-                        None => {
-                            self.space = true;
-                            at += 1;
-                        }
-                    }
-                    run = at;
-                }
-                Ascii::Greater => {
-                    self.flush(raw, run, at);
-                    self.space = true;
-                    at += 1;
-                    run = at;
-                }
-                Ascii::Drop => {
-                    self.flush(raw, run, at);
-                    at += 1;
-                    run = at;
-                }
-                Ascii::Two | Ascii::Four => {
-                    self.flush(raw, run, at);
-                    at = self.changed(raw, at);
-                    run = at;
-                }
+            let class = BYTE_CLASSES[usize::from(b)];
+            if let Some(end) = self.extend_run(bytes, at, class, run < at) {
+                at = end;
+            } else {
+                self.flush(raw, run, at);
+                at = self.event(raw, at, class, &mut finders);
+                run = at;
             }
         }
         self.flush(raw, run, at);
         self.end_sentence();
         self.space = true;
+    }
+
+    /// If the text at `at`, whose first byte is of this class, can be written as it stands: counts it and returns where
+    /// it ends. `in_run`: clean text that is not yet written stands directly before it.
+    #[inline(always)]
+    fn extend_run(
+        &mut self,
+        bytes: &[u8],
+        at: usize,
+        class: ByteClass,
+        in_run: bool,
+    ) -> Option<usize> {
+        match class {
+            ByteClass::Letter => {
+                self.join(Class::Word);
+                Some(self.ascii_words(bytes, at))
+            }
+            ByteClass::Three => {
+                let cp = three(bytes, at);
+                let class = self.tables.class_bmp(cp);
+                if !class.is_letter() || self.tables.fold(cp) != Some(cp) {
+                    return None;
+                }
+                self.join(class);
+                self.letters += 1;
+                self.last = class;
+                Some(at + 3)
+            }
+            ByteClass::Punct | ByteClass::CodeSign => {
+                self.join(Class::Punct);
+                self.signs += usize::from(class == ByteClass::CodeSign);
+                self.last = Class::Punct;
+                Some(at + 1)
+            }
+            // One space that stays: in a run, the text before it belongs to this sentence.
+            ByteClass::Space => {
+                let between_words = in_run
+                    && bytes.get(at) == Some(&b' ')
+                    && !self.last.is_spaceless()
+                    && bytes.get(at + 1).is_some_and(u8::is_ascii_alphanumeric);
+                between_words.then_some(at + 1)
+            }
+            _ => None,
+        }
+    }
+
+    /// Cleans what stands at `at` and cannot be written as it is; everything before it has been written. Returns where
+    /// it ends.
+    #[inline]
+    fn event(&mut self, raw: &str, at: usize, class: ByteClass, finders: &mut Finders) -> usize {
+        let bytes = raw.as_bytes();
+        match class {
+            ByteClass::Space | ByteClass::Greater => self.space = true,
+            ByteClass::SentenceMark => self.sentence_mark(bytes, at),
+            ByteClass::FullStop => self.full_stop(bytes.get(at + 1..).unwrap_or_default()),
+            ByteClass::Colon => return self.colon(bytes, at),
+            ByteClass::Brace => return self.brace(bytes, at, &mut finders.code),
+            ByteClass::Less => return self.less_than(bytes, at, &mut finders.markup),
+            ByteClass::Ampersand => return self.ampersand(bytes, at),
+            ByteClass::Two | ByteClass::Three | ByteClass::Four => return self.changed(raw, at),
+            ByteClass::Drop | ByteClass::Letter | ByteClass::Punct | ByteClass::CodeSign => {}
+        }
+        at + 1
+    }
+
+    /// Writes the `!`, `?` or `;` at `at`, which ends a sentence.
+    fn sentence_mark(&mut self, bytes: &[u8], at: usize) {
+        let mark = bytes.get(at).copied().unwrap_or_default();
+        self.join(Class::Punct);
+        self.out.push(char::from(mark));
+        self.signs += usize::from(mark == b';');
+        self.last = Class::Punct;
+        self.end_sentence();
+    }
+
+    /// Takes out the web address whose scheme ends at `at`, or writes a colon.
+    fn colon(&mut self, bytes: &[u8], at: usize) -> usize {
+        if let Some(end) = self.address(bytes, at) {
+            return end;
+        }
+        self.join(Class::Punct);
+        self.out.push(':');
+        self.last = Class::Punct;
+        at + 1
+    }
+
+    /// Takes out the block of code that opens at `at`, or writes a brace.
+    fn brace(&mut self, bytes: &[u8], at: usize, code: &mut code::BlockFinder) -> usize {
+        if let Some((end, head)) = code.block(bytes, at, self.out, self.start) {
+            self.cut(head);
+            self.end_sentence();
+            return end;
+        }
+        self.put('{');
+        self.signs += 1;
+        at + 1
+    }
+
+    /// Passes the markup that begins at `at`; a `<` that begins none only parts words.
+    fn less_than(&mut self, bytes: &[u8], at: usize, markup: &mut markup::MarkupFinder) -> usize {
+        if let Some(found) = markup.find(bytes, at) {
+            self.apply(found.effect);
+            return found.end;
+        }
+        self.space = true;
+        at + 1
+    }
+
+    /// Writes the character that the reference at `at` stands for; an `&` that begins none only parts words.
+    fn ampersand(&mut self, bytes: &[u8], at: usize) -> usize {
+        if let Some((c, len)) = entities::decode(bytes.get(at..).unwrap_or_default()) {
+            self.fold(c);
+            return at + len;
+        }
+        self.space = true;
+        at + 1
     }
 
     /// Walks over ASCII words that begin at `at`, with one space between each two of them; returns where they end, which
@@ -218,14 +205,14 @@ impl<'s> Pass<'s> {
         self.last = Class::Word;
         let mut letter_before = 0;
         loop {
-            let eight = Eight::at(bytes, at);
-            let letters = eight.alphanumeric();
+            let lanes = Lanes::load(bytes, at);
+            let letters = lanes.alphanumeric();
             let behind_letter = letters << 8 | letter_before;
             let before_letter = letters >> 8;
-            let clean = letters | (eight.spaces() & behind_letter & before_letter);
+            let clean = letters | (lanes.spaces() & behind_letter & before_letter);
             let len = leading(clean);
-            self.letters += (letters & below(len)).count_ones() as usize;
-            self.capitals |= eight.capitals() & below(len) != 0;
+            self.letters += (letters & first_lanes(len)).count_ones() as usize;
+            self.capitals |= lanes.uppercase() & first_lanes(len) != 0;
             at += len as usize;
             if len < 8 {
                 return at;
@@ -263,7 +250,7 @@ impl<'s> Pass<'s> {
         }
     }
 
-    /// Writes the character at `at`, which is not ASCII and may change in folding. Returns the offset behind it.
+    /// Writes the character at `at`, which is not ASCII, folded. Returns the offset behind it.
     fn changed(&mut self, raw: &str, at: usize) -> usize {
         let Some(c) = raw.get(at..).and_then(|rest| rest.chars().next()) else {
             return at + 1;
@@ -271,7 +258,7 @@ impl<'s> Pass<'s> {
         let behind = at + c.len_utf8();
         match c {
             '\u{FF0E}' => self.full_stop(raw.as_bytes().get(behind..).unwrap_or_default()),
-            '\u{2025}' | '\u{2026}' | '\u{22EF}' => {
+            '\u{2025}' | '\u{2026}' => {
                 self.join(Class::Punct);
                 self.out.push_str("...");
                 self.last = Class::Punct;

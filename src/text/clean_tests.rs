@@ -6,7 +6,7 @@ use super::*;
 
 fn run(raw: &str) -> (String, Vec<Sentence>) {
     let (mut out, mut sentences) = (String::new(), Vec::new());
-    Pass::new(&mut out, &mut sentences).field(raw);
+    Cleaner::new(&mut out, &mut sentences).field(raw);
     (out, sentences)
 }
 
@@ -179,12 +179,16 @@ fn hostile_input_is_linear() {
         "<![CDATA[",
         "var a=",
         "0",
+        "/**/",
+        "/*a*/ ",
     ] {
         let (out, sentences) = run(&filled(piece));
         assert!(sentences.iter().all(|s| s.end <= out.len()), "{piece}");
     }
     let open = format!("<script>{}", filled("x < y </scrip "));
     assert!(clean(&open).starts_with("x y"));
+    let commented = format!("{}text", filled("/**/"));
+    assert_eq!(run(&commented).1.len(), 1, "text behind comments stays");
 }
 
 /// What every cleaned text promises.

@@ -21,13 +21,13 @@ const SELECTORS: [&str; 43] = [
     "strong", "table", "td", "textarea", "th", "tr", "ul", "video",
 ];
 
-/// Finds blocks of code in one text, and remembers where looking for them was in vain.
+/// Finds blocks of code in one text, and remembers where there is none.
 #[derive(Debug, Default)]
-pub(super) struct Finder {
+pub(super) struct BlockFinder {
     not_before: usize,
 }
 
-impl Finder {
+impl BlockFinder {
     /// If the `{` at `at` opens a block of code: the end of the block in `bytes`, and where its head
     /// (`.class `, `(function(){`, `Page.load(`) begins in `written`, the text already cleaned.
     /// `sentence` is where the current sentence begins in `written`: the head does not reach beyond it.
@@ -192,9 +192,30 @@ fn is_selectors(sentence: &str) -> bool {
         && names.all(|names| is_names(names.trim_end_matches(',')))
 }
 
+/// What stands behind the comments that a sentence begins with; `None` if no letter or digit does.
+fn behind_comments(sentence: &str) -> Option<&str> {
+    if !sentence.starts_with("/*") {
+        return Some(sentence);
+    }
+    // Looked for once, whatever the number of comments: what is behind one has a letter if it reaches to the last one.
+    let last_letter = sentence.rfind(char::is_alphanumeric)?;
+    let from_last_letter = sentence.len() - last_letter;
+    let mut rest = sentence;
+    while let Some(comment) = rest.strip_prefix("/*") {
+        let (_, behind) = comment.split_once("*/")?;
+        if behind.len() < from_last_letter {
+            return None;
+        }
+        rest = behind.trim_start();
+    }
+    Some(rest)
+}
+
 /// Whether a whole sentence is code: it begins like a statement, or is dense with the signs of one.
 pub(super) fn is_statement(sentence: &str) -> bool {
-    let sentence = sentence.trim();
+    let Some(sentence) = behind_comments(sentence.trim()) else {
+        return true;
+    };
     let first = sentence
         .bytes()
         .take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$'))
@@ -215,11 +236,6 @@ pub(super) fn is_statement(sentence: &str) -> bool {
     }
     if sentence.starts_with("(function") || sentence.starts_with("!function") {
         return true;
-    }
-    if let Some(comment) = sentence.strip_prefix("/*") {
-        // What stands behind the comment is text or not by itself.
-        let behind = comment.split_once("*/").map_or("", |(_, behind)| behind);
-        return !behind.contains(char::is_alphanumeric) || is_statement(behind);
     }
     if sentence.starts_with(['.', '#']) && is_selectors(sentence) {
         return true;
@@ -250,7 +266,7 @@ mod tests {
     /// Cuts the first block out of a text, as the cleaning pass does.
     fn cut(text: &str) -> Option<String> {
         let at = text.find('{')?;
-        let (end, head) = Finder::default().block(text.as_bytes(), at, &text[..at], 0)?;
+        let (end, head) = BlockFinder::default().block(text.as_bytes(), at, &text[..at], 0)?;
         Some(format!("{}|{}", &text[..head], &text[end..]))
     }
 
@@ -312,6 +328,9 @@ mod tests {
             "/* navigation begin */",
             "/*",
             "/* 2014 */ a_b['c_d'] = [1, 'e'];",
+            "/* 2014 */ /* 中 */ a_b['c_d'] = [1, 'e'];",
+            "/* one */ /* two */",
+            "/* one */ /* two",
             ".nav-inner .logo,.tip-low i,.list,",
             ".audio-error",
             "//old phones var agent = navigator.agent.tolowercase();",
@@ -328,6 +347,8 @@ mod tests {
             "return to the office",
             "e = mc2",
             "/* the report */ says nothing of it",
+            "/* the report */ /**/ says nothing /* of it */",
+            "/* the report */ 中",
             ".net is a framework",
             ".com",
             "#storm-warning for the whole coast",

@@ -22,9 +22,9 @@ pub(super) struct Markup {
     pub effect: Effect,
 }
 
-/// Finds markup in one text. It remembers what it has looked for in vain, so that no search is made twice.
+/// Finds markup in one text. It remembers what it has not found, so that no search is made twice.
 #[derive(Debug, Default)]
-pub(super) struct Finder {
+pub(super) struct MarkupFinder {
     no_comment_end: bool,
     /// By position in `HIDDEN`.
     no_closing: [bool; HIDDEN.len()],
@@ -43,7 +43,7 @@ const HIDDEN: [&[u8]; 6] = [
     b"iframe",
 ];
 
-impl Finder {
+impl MarkupFinder {
     /// The markup that begins at `at`, where `bytes` has a `<`.
     pub(super) fn find(&mut self, bytes: &[u8], at: usize) -> Option<Markup> {
         let rest = bytes.get(at + 1..)?;
@@ -167,8 +167,8 @@ impl Finder {
 
     /// The end of the closing tag of a hidden element whose content begins at `from`.
     fn hidden_end(&mut self, bytes: &[u8], from: usize, hidden: usize) -> Option<usize> {
-        let (name, vain) = (HIDDEN.get(hidden)?, self.no_closing.get_mut(hidden)?);
-        if *vain {
+        let (name, missing) = (HIDDEN.get(hidden)?, self.no_closing.get_mut(hidden)?);
+        if *missing {
             return None;
         }
         for found in memmem::find_iter(bytes.get(from..)?, b"</") {
@@ -180,7 +180,7 @@ impl Finder {
                 return Some(plain_end(bytes, after).unwrap_or(after));
             }
         }
-        *vain = true;
+        *missing = true;
         None
     }
 }
@@ -207,7 +207,7 @@ fn plain_end(bytes: &[u8], from: usize) -> Option<usize> {
     (bytes.get(from + found) == Some(&b'>')).then_some(from + found + 1)
 }
 
-/// `name=`, or the slash of an empty element: what tells a tag of an unknown name from text in angle brackets.
+/// `name=`, or the slash of an empty element: what distinguishes a tag of an unknown name from text in angle brackets.
 fn is_attributes(bytes: &[u8]) -> bool {
     let bytes = bytes.trim_ascii();
     let name = bytes
@@ -234,7 +234,7 @@ impl Name {
 }
 
 /// The name that begins at `from`, and the offset behind it. A longer name than any known gets a hyphen, if it has one,
-/// in its last place, which is all that is asked of it.
+/// in its last place: no more of it matters.
 fn name(bytes: &[u8], from: usize) -> (Name, usize) {
     let mut name = Name {
         bytes: [0; 12],
@@ -296,7 +296,7 @@ mod tests {
     use super::*;
 
     fn found(text: &str) -> Option<(&str, Effect)> {
-        let markup = Finder::default().find(text.as_bytes(), 0)?;
+        let markup = MarkupFinder::default().find(text.as_bytes(), 0)?;
         Some((&text[markup.end..], markup.effect))
     }
 

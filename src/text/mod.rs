@@ -2,23 +2,25 @@
 //!
 //! ```text
 //! raw field --clean--> cleaned text --sentences--> ranges --segment--> words with hash and level
-//!           (markup, entities, code, fold)                 (jieba for Chinese, noise words out)
+//!           (markup, entities, code, fold)                 (jieba for Chinese, stop words marked)
 //! ```
 //!
 //! Every step is linear in its input, whatever the input is.
 
-pub mod boilerplate;
-mod bytes;
+pub(crate) mod boilerplate;
+mod byte_class;
 mod clean;
 mod code;
 mod entities;
 mod fold;
 mod markup;
-mod noise;
 pub(crate) mod numbers;
 mod segment;
 mod sentences;
-pub mod shingles;
+pub(crate) mod shingler;
+pub(crate) mod shingles;
+mod stop_words;
+mod swar;
 mod token;
 
 pub use segment::{Word, load_dictionary, rarity};
@@ -29,6 +31,7 @@ use memchr::memmem;
 /// The chosen fields of one document, as they stand in it (JSON escapes already resolved).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Fields<'a> {
+    /// The headline.
     pub title: Option<&'a str>,
     /// The text field, or its parts if the field is a list or there are several.
     pub body: &'a [&'a str],
@@ -43,9 +46,10 @@ pub struct Scratch {
 }
 
 /// What a buffer may keep between documents, in bytes: one huge document must not hold its memory for ever.
-const KEPT: usize = 4 << 20;
+const MAX_RETAINED: usize = 4 << 20;
 
 impl Scratch {
+    /// Empty buffers.
     pub fn new() -> Scratch {
         Scratch::default()
     }
@@ -70,26 +74,26 @@ impl Scratch {
     }
 
     fn clean(&mut self, parts: &[&str]) {
-        let mut pass = clean::Pass::new(&mut self.cleaned, &mut self.sentences);
+        let mut cleaner = clean::Cleaner::new(&mut self.cleaned, &mut self.sentences);
         for part in parts {
             // HTML that was escaped as a whole shows by its closing tags.
             if memmem::find(part.as_bytes(), b"&lt;/").is_some() {
                 unescape(part, &mut self.unescaped);
-                pass.field(&self.unescaped);
+                cleaner.field(&self.unescaped);
             } else {
-                pass.field(part);
+                cleaner.field(part);
             }
         }
     }
 
     fn release(&mut self) {
-        if self.cleaned.capacity() > KEPT {
+        if self.cleaned.capacity() > MAX_RETAINED {
             self.cleaned = String::new();
         }
-        if self.unescaped.capacity() > KEPT {
+        if self.unescaped.capacity() > MAX_RETAINED {
             self.unescaped = String::new();
         }
-        if self.sentences.capacity() > KEPT / size_of::<Sentence>() {
+        if self.sentences.capacity() > MAX_RETAINED / size_of::<Sentence>() {
             self.sentences = Vec::new();
         }
     }
@@ -130,6 +134,7 @@ pub struct Text<'s> {
 }
 
 impl<'s> Text<'s> {
+    /// All of it, in the order of the fields.
     pub fn cleaned(&self) -> &'s str {
         self.cleaned
     }
@@ -139,10 +144,12 @@ impl<'s> Text<'s> {
         self.sentences
     }
 
+    /// The text of one of the sentences.
     pub fn sentence(&self, range: &Sentence) -> &'s str {
         self.cleaned.get(range.start..range.end).unwrap_or_default()
     }
 
+    /// The texts of the sentences in their order.
     pub fn sentences(&self) -> impl Iterator<Item = &'s str> + use<'s> {
         let text = *self;
         self.sentences.iter().map(move |range| text.sentence(range))

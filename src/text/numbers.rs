@@ -18,7 +18,7 @@ pub(crate) struct Number {
 }
 
 /// How many numbers of a document are kept.
-pub(crate) const KEPT: usize = 10;
+pub(crate) const MAX_NUMBERS: usize = 10;
 
 /// With fewer places of one number each, places of several numbers are evidence too: bulletins and price lists have
 /// hardly any other.
@@ -33,7 +33,7 @@ const REFUSED_SHARE: usize = 15;
 /// The numbers of a document that are kept, in ascending order of their contexts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Sample {
-    numbers: [u16; KEPT],
+    numbers: [u16; MAX_NUMBERS],
     len: u8,
 }
 
@@ -55,7 +55,7 @@ impl Comparison {
 
 impl Sample {
     /// Samples the numbers of a document; `numbers` is sorted by place on the way, those of one place stay in the order
-    /// of the text. A place that has several different numbers tells little, as a paragraph that is dropped takes some of
+    /// of the text. A place that has several different numbers is weak evidence, as a paragraph that is dropped takes some of
     /// them away: only the first one counts, and only where the text has few other places.
     pub(crate) fn of(numbers: &mut [Number]) -> Sample {
         numbers.sort_by_key(|number| number.context);
@@ -110,7 +110,7 @@ impl Sample {
     pub(crate) fn compare(&self, other: &Sample) -> Comparison {
         let context = |word: &u16| word >> VALUE_BITS;
         let last = |sample: &Sample| match sample.words() {
-            words @ [.., last] if words.len() == KEPT => context(last),
+            words @ [.., last] if words.len() == MAX_NUMBERS => context(last),
             _ => u16::MAX,
         };
         let limit = last(self).min(last(other));
@@ -237,15 +237,15 @@ mod tests {
     fn beyond_a_full_sample_nothing_is_compared() {
         let full: Vec<(u32, u32)> = (0..40).map(|n| (2 * n, 1)).collect();
         let late = sample(&[(2 * 39, 2)]);
-        assert_eq!(sample(&full).words().len(), KEPT);
+        assert_eq!(sample(&full).words().len(), MAX_NUMBERS);
         assert_eq!(sample(&full).compare(&late), Comparison::default());
     }
 
     proptest! {
         #[test]
         fn the_comparison_is_that_of_maps_and_has_no_sides(
-            a in prop::collection::btree_map(0u32..2048, 0u32..32, 0..KEPT),
-            b in prop::collection::btree_map(0u32..2048, 0u32..32, 0..KEPT),
+            a in prop::collection::btree_map(0u32..2048, 0u32..32, 0..MAX_NUMBERS),
+            b in prop::collection::btree_map(0u32..2048, 0u32..32, 0..MAX_NUMBERS),
         ) {
             let x = sample(&a.iter().map(|(&c, &v)| (c, v)).collect::<Vec<_>>());
             let y = sample(&b.iter().map(|(&c, &v)| (c, v)).collect::<Vec<_>>());

@@ -4,14 +4,15 @@
 use std::sync::LazyLock;
 
 use jieba_rs::Jieba;
-use xxhash_rust::xxh3::xxh3_64;
 
 use super::fold::{Class, Tables};
-use super::noise::is_noise;
+use super::stop_words::is_stop_word;
+use super::token::word_hash;
 
 /// A word of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Word<'t> {
+    /// The word as it stands in the cleaned text.
     pub text: &'t str,
     /// XXH3 (64 bits) of the text: the feature that fingerprints are made of.
     pub hash: u64,
@@ -20,23 +21,19 @@ pub struct Word<'t> {
     /// letters has level 1, 2, 3, 4, 5; a number with its measure word has 3; pairs of kana have 1.
     pub level: u8,
     /// One of the common words that say nothing.
-    pub noise: bool,
+    pub stop_word: bool,
 }
 
 static JIEBA: LazyLock<Jieba> = LazyLock::new(Jieba::new);
 
-/// Loads what cuts Chinese into words, some 0.1 s and 30 MB: only for methods that ask for words.
+/// Loads the dictionary that cuts Chinese into words, some 0.1 s and 30 MB: only for methods that need words.
 pub fn load_dictionary() {
     LazyLock::force(&JIEBA);
-    is_noise(0);
+    is_stop_word(0);
 }
 
 /// Chinese characters segmented at once. It bounds the memory of the segmenter on text without punctuation.
 const LONGEST_RUN: usize = 4096;
-
-pub(super) fn hash(word: &str) -> u64 {
-    xxh3_64(word.as_bytes())
-}
 
 /// Calls `each` with every word of `text`, in order.
 pub(super) fn words<'t>(text: &'t str, mut each: impl FnMut(Word<'t>)) {
@@ -138,14 +135,14 @@ fn chinese_word(text: &str) -> Word<'_> {
         2 => 4,
         _ => 5,
     };
-    noted(text, level)
+    with_level(text, level)
 }
 
 /// Words in the corpus that the dictionary of jieba was counted in: the sum of its frequencies.
 const CORPUS: f64 = 60_101_967.0;
 
 /// How rare a word is in general, 1..=18: the logarithm of its inverse frequency, in place of the inverse document
-/// frequency of tf-idf, which only a collection that does not change could tell. For Chinese words the frequency is that of
+/// frequency of tf-idf, which is only defined for a collection that does not change. For Chinese words the frequency is that of
 /// jieba's dictionary. No such list is at hand for other words, so they go by their level: 5, 7, 9, 11, 13.
 pub fn rarity(word: &Word<'_>) -> u8 {
     let tables = Tables::get();
@@ -169,9 +166,9 @@ fn measured<'t>(text: &'t str, number: &'t str, measure: &str) -> Word<'t> {
         .unwrap_or(number);
     Word {
         text: both,
-        hash: hash(both),
+        hash: word_hash(both),
         level: 3,
-        noise: false,
+        stop_word: false,
     }
 }
 
@@ -184,16 +181,16 @@ fn word(text: &str) -> Word<'_> {
         7..=8 => 4,
         _ => 5,
     };
-    noted(text, level)
+    with_level(text, level)
 }
 
-fn noted(text: &str, level: u8) -> Word<'_> {
-    let hash = hash(text);
+fn with_level(text: &str, level: u8) -> Word<'_> {
+    let hash = word_hash(text);
     Word {
         text,
         hash,
         level,
-        noise: is_noise(hash),
+        stop_word: is_stop_word(hash),
     }
 }
 
@@ -202,9 +199,9 @@ fn pairs<'t>(run: &'t str, each: &mut impl FnMut(Word<'t>)) {
     let mut each = |text: &'t str| {
         each(Word {
             text,
-            hash: hash(text),
+            hash: word_hash(text),
             level: 1,
-            noise: false,
+            stop_word: false,
         });
     };
     let ends = run
@@ -306,7 +303,7 @@ mod tests {
     fn kept(text: &str) -> Vec<(&str, u8)> {
         let mut kept = Vec::new();
         words(text, |word| {
-            if !word.noise {
+            if !word.stop_word {
                 kept.push((word.text, word.level));
             }
         });

@@ -58,7 +58,7 @@ fn next_char(behind: &[u8]) -> (Option<char>, bool) {
     let mut at = 0;
     while let Some(rest) = window.get(at..).filter(|rest| !rest.is_empty()) {
         let (c, len) = match rest.first() {
-            Some(b'<') => match markup::Finder::default().find(window, at) {
+            Some(b'<') => match markup::MarkupFinder::default().find(window, at) {
                 Some(found) if found.effect == Effect::Break => return (None, true),
                 Some(found) => {
                     parted |= found.effect == Effect::Space;

@@ -1,42 +1,21 @@
-//! Cleaned text -> shingles: the overlapping runs of characters or words by which two texts are compared.
-//!
-//! A token is a Chinese character, a kana or another character of a script without spaces; a run of letters; or a
-//! number. A shingle is a window over the tokens of one sentence, so that a sentence that is added, dropped or known to
-//! be boilerplate changes no shingle of another (Broder, "On the resemblance and containment of documents", 1997).
-//! One walk over the text, two hashes a token, nothing allocated but the buffers, which the caller keeps.
+//! The overlapping runs of characters or words (shingles) by which two texts are compared, and the smallest of their
+//! hashes (min-wise sampling in its bottom-k form: Broder, "On the resemblance and containment of documents", 1997).
 
-use super::Text;
-use super::bytes::{Eight, decode, leading};
-use super::fold::{Class, Tables};
 use super::numbers::Number;
-use super::token::{FNV_OFFSET, FNV_PRIME, WORD_SEED, folded, is_numeral};
 
-/// A window is closed when its tokens weigh this much: five Chinese characters or two words.
-const WINDOW: u32 = 5;
-/// What a token weighs: a word says more than a character.
-const CHARACTER: u32 = 1;
-const WORD: u32 = 3;
-
-/// A print is a window and the token before it; the window alone where it has so many letters. Both are rare enough that few
-/// unrelated documents share one, and the shorter one is less often broken by an edit.
-const PRINT_LETTERS: u32 = 12;
-
-/// How many of the smallest prints of a document are kept. More than are used, because those of sentences that turn out
+/// How many of the smallest hashes of a document are kept. More than are used, because those of sentences that turn out
 /// to be boilerplate are left out later.
-const PRINTS: usize = 32;
+const MIN_HASHES: usize = 32;
 
-/// Hashes of prints that are gathered before the smallest are picked out.
-const GATHERED: usize = 1024;
+/// Candidates that are collected before the smallest are picked out.
+const MAX_CANDIDATES: usize = 1024;
 /// So many are picked out of a text at first: more than are kept, as some may be equal.
-const PICKED: u64 = 2 * PRINTS as u64;
+const PICKED: u64 = 2 * MIN_HASHES as u64;
 
 /// Windows that a buffer may hold between documents: one huge document must not hold its memory for ever.
-const KEPT: usize = 1 << 20;
+const MAX_RETAINED: usize = 1 << 20;
 
-/// The tokens that the walk looks back on. A window never has more than `WINDOW` tokens, a print one more.
-const RING: usize = 8;
-
-/// What a document shows when its text has been walked over. A document of its own knows nothing of other documents.
+/// The shingles of one document, and what else is read from its text in the same pass.
 #[derive(Debug, Clone, Default)]
 pub struct Shingles {
     /// One hash a window, in the order of the text.
@@ -45,9 +24,9 @@ pub struct Shingles {
     /// The numbers with their contexts, in the order of the text.
     pub(crate) numbers: Vec<Number>,
     /// The smallest distinct hashes of windows that are long enough to be rare, in ascending order.
-    pub(crate) prints: Vec<Print>,
-    /// Buffer of the walk: the hashes for prints of the latest windows.
-    gathered: Vec<u64>,
+    pub(crate) min_hashes: Vec<MinHash>,
+    /// Hashes of the latest long windows, of which the smallest are yet to be picked.
+    candidates: Vec<u64>,
     /// A hash of all tokens in their order.
     pub(crate) whole: u64,
     /// How many of the tokens are single characters, and how many words or numbers.
@@ -55,7 +34,7 @@ pub struct Shingles {
     pub(crate) words: usize,
 }
 
-/// One sentence of a document that was walked over.
+/// One sentence of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SentenceShingles {
     /// A hash of the tokens: punctuation and spaces do not change it.
@@ -66,36 +45,18 @@ pub(crate) struct SentenceShingles {
     pub end: u32,
 }
 
+/// One of the smallest hashes of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Print {
+pub(crate) struct MinHash {
     pub hash: u64,
-    /// Index of its sentence; while the text is walked over, of its window.
+    /// Index of its sentence; while the text is being read, of its window.
     pub sentence: u32,
 }
 
 impl Shingles {
+    /// No document; the buffers are filled by [`Shingles::read`].
     pub fn new() -> Shingles {
         Shingles::default()
-    }
-
-    /// Walks over a text. What was here before is forgotten, the memory is kept.
-    pub fn read(&mut self, text: &Text<'_>) {
-        if self.windows.capacity() > KEPT {
-            *self = Shingles::default();
-        }
-        self.windows.clear();
-        self.sentences.clear();
-        self.numbers.clear();
-        self.prints.clear();
-        self.gathered.clear();
-        self.whole = 0;
-        self.characters = 0;
-        self.words = 0;
-        let mut walk = Walk::new(self);
-        for range in text.ranges() {
-            walk.sentence(text.sentence(range), range.letters);
-        }
-        walk.finish();
     }
 
     /// How many shingles the document has: its length as far as this method is concerned.
@@ -103,423 +64,89 @@ impl Shingles {
         self.windows.len()
     }
 
+    /// Whether the document has no shingle.
     pub fn is_empty(&self) -> bool {
         self.windows.is_empty()
     }
-}
 
-/// Spreads the bits of a 64-bit value: two rounds of xor-shift and multiply, as the finaliser of MurmurHash3 does.
-#[inline(always)]
-pub(crate) fn mix(mut x: u64) -> u64 {
-    x ^= x >> 32;
-    x = x.wrapping_mul(0xD6E8_FEB8_6659_FD93);
-    x ^= x >> 32;
-    x = x.wrapping_mul(0xD6E8_FEB8_6659_FD93);
-    x ^ (x >> 32)
-}
-
-/// Half a mix: 32 well spread bits of a 64-bit value.
-#[inline(always)]
-fn half(x: u64) -> u32 {
-    ((x ^ x >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 32) as u32
-}
-
-/// The base of the rolling hash (Karp and Rabin, 1987), odd so that it has an inverse modulo 2^64.
-const BASE: u64 = 0x9E37_79B9_7F4A_7C15;
-
-/// `POWERS[n]` is `BASE` to the `n`.
-const POWERS: [u64; RING] = {
-    let mut powers = [1u64; RING];
-    let mut n = 1;
-    while n < RING {
-        powers[n] = powers[n - 1].wrapping_mul(BASE);
-        n += 1;
-    }
-    powers
-};
-
-/// Makes a token of a character: odd, and without structure.
-const CHARACTER_FACTOR: u64 = 0xA24B_AED4_963E_E407;
-
-/// Marks that keep hashes of different kinds apart.
-const SENTENCE_MARK: u64 = 0xABCD;
-const PRINT_MARK: u64 = 0x5EED;
-const NUMBER_FOLLOWS: u64 = 0x55;
-const SENTENCE_ENDS: u64 = 0x77;
-/// The tokens "before" the first one of a sentence.
-const START: [u64; 2] = [1, 2];
-
-/// A run of letters or digits that has not ended yet.
-#[derive(Clone, Copy)]
-struct Run {
-    hash: u64,
-    letters: u32,
-    /// Only digits so far, with full stops and commas between them.
-    number: bool,
-    /// A full stop or comma behind a digit: part of the number if another digit follows.
-    separator: Option<u8>,
-}
-
-/// How much tokens are.
-#[derive(Clone, Copy, Default)]
-struct Size {
-    weight: u32,
-    /// Up to `PRINT_LETTERS` for each token: more makes no difference.
-    letters: u32,
-}
-
-impl Size {
-    const CHARACTER: Size = Size {
-        weight: CHARACTER,
-        letters: 1,
-    };
-
-    #[inline(always)]
-    fn word(letters: usize) -> Size {
-        Size {
-            weight: WORD,
-            letters: letters.min(PRINT_LETTERS as usize) as u32,
+    /// Removes the document, and keeps its memory unless that is very much.
+    pub(super) fn clear(&mut self) {
+        if self.windows.capacity() > MAX_RETAINED {
+            *self = Shingles::default();
         }
-    }
-}
-
-struct Walk<'s> {
-    out: &'s mut Shingles,
-    tables: &'static Tables,
-    /// Rolling hashes and sizes of the last tokens, by token number modulo `RING`.
-    rolled: [u64; RING],
-    sizes: [Size; RING],
-    /// Tokens of this sentence so far, and how many of them are words or numbers.
-    tokens: usize,
-    words: usize,
-    /// The window: its tokens and their size.
-    window: usize,
-    size: Size,
-    /// The last two tokens that are no numbers.
-    before: [u64; 2],
-    /// A number that waits for the token behind it: context so far, value.
-    pending: Option<(u64, u64)>,
-    sentence_hash: u64,
-    run: Option<Run>,
-}
-
-impl<'s> Walk<'s> {
-    fn new(out: &'s mut Shingles) -> Walk<'s> {
-        Walk {
-            out,
-            tables: Tables::get(),
-            rolled: [0; RING],
-            sizes: [Size::default(); RING],
-            tokens: 0,
-            words: 0,
-            window: 0,
-            size: Size::default(),
-            before: START,
-            pending: None,
-            sentence_hash: 0,
-            run: None,
-        }
-    }
-
-    fn sentence(&mut self, sentence: &str, letters: usize) {
-        let windows = self.out.windows.len();
-        let bytes = sentence.as_bytes();
-        let mut at = 0;
-        while let Some(&b) = bytes.get(at) {
-            if b.is_ascii_alphanumeric() {
-                at = self.ascii_run(bytes, at);
-            } else if b.is_ascii() {
-                self.separate(b);
-                at += 1;
-            } else {
-                let (c, len) = decode(bytes, at);
-                at += len;
-                match self.tables.class(c) {
-                    Class::Han | Class::Kana | Class::Unspaced => {
-                        self.end_run();
-                        self.token(
-                            u64::from(u32::from(c)).wrapping_mul(CHARACTER_FACTOR),
-                            Size::CHARACTER,
-                            false,
-                        );
-                    }
-                    Class::Word | Class::Hangul | Class::Mark => self.letter(u32::from(c), false),
-                    _ => self.end_run(),
-                }
-            }
-        }
-        self.end_run();
-        if let Some((context, value)) = self.pending.take() {
-            self.number(context ^ SENTENCE_ENDS, value);
-        }
-        if self.out.windows.len() == windows && self.tokens > 0 {
-            // Too short for a window: the sentence is its own shingle.
-            let hash = mix(self.sentence_hash ^ SENTENCE_MARK);
-            self.out.windows.push(half(hash));
-            self.print(hash);
-        }
-        self.out.sentences.push(SentenceShingles {
-            hash: mix(self.sentence_hash),
-            letters: u32::try_from(letters).unwrap_or(u32::MAX),
-            end: u32::try_from(self.out.windows.len()).unwrap_or(u32::MAX),
-        });
-        self.out.words += self.words;
-        self.out.characters += self.tokens - self.words;
+        self.windows.clear();
+        self.sentences.clear();
+        self.numbers.clear();
+        self.min_hashes.clear();
+        self.candidates.clear();
+        self.whole = 0;
+        self.characters = 0;
         self.words = 0;
-        self.out.whole = (self.out.whole ^ self.sentence_hash)
-            .wrapping_mul(BASE)
-            .rotate_left(29);
-        self.rolled[0] = 0;
-        self.tokens = 0;
-        self.window = 0;
-        self.size = Size::default();
-        self.before = START;
-        self.sentence_hash = 0;
     }
 
-    /// A run of ASCII letters and digits that begins at `at`; returns where it ends. Nearly all runs are whole words or
-    /// numbers; one that may go on behind its end (`3.5`, `café`) is left open.
+    /// Adds the hash of the window that was pushed last to the candidates.
     #[inline]
-    fn ascii_run(&mut self, bytes: &[u8], at: usize) -> usize {
-        let first = bytes.get(at).copied().unwrap_or_default();
-        if self.run.is_some() {
-            self.letter(u32::from(first), first.is_ascii_digit());
-            return at + 1;
-        }
-        if first.is_ascii_digit() {
-            return self.digit_run(bytes, at);
-        }
-        let letters = Eight::at(bytes, at);
-        let mut len = leading(letters.alphanumeric());
-        let start = letters.first(len);
-        let mut hash = folded(WORD_SEED, start);
-        let mut end = at + len as usize;
-        while len == 8 {
-            let letters = Eight::at(bytes, end);
-            len = leading(letters.alphanumeric());
-            if len > 0 {
-                hash = folded(hash, letters.first(len));
-            }
-            end += len as usize;
-        }
-        if bytes.get(end).is_none_or(u8::is_ascii) {
-            self.token(hash, Size::word(end - at), is_numeral(start));
-        } else {
-            self.run = Some(Run {
-                hash,
-                letters: u32::try_from(end - at).unwrap_or(u32::MAX),
-                number: false,
-                separator: None,
-            });
-        }
-        end
-    }
-
-    /// The same of a run that begins with a digit.
-    fn digit_run(&mut self, bytes: &[u8], at: usize) -> usize {
-        let mut run = Run {
-            hash: FNV_OFFSET,
-            letters: 0,
-            number: true,
-            separator: None,
-        };
-        let mut end = at;
-        let next = loop {
-            let Some(&b) = bytes.get(end) else { break b' ' };
-            if !b.is_ascii_alphanumeric() {
-                break b;
-            }
-            run.hash = (run.hash ^ u64::from(b)).wrapping_mul(FNV_PRIME);
-            run.number &= b.is_ascii_digit();
-            end += 1;
-        };
-        run.letters = u32::try_from(end - at).unwrap_or(u32::MAX);
-        if next.is_ascii() && !(run.number && matches!(next, b'.' | b',')) {
-            self.token(run.hash, Size::word(end - at), run.number);
-        } else {
-            self.run = Some(run);
-        }
-        end
-    }
-
-    fn letter(&mut self, c: u32, digit: bool) {
-        let run = match &mut self.run {
-            Some(run) if run.separator.is_none() || (digit && run.number) => {
-                // `1,234` is `1234`; the full stop of `3.5` counts.
-                if run.separator.take() == Some(b'.') {
-                    run.hash = (run.hash ^ u64::from(b'.')).wrapping_mul(FNV_PRIME);
-                }
-                run
-            }
-            _ => {
-                self.end_run();
-                self.run.insert(Run {
-                    hash: FNV_OFFSET,
-                    letters: 0,
-                    number: true,
-                    separator: None,
-                })
-            }
-        };
-        run.hash = (run.hash ^ u64::from(c)).wrapping_mul(FNV_PRIME);
-        run.letters = run.letters.saturating_add(1);
-        run.number &= digit;
-    }
-
-    #[inline]
-    fn separate(&mut self, b: u8) {
-        match &mut self.run {
-            Some(run) if run.number && run.separator.is_none() && matches!(b, b'.' | b',') => {
-                run.separator = Some(b)
-            }
-            _ => self.end_run(),
-        }
-    }
-
-    #[inline]
-    fn end_run(&mut self) {
-        if let Some(run) = self.run.take() {
-            self.token(run.hash, Size::word(run.letters as usize), run.number);
-        }
-    }
-
-    #[inline]
-    fn token(&mut self, token: u64, size: Size, number: bool) {
-        if let Some((context, value)) = self.pending.take() {
-            let behind = if number {
-                NUMBER_FOLLOWS
-            } else {
-                token.wrapping_mul(3)
-            };
-            self.number(context ^ behind, value);
-        }
-        if number {
-            let [first, second] = self.before;
-            self.pending = Some((
-                mix(first.wrapping_mul(BASE) ^ second.rotate_left(17)),
-                mix(token),
-            ));
-        } else {
-            self.before = [self.before[1], token];
-        }
-        self.sentence_hash = (self.sentence_hash ^ token)
-            .wrapping_mul(BASE)
-            .rotate_left(23);
-
-        let rolled = self.rolled[self.tokens % RING]
-            .wrapping_mul(BASE)
-            .wrapping_add(token);
-        self.tokens += 1;
-        self.words += usize::from(size.weight == WORD);
-        self.rolled[self.tokens % RING] = rolled;
-        self.sizes[self.tokens % RING] = size;
-        self.window += 1;
-        self.size.weight += size.weight;
-        self.size.letters += size.letters;
-        // The window is the fewest tokens that weigh enough.
-        loop {
-            let first = self.sizes[(self.tokens + 1 - self.window) % RING];
-            if self.size.weight < WINDOW + first.weight {
-                break;
-            }
-            self.size.weight -= first.weight;
-            self.size.letters -= first.letters;
-            self.window -= 1;
-        }
-        if self.size.weight >= WINDOW {
-            self.out.windows.push(half(self.last(rolled, self.window)));
-            let print = self.window + usize::from(self.size.letters < PRINT_LETTERS);
-            let print = self.last(rolled, print.min(self.tokens));
-            self.print(mix(print ^ PRINT_MARK));
-        }
-    }
-
-    /// The hash of the last `n` tokens, fewer than `RING`.
-    #[inline(always)]
-    fn last(&self, rolled: u64, n: usize) -> u64 {
-        rolled.wrapping_sub(self.rolled[(self.tokens - n) % RING].wrapping_mul(POWERS[n % RING]))
-    }
-
-    fn number(&mut self, context: u64, value: u64) {
-        self.out.numbers.push(Number {
-            context: (mix(context) >> 32) as u32,
-            value: (value >> 32) as u32,
-            sentence: self.sentence_index(),
-        });
-    }
-
-    fn sentence_index(&self) -> u32 {
-        u32::try_from(self.out.sentences.len()).unwrap_or(u32::MAX)
-    }
-
-    /// Notes the hash of the window that was pushed last.
-    #[inline]
-    fn print(&mut self, hash: u64) {
-        self.out.gathered.push(hash);
-        if self.out.gathered.len() >= GATHERED {
+    pub(super) fn add_candidate(&mut self, hash: u64) {
+        self.candidates.push(hash);
+        if self.candidates.len() >= MAX_CANDIDATES {
             self.keep_smallest();
         }
     }
 
-    /// Picks the smallest of what was gathered and of those before. Of equal ones the first window's stays.
+    /// Picks the last candidates, and finds the sentence of each that was kept.
+    pub(super) fn finish(&mut self) {
+        self.keep_smallest();
+        for min_hash in &mut self.min_hashes {
+            let window = min_hash.sentence;
+            let sentence = self
+                .sentences
+                .partition_point(|sentence| sentence.end <= window);
+            min_hash.sentence = u32::try_from(sentence).unwrap_or(u32::MAX);
+        }
+    }
+
+    /// Picks the smallest of the candidates and of those before. Of equal ones the first window's stays.
     fn keep_smallest(&mut self) {
-        let gathered = self.out.gathered.len() as u64;
-        let known = self.out.prints.len();
-        match self.out.prints.last() {
-            Some(last) if known == PRINTS => self.pick(last.hash),
+        let candidates = self.candidates.len() as u64;
+        let known = self.min_hashes.len();
+        match self.min_hashes.last() {
+            Some(last) if known == MIN_HASHES => self.pick(last.hash),
             // Hashes are spread evenly: this many, but for chance, are below.
-            _ if gathered > 2 * PICKED => {
-                self.pick(u64::MAX / gathered * PICKED);
+            _ if candidates > 2 * PICKED => {
+                self.pick(u64::MAX / candidates * PICKED);
                 // Picked again they are equal ones, of which one stays.
-                if self.out.prints.len() < PRINTS {
+                if self.min_hashes.len() < MIN_HASHES {
                     self.pick(u64::MAX);
                 }
             }
             _ => self.pick(u64::MAX),
         }
-        self.out.gathered.clear();
+        self.candidates.clear();
     }
 
-    /// Adds what was gathered and is not above `limit` to the prints, and keeps the smallest.
+    /// Adds the candidates that are not above `limit`, and keeps the smallest.
     fn pick(&mut self, limit: u64) {
         let Shingles {
             windows,
-            prints,
-            gathered,
+            min_hashes,
+            candidates,
             ..
-        } = &mut *self.out;
-        let first = windows.len().saturating_sub(gathered.len());
-        for (window, &hash) in (first..).zip(gathered.iter()) {
+        } = self;
+        let first = windows.len().saturating_sub(candidates.len());
+        for (window, &hash) in (first..).zip(candidates.iter()) {
             if hash <= limit {
                 let sentence = u32::try_from(window).unwrap_or(u32::MAX);
-                prints.push(Print { hash, sentence });
+                min_hashes.push(MinHash { hash, sentence });
             }
         }
-        prints.sort_unstable_by_key(|print| print.hash);
-        prints.dedup_by(|later, kept| {
+        min_hashes.sort_unstable_by_key(|min| min.hash);
+        min_hashes.dedup_by(|later, kept| {
             let equal = later.hash == kept.hash;
             if equal {
                 kept.sentence = kept.sentence.min(later.sentence);
             }
             equal
         });
-        prints.truncate(PRINTS);
-    }
-
-    fn finish(mut self) {
-        self.keep_smallest();
-        let Shingles {
-            prints, sentences, ..
-        } = &mut *self.out;
-        for print in prints {
-            let window = print.sentence;
-            let sentence = sentences.partition_point(|sentence| sentence.end <= window);
-            print.sentence = u32::try_from(sentence).unwrap_or(u32::MAX);
-        }
-        self.out.whole = mix(self.out.whole);
+        min_hashes.truncate(MIN_HASHES);
     }
 }
-
-#[cfg(test)]
-#[path = "shingles_tests.rs"]
-pub(crate) mod tests;

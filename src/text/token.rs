@@ -1,4 +1,12 @@
-//! Hashes of words, and which words are numbers: what the walk over a text asks of every token.
+//! Hashes of words, and which words are numbers.
+
+use xxhash_rust::xxh3::xxh3_64;
+
+/// XXH3 (64 bits): the hash of a segmented word, the feature that simhash adds up.
+#[inline]
+pub(super) fn word_hash(word: &str) -> u64 {
+    xxh3_64(word.as_bytes())
+}
 
 /// FNV-1a (64 bits): character by character, for numbers, of which separators are left out, and for words with other
 /// letters than those of ASCII.
@@ -9,14 +17,15 @@ pub(super) const FNV_PRIME: u64 = 0x0000_0100_0000_01B3;
 pub(super) const WORD_SEED: u64 = 0x9AE1_6A3B_2F90_404F;
 const WORD_FACTOR: u64 = 0xE703_7ED1_A0B4_28DB;
 
-/// One step of a word's hash: the folded product of wyhash, which lets every bit in reach every bit out.
+/// One step of the hash of a word of ASCII letters: the folded product of wyhash (Wang Yi, 2019), which lets every bit in
+/// reach every bit out.
 #[inline(always)]
-pub(super) fn folded(hash: u64, eight: u64) -> u64 {
+pub(super) fn wyhash_step(hash: u64, eight: u64) -> u64 {
     let product = u128::from(hash ^ eight) * u128::from(WORD_FACTOR);
     product as u64 ^ (product >> 64) as u64
 }
 
-/// A word of at most eight letters as `Eight` has it.
+/// A word of at most eight letters as `Lanes` has it.
 const fn eight(word: &[u8]) -> u64 {
     let mut value = 0;
     let mut at = 0;
@@ -87,7 +96,7 @@ mod tests {
 
     #[test]
     fn words_are_spread() {
-        let words = (0..10_000u64).map(|n| folded(WORD_SEED, n));
+        let words = (0..10_000u64).map(|n| wyhash_step(WORD_SEED, n));
         let mut low: Vec<u64> = words.map(|hash| hash & 0xFFFF_FFFF).collect();
         low.sort_unstable();
         low.dedup();

@@ -2,32 +2,32 @@
 
 use crate::fingerprint::Distance;
 use crate::forest::{self, Decision, Root, Settings};
-use crate::method::{Founder, Offer, TAKEN, VerifiedFeatures};
-use crate::text::boilerplate::{Boilerplate, Kept};
+use crate::method::{Founder, Offer, VerifiedFeatures};
+use crate::text::boilerplate::{Boilerplate, BoilerplateMask};
 use crate::text::{Fields, Scratch};
 use crate::time::Millis;
 
 /// The method over the real forest.
-struct Forest {
+struct Harness {
     forest: forest::Forest<Founder>,
     boilerplate: Boilerplate,
-    kept: Kept,
+    mask: BoilerplateMask,
     scratch: Scratch,
-    reading: VerifiedFeatures,
+    features: VerifiedFeatures,
 }
 
-impl Forest {
-    fn new() -> Forest {
+impl Harness {
+    fn new() -> Harness {
         let settings = Settings {
             k: Distance(3),
             window: None,
         };
-        Forest {
+        Harness {
             forest: forest::Forest::new(settings).unwrap(),
             boilerplate: Boilerplate::new(),
-            kept: Kept::default(),
+            mask: BoilerplateMask::default(),
             scratch: Scratch::new(),
-            reading: VerifiedFeatures::new(),
+            features: VerifiedFeatures::new(),
         }
     }
 
@@ -36,11 +36,11 @@ impl Forest {
             title: Some(title),
             body: &[body],
         };
-        assert!(self.reading.read(&mut self.scratch, &fields));
-        let offer = Offer::of(&mut self.reading, &self.boilerplate, &mut self.kept);
+        assert!(self.features.read(&mut self.scratch, &fields));
+        let offer = Offer::of(&mut self.features, &self.boilerplate, &mut self.mask);
         let placement = self.forest.place(&offer.query(), Millis(0));
         if placement.decision == Decision::NewRoot {
-            self.boilerplate.learn(self.reading.shingles());
+            self.boilerplate.learn(self.features.shingles());
         }
         placement.root
     }
@@ -65,10 +65,10 @@ const OTHER: &str = "A choir of retired tram drivers has won the regional singin
 
 #[test]
 fn reprints_join_and_others_found() {
-    let mut forest = Forest::new();
+    let mut forest = Harness::new();
     let root = forest.place("Pier to be rebuilt", STORY);
     let nodes = forest.nodes();
-    assert_eq!(nodes, TAKEN, "the root tells who founded it");
+    assert_eq!(nodes, 4, "the founder is known by its root");
     assert_eq!(forest.place("", STORY), root);
     assert_eq!(forest.nodes(), nodes, "a copy brings no node");
     let reprint = format!(
@@ -84,18 +84,24 @@ fn reprints_join_and_others_found() {
 fn a_shared_footer_is_learned() {
     let footer = "All rights are reserved by this site and its partners, who do not answer for what is written above; please \
         write to the desk if a text of yours was used without your leave and it will be taken down within thirty days of that.";
-    let mut forest = Forest::new();
+    let mut forest = Harness::new();
     let stub = |n: u64| {
         let words: Vec<String> = (0..30)
-            .map(|w| format!("u{:x}", crate::text::shingles::mix(n << 8 | w) >> 44))
+            .map(|w| format!("u{:x}", crate::hash::mix64(n << 8 | w) >> 44))
             .collect();
         format!("{}. {footer}", words.join(" "))
     };
     let roots: Vec<Root> = (0..8).map(|n| forest.place("", &stub(n))).collect();
     let (a, b) = (forest.place("", &stub(100)), forest.place("", &stub(101)));
     assert_ne!(a, b);
-    let offer = Offer::of(&mut forest.reading, &forest.boilerplate, &mut forest.kept);
-    assert_eq!(offer.left_out(), 2, "the two sentences of the footer");
+    forest
+        .boilerplate
+        .find(forest.features.shingles(), &mut forest.mask);
+    assert_eq!(
+        forest.mask.excluded_count(),
+        2,
+        "the two sentences of the footer"
+    );
     // What founded a tree is known by its root, whatever is left out of it by now.
     let nodes_before = forest.nodes();
     let again: Vec<Root> = (0..8).map(|n| forest.place("", &stub(n))).collect();
@@ -105,7 +111,7 @@ fn a_shared_footer_is_learned() {
 
 #[test]
 fn a_short_body_is_read_with_its_title() {
-    let mut forest = Forest::new();
+    let mut forest = Harness::new();
     let dividend = "Quarterly dividend 11 cents against 11 cents before. Payable May 15.";
     let root = forest.place("Filter Works Inc sets its quarterly payout", dividend);
     assert_ne!(

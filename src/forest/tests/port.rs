@@ -11,7 +11,7 @@ use crate::forest::local::{Executor, Local, State, StateChange};
 use crate::forest::port::{Document, Outcome, Placed, Port, Reply, Settlement, Unavailable, When};
 use crate::forest::{Decision, Root, Settings};
 use crate::method::{
-    Brought, Family, Features, LearnedText, Method, Proof, Query, Refusal, Short, Similarity,
+    Attributes, Family, Features, LearnedText, Method, Proof, Query, Refusal, Short, Similarity,
     Staged, Strict, StrictFeatures, Verified, WIDE, Workspace,
 };
 use crate::text::Fields;
@@ -116,7 +116,7 @@ fn document(method: &str, number: usize, when: When) -> Document {
         title: None,
         body: &[&text.join(". ")],
     };
-    let features = method.read_with(&fields, Brought::default(), &mut Workspace::default());
+    let features = method.read_with(&fields, Attributes::default(), &mut Workspace::default());
     assert!(features.is_some());
     Document { features, when }
 }

@@ -1,6 +1,7 @@
 //! Documents out of a finite world, so that repeats, joins, contests and refusals are frequent.
 
 use spinney::fingerprint::Fingerprint;
+pub use spinney::hash::splitmix64 as splitmix;
 use spinney::method::{Proof, Query, Refusal};
 
 pub struct Document<P> {
@@ -89,13 +90,6 @@ impl Proof for Founder {
     fn agrees(&self, root: &Self, shared: usize, (): ()) -> Result<(), Refusal> {
         self.0.agrees(&root.0, shared, ())
     }
-}
-
-pub fn splitmix(seed: u64) -> u64 {
-    let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 /// A fingerprint around one of a few centres, near enough to others of its kind that trees meet; one in eight alone.

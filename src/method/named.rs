@@ -5,14 +5,15 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
+use xxhash_rust::xxh3::xxh3_64;
 
-use super::{ShortFeatures, ShortText, Simhash, StagedFeatures, VerifiedFeatures};
+use super::strict::{of_longest, of_words};
+use super::{ShortFeatures, ShortText, StagedFeatures, StrictFeatures, VerifiedFeatures, Weights};
 use crate::fingerprint::Fingerprint;
-use crate::text::{self, Fields, Scratch, Sentence, Text, Word, rarity, words};
+use crate::text::{self, Fields, Scratch};
 
-/// Most sentences that `sentences:N` may ask for.
-pub const MOST_SENTENCES: usize = 16;
+/// Most sentences that `sentences:N` may name.
+const MOST_SENTENCES: usize = 16;
 
 /// How a document is turned into fingerprints. As text: `longest`, `full:tfidf`, `sentences:3`, `short:longest`,
 /// `field:image.phash`.
@@ -28,7 +29,7 @@ pub enum Method {
     /// Exact hash of the N longest sentences (seeds/003): any change in one of them is another text.
     Sentences(usize),
     /// Short texts by wide fingerprints and edit distance (seeds/000, 003), longer ones by another method of one
-    /// fingerprint. The two kinds do not meet.
+    /// fingerprint. The two kinds stand in forests of their own.
     Short(Box<Method>),
     /// Address, then title, then content (seeds/004).
     Staged,
@@ -36,50 +37,32 @@ pub enum Method {
     Field(String),
 }
 
-/// What a word weighs in the simhash of a text, each time it occurs: so a word's weight is this times its term frequency.
-/// Noise words weigh nothing where there is anything else.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Weights {
-    /// Its level, 1 to 5 (seeds/000).
-    Levels,
-    /// 1: plain term frequency (seeds/001).
-    Tf,
-    /// How rare it is in general, 1 to 18 (seeds/001). Document frequencies that were learned while running would give a
-    /// text another fingerprint when it comes again; so this is a fixed table, see [`rarity`].
-    TfIdf,
-}
-
-/// What a document brings besides its text.
+/// What a method may use of a document besides its text.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Brought<'a> {
+pub struct Attributes<'a> {
     /// The address that it was published under.
     pub url: Option<&'a str>,
     /// Its own fingerprint for `field:NAME`.
     pub own: Option<Fingerprint>,
 }
 
-/// A name that is no method.
+/// Why a name is not that of a method.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MethodError {
+    /// No method has this name.
     #[error(
         "unknown method `{0}`: use verified, longest, full, full:tf, full:tfidf, sentences:N, short, short:METHOD, staged or field:NAME"
     )]
     Unknown(String),
+    /// `sentences:N` with a wrong N.
     #[error("method `{0}`: the number of sentences must be from 1 to {MOST_SENTENCES}")]
     Sentences(String),
+    /// `short:METHOD` with a method that longer texts cannot have.
     #[error("method `{0}`: longer texts need longest, full, full:tf, full:tfidf or sentences:N")]
     Short(String),
+    /// `field:` without the name of a field.
     #[error("method `{0}`: name the field that holds the fingerprint, such as field:phash")]
     Field(String),
-}
-
-/// What a method makes of a document.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StrictFeatures {
-    /// At least one; the first is the one that becomes a root if the document is unlike all others.
-    pub fingerprints: Vec<Fingerprint>,
-    /// Exact hash (XXH3) of the whole cleaned text.
-    pub whole: Fingerprint,
 }
 
 /// What a method reads out of a document by itself; placing it is the forest's part.
@@ -89,7 +72,7 @@ pub enum Features {
     Strict(StrictFeatures),
     /// For the verified law.
     Verified(Box<VerifiedFeatures>),
-    /// Fingerprints that are asked in turn.
+    /// Fingerprints that are looked up in turn.
     Staged(StagedFeatures),
     /// For the forest of short texts.
     Short(ShortFeatures),
@@ -99,8 +82,8 @@ impl Features {
     /// The document's own fingerprints, as they are stamped: the same for the same text.
     pub fn hashes(&self) -> Vec<u64> {
         match self {
-            Features::Verified(reading) => reading.hashes().collect(),
-            Features::Strict(prints) => prints.hashes(),
+            Features::Verified(verified) => verified.hashes().collect(),
+            Features::Strict(strict) => strict.hashes(),
             Features::Staged(staged) => staged.prints().hashes(),
             Features::Short(short) => short.prints.hashes(),
         }
@@ -110,15 +93,9 @@ impl Features {
     pub fn proof(&self) -> Option<String> {
         match self {
             Features::Strict(_) | Features::Staged(_) => None,
-            Features::Verified(reading) => Some(hex(&reading.proof().to_bytes())),
+            Features::Verified(verified) => Some(hex(&verified.proof().to_bytes())),
             Features::Short(short) => Some(hex(short.text.as_str().as_bytes())),
         }
-    }
-}
-
-impl StrictFeatures {
-    fn hashes(&self) -> Vec<u64> {
-        self.fingerprints.iter().map(|print| print.0).collect()
     }
 }
 
@@ -137,33 +114,33 @@ fn hex(bytes: &[u8]) -> String {
 #[derive(Debug, Default)]
 pub struct Workspace {
     scratch: Scratch,
-    reading: VerifiedFeatures,
+    verified: VerifiedFeatures,
 }
 
 impl Method {
     /// Reads a document that is nothing but text. `None` if it has no usable text: no letter or digit in its body or
     /// title.
     pub fn read(&self, fields: &Fields<'_>, workspace: &mut Workspace) -> Option<Features> {
-        self.read_with(fields, Brought::default(), workspace)
+        self.read_with(fields, Attributes::default(), workspace)
     }
 
     /// Reads a document. `None` if it has nothing that the method can use.
     pub fn read_with(
         &self,
         fields: &Fields<'_>,
-        brought: Brought<'_>,
+        attributes: Attributes<'_>,
         workspace: &mut Workspace,
     ) -> Option<Features> {
-        let Workspace { scratch, reading } = workspace;
+        let Workspace { scratch, verified } = workspace;
         match self {
             Method::Verified => {
-                let usable = reading.read(scratch, fields);
-                usable.then(|| Features::Verified(Box::new(reading.clone())))
+                let usable = verified.read(scratch, fields);
+                usable.then(|| Features::Verified(Box::new(verified.clone())))
             }
             Method::Staged => {
-                StagedFeatures::read(fields, brought.url, scratch).map(Features::Staged)
+                StagedFeatures::read(fields, attributes.url, scratch).map(Features::Staged)
             }
-            Method::Field(_) => brought.own.map(|own| {
+            Method::Field(_) => attributes.own.map(|own| {
                 Features::Strict(StrictFeatures {
                     fingerprints: vec![own],
                     whole: own,
@@ -227,56 +204,6 @@ impl Method {
             whole: Fingerprint(xxh3_64(text.cleaned().as_bytes())),
         })
     }
-}
-
-/// Simhash of the words of some sentences. Noise words count only where there is nothing else.
-pub(super) fn of_words<'t>(
-    sentences: impl IntoIterator<Item = &'t str>,
-    weights: Weights,
-) -> Fingerprint {
-    let weight = |word: &Word<'_>| match weights {
-        Weights::Levels => word.level,
-        Weights::Tf => 1,
-        Weights::TfIdf => rarity(word),
-    };
-    let mut sums = Simhash::new();
-    let mut noise = Simhash::new();
-    let mut nothing_else = true;
-    for sentence in sentences {
-        words(sentence, |word| {
-            if !word.noise {
-                nothing_else = false;
-                sums.add(word.hash, weight(&word));
-            } else if nothing_else {
-                noise.add(word.hash, weight(&word));
-            }
-        });
-    }
-    if nothing_else {
-        noise.finish()
-    } else {
-        sums.finish()
-    }
-}
-
-/// One hash of the letters and digits of the `count` longest sentences, of equals the first, in the order of the text.
-/// Punctuation and spaces do not matter.
-fn of_longest(text: &Text<'_>, count: usize) -> Fingerprint {
-    let mut ranges: Vec<&Sentence> = text.ranges().iter().collect();
-    if ranges.len() > count {
-        // Stable: of equally long sentences the first stays in front.
-        ranges.sort_by_key(|range| std::cmp::Reverse(range.letters));
-        ranges.truncate(count);
-        ranges.sort_by_key(|range| range.start);
-    }
-    let mut hasher = Xxh3Default::new();
-    for range in ranges {
-        for run in text.sentence(range).split(|c: char| !c.is_alphanumeric()) {
-            hasher.update(run.as_bytes());
-        }
-        hasher.update(b"\n");
-    }
-    Fingerprint(hasher.digest())
 }
 
 impl FromStr for Method {

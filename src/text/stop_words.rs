@@ -1,9 +1,9 @@
-//! Noise words: words so common that they say nothing about which text it is. Without this list they decide a
-//! fingerprint, because they are a third of all words.
+//! Stop words: so common that they say nothing about which text it is. Without this list they decide a fingerprint,
+//! because they are a third of all words.
 
 use std::sync::LazyLock;
 
-use super::segment::hash;
+use super::token::word_hash;
 
 const CHINESE: &str = "
 的 了 是 在 和 与 及 或 而 且 但 也 都 就 又 还 才 只 很 更 最 太 不 没 没有 无 非 未 这 那 此 该 其 之 以 于 从 自 自从 由 向 往 到 把 被
@@ -28,32 +28,32 @@ weren't what when where whether which while who whom whose why will with within 
 you're you've your yours yourself";
 
 /// Hashes in open addressing, half empty; 0 is an empty slot.
-struct Noise {
+struct StopWords {
     slots: Box<[u64; SLOTS]>,
 }
 
 const SLOTS: usize = 2048;
 
-static NOISE: LazyLock<Noise> = LazyLock::new(|| {
+static STOP_WORDS: LazyLock<StopWords> = LazyLock::new(|| {
     let mut slots = Box::new([0u64; SLOTS]);
     for word in CHINESE.split_whitespace().chain(ENGLISH.split_whitespace()) {
-        let hash = hash(word);
+        let hash = word_hash(word);
         let mut at = slot(hash);
         while slots[at] != 0 && slots[at] != hash {
             at = (at + 1) % SLOTS;
         }
         slots[at] = hash;
     }
-    Noise { slots }
+    StopWords { slots }
 });
 
 fn slot(hash: u64) -> usize {
     (hash >> 32) as usize % SLOTS
 }
 
-/// Whether the word of this hash is noise.
-pub(super) fn is_noise(hash: u64) -> bool {
-    let slots = &NOISE.slots;
+/// Whether the word with this [`word_hash`] is a stop word.
+pub(super) fn is_stop_word(hash: u64) -> bool {
+    let slots = &STOP_WORDS.slots;
     let mut at = slot(hash);
     loop {
         match slots[at] {
@@ -70,7 +70,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn every_listed_word_is_noise_and_no_other() {
+    fn every_listed_word_is_a_stop_word_and_no_other() {
         let listed: HashSet<&str> = CHINESE
             .split_whitespace()
             .chain(ENGLISH.split_whitespace())
@@ -81,7 +81,7 @@ mod tests {
             listed.len()
         );
         for word in &listed {
-            assert!(is_noise(hash(word)), "{word}");
+            assert!(is_stop_word(word_hash(word)), "{word}");
         }
         for word in [
             "妈妈",
@@ -92,7 +92,7 @@ mod tests {
             "company",
             "不是的吗",
         ] {
-            assert!(!is_noise(hash(word)), "{word}");
+            assert!(!is_stop_word(word_hash(word)), "{word}");
         }
     }
 }

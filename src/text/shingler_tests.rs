@@ -108,14 +108,14 @@ fn the_context_is_what_stands_around() {
 }
 
 #[test]
-fn prints_are_the_smallest_and_distinct() {
+fn min_hashes_are_the_smallest_and_distinct() {
     let text: String = (0..300)
         .map(|n| format!("word{n} "))
         .chain(std::iter::once("word1 word2 word3 word4".into()))
         .collect();
-    let prints = read(&text).prints;
-    assert_eq!(prints.len(), PRINTS);
-    assert!(prints.is_sorted_by(|a, b| a.hash < b.hash));
+    let min_hashes = read(&text).min_hashes;
+    assert_eq!(min_hashes.len(), 32);
+    assert!(min_hashes.is_sorted_by(|a, b| a.hash < b.hash));
 }
 
 #[test]

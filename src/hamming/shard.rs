@@ -1,11 +1,13 @@
-//! One part of a table: half -> the head of its chain, in open addressing with linear probing.
+//! A shard of a table: half -> the head of its chain, in open addressing with linear probing.
+
+use crate::hash::mix32;
 
 /// End of a chain, and the head of an empty slot.
 pub(super) const END: u32 = u32::MAX;
-/// Tables grow segment by segment, so that no insertion pays for moving all of them.
-pub(super) const SEGMENTS: usize = 1 << SEGMENT_BITS;
-const SEGMENT_BITS: u32 = 8;
-/// Segments of fewer slots than this are not made smaller.
+/// Tables grow shard by shard, so that no insertion pays for moving all of them.
+pub(super) const SHARDS: usize = 1 << SHARD_BITS;
+const SHARD_BITS: u32 = 8;
+/// Shards of fewer slots than this are not made smaller.
 const SMALL: usize = 64;
 
 #[derive(Debug, Clone, Copy)]
@@ -18,12 +20,12 @@ const EMPTY: Slot = Slot { key: 0, head: END };
 
 /// An open-addressed table with linear probing: at most three quarters full, nothing marked as deleted.
 #[derive(Debug, Default)]
-pub(super) struct Segment {
+pub(super) struct Shard {
     slots: Vec<Slot>,
     used: usize,
 }
 
-impl Segment {
+impl Shard {
     /// True if a look-up of this key has to read more than its first slot.
     #[inline]
     pub(super) fn is_home_taken(&self, hash: u32) -> bool {
@@ -46,10 +48,10 @@ impl Segment {
         size_of::<Self>() + self.slots.capacity() * size_of::<Slot>()
     }
 
-    /// Where a key begins to be looked for. The top bits of the hash chose the segment, the next ones choose this.
+    /// Where a key begins to be looked for. The top bits of the hash chose the shard, the next ones choose this.
     #[inline]
     fn home(&self, hash: u32) -> usize {
-        ((u64::from(hash << SEGMENT_BITS) * self.slots.len() as u64) >> 32) as usize
+        ((u64::from(hash << SHARD_BITS) * self.slots.len() as u64) >> 32) as usize
     }
 
     #[inline]
@@ -110,7 +112,7 @@ impl Segment {
             if moved.head == END {
                 break;
             }
-            let home = self.home(mix(moved.key));
+            let home = self.home(mix32(moved.key));
             // It may move into the hole if its home is not in the round between hole and place.
             let stride = |from: usize, to: usize| {
                 if to >= from {
@@ -135,12 +137,12 @@ impl Segment {
         }
     }
 
-    /// Moves all slots into a table with room for `room` keys.
-    fn rebuild(&mut self, room: usize) {
-        let len = if room == 0 { 0 } else { room * 4 / 3 + 1 };
+    /// Moves all slots into a table with room for `keys` keys.
+    fn rebuild(&mut self, keys: usize) {
+        let len = if keys == 0 { 0 } else { keys * 4 / 3 + 1 };
         let old = std::mem::replace(&mut self.slots, vec![EMPTY; len]);
         for slot in old.into_iter().filter(|slot| slot.head != END) {
-            let place = self.claim(slot.key, mix(slot.key));
+            let place = self.claim(slot.key, mix32(slot.key));
             if let Some(new) = self.slots.get_mut(place) {
                 *new = slot;
             }
@@ -149,18 +151,6 @@ impl Segment {
 }
 
 #[inline]
-pub(super) fn segment_of(hash: u32) -> usize {
-    (hash >> (32 - SEGMENT_BITS)) as usize
-}
-
-/// A bijection of 32-bit words that spreads every bit over all (Wellons, "Prospecting for Hash Functions",
-/// `lowbias32`): neighbouring halves must not become neighbouring slots.
-#[inline]
-pub(super) fn mix(word: u32) -> u32 {
-    let mut x = word;
-    x ^= x >> 16;
-    x = x.wrapping_mul(0x7feb_352d);
-    x ^= x >> 15;
-    x = x.wrapping_mul(0x846c_a68b);
-    x ^ (x >> 16)
+pub(super) fn shard_of(hash: u32) -> usize {
+    (hash >> (32 - SHARD_BITS)) as usize
 }

@@ -1,0 +1,89 @@
+//! Fingerprints under the strict law: a simhash or a hash of words, one a document.
+
+use xxhash_rust::xxh3::Xxh3Default;
+
+use super::simhash::Simhash;
+use crate::fingerprint::Fingerprint;
+use crate::text::{Sentence, Text, Word, rarity, words};
+
+/// What a word weighs in the simhash of a text, each time it occurs: so a word's weight is this times its term frequency.
+/// Stop words weigh nothing where there is anything else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Weights {
+    /// Its level, 1 to 5 (seeds/000).
+    Levels,
+    /// 1: plain term frequency (seeds/001).
+    Tf,
+    /// How rare it is in general, 1 to 18 (seeds/001). Document frequencies that were learned while running would give a
+    /// text another fingerprint when it comes again; so this is a fixed table, see [`rarity`].
+    TfIdf,
+}
+
+/// The fingerprints of a document for the strict law.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StrictFeatures {
+    /// At least one; the first is the one that becomes a root if the document is unlike all others.
+    pub fingerprints: Vec<Fingerprint>,
+    /// Exact hash (XXH3) of the whole cleaned text.
+    pub whole: Fingerprint,
+}
+
+impl StrictFeatures {
+    /// The fingerprints as plain numbers.
+    pub(super) fn hashes(&self) -> Vec<u64> {
+        self.fingerprints
+            .iter()
+            .map(|fingerprint| fingerprint.0)
+            .collect()
+    }
+}
+
+/// Simhash of the words of some sentences. Stop words count only where there is nothing else.
+pub(super) fn of_words<'t>(
+    sentences: impl IntoIterator<Item = &'t str>,
+    weights: Weights,
+) -> Fingerprint {
+    let weight = |word: &Word<'_>| match weights {
+        Weights::Levels => word.level,
+        Weights::Tf => 1,
+        Weights::TfIdf => rarity(word),
+    };
+    let mut sums = Simhash::new();
+    let mut stop_words = Simhash::new();
+    let mut nothing_else = true;
+    for sentence in sentences {
+        words(sentence, |word| {
+            if !word.stop_word {
+                nothing_else = false;
+                sums.add(word.hash, weight(&word));
+            } else if nothing_else {
+                stop_words.add(word.hash, weight(&word));
+            }
+        });
+    }
+    if nothing_else {
+        stop_words.finish()
+    } else {
+        sums.finish()
+    }
+}
+
+/// One hash of the letters and digits of the `count` longest sentences, of equals the first, in the order of the text.
+/// Punctuation and spaces do not matter.
+pub(super) fn of_longest(text: &Text<'_>, count: usize) -> Fingerprint {
+    let mut ranges: Vec<&Sentence> = text.ranges().iter().collect();
+    if ranges.len() > count {
+        // Stable: of equally long sentences the first stays in front.
+        ranges.sort_by_key(|range| std::cmp::Reverse(range.letters));
+        ranges.truncate(count);
+        ranges.sort_by_key(|range| range.start);
+    }
+    let mut hasher = Xxh3Default::new();
+    for range in ranges {
+        for run in text.sentence(range).split(|c: char| !c.is_alphanumeric()) {
+            hasher.update(run.as_bytes());
+        }
+        hasher.update(b"\n");
+    }
+    Fingerprint(hasher.digest())
+}

@@ -1,0 +1,382 @@
+//! Cleaned text -> shingles, in one pass.
+//!
+//! A token is a Chinese character, a kana or another character of a script without spaces; a run of letters; or a
+//! number. A shingle is a window over the tokens of one sentence, so that a sentence that is added, dropped or known to
+//! be boilerplate changes no shingle of another. Two hashes a token, nothing allocated but the buffers, which the caller
+//! keeps.
+
+use super::Text;
+use super::byte_class::decode;
+use super::fold::{Class, Tables};
+use super::numbers::Number;
+use super::shingles::{SentenceShingles, Shingles};
+use super::swar::{Lanes, leading};
+use super::token::{FNV_OFFSET, FNV_PRIME, WORD_SEED, is_numeral, wyhash_step};
+use crate::hash::{GOLDEN_RATIO, mix64, mix64_to_32};
+
+/// A window is closed when its tokens weigh this much: five Chinese characters or two words.
+const WINDOW: u32 = 5;
+/// What a token weighs: a word says more than a character.
+const CHARACTER: u32 = 1;
+const WORD: u32 = 3;
+
+/// A long window is a window and the token before it; the window alone where it has so many letters. Both are rare enough
+/// that few unrelated documents share one, and the shorter one is less often broken by an edit. The smallest hashes of
+/// long windows are the document's fingerprints.
+const LONG_WINDOW_LETTERS: u32 = 12;
+
+/// The tokens that the pass looks back on. A window never has more than `WINDOW` tokens, a long one one more.
+const RING: usize = 8;
+
+impl Shingles {
+    /// Reads a text in place of the one before; its memory is used again.
+    pub fn read(&mut self, text: &Text<'_>) {
+        self.clear();
+        let mut shingler = Shingler::new(self);
+        for range in text.ranges() {
+            shingler.sentence(text.sentence(range), range.letters);
+        }
+        shingler.finish();
+    }
+}
+
+/// The base of the rolling hash (Karp and Rabin, 1987), odd so that it has an inverse modulo 2^64.
+const BASE: u64 = GOLDEN_RATIO;
+
+/// `POWERS[n]` is `BASE` to the `n`.
+const POWERS: [u64; RING] = {
+    let mut powers = [1u64; RING];
+    let mut n = 1;
+    while n < RING {
+        powers[n] = powers[n - 1].wrapping_mul(BASE);
+        n += 1;
+    }
+    powers
+};
+
+/// Makes a token of a character: odd, and without structure.
+const CHARACTER_FACTOR: u64 = 0xA24B_AED4_963E_E407;
+
+/// Marks that keep hashes of different kinds apart.
+const SENTENCE_MARK: u64 = 0xABCD;
+const LONG_WINDOW_MARK: u64 = 0x5EED;
+const NUMBER_FOLLOWS: u64 = 0x55;
+const SENTENCE_ENDS: u64 = 0x77;
+/// The tokens "before" the first one of a sentence.
+const START: [u64; 2] = [1, 2];
+
+/// A run of letters or digits that has not ended yet.
+#[derive(Clone, Copy)]
+struct Run {
+    hash: u64,
+    letters: u32,
+    /// Only digits so far, with full stops and commas between them.
+    number: bool,
+    /// A full stop or comma behind a digit: part of the number if another digit follows.
+    separator: Option<u8>,
+}
+
+/// How much tokens are.
+#[derive(Clone, Copy, Default)]
+struct Size {
+    weight: u32,
+    /// Up to `LONG_WINDOW_LETTERS` for each token: more makes no difference.
+    letters: u32,
+}
+
+impl Size {
+    const CHARACTER: Size = Size {
+        weight: CHARACTER,
+        letters: 1,
+    };
+
+    #[inline(always)]
+    fn word(letters: usize) -> Size {
+        Size {
+            weight: WORD,
+            letters: letters.min(LONG_WINDOW_LETTERS as usize) as u32,
+        }
+    }
+}
+
+/// One pass over the sentences of a document; `finish` ends it.
+struct Shingler<'s> {
+    out: &'s mut Shingles,
+    tables: &'static Tables,
+    /// Rolling hashes and sizes of the last tokens, by token number modulo `RING`.
+    rolled: [u64; RING],
+    sizes: [Size; RING],
+    /// Tokens of this sentence so far, and how many of them are words or numbers.
+    tokens: usize,
+    words: usize,
+    /// The window: its tokens and their size.
+    window: usize,
+    size: Size,
+    /// The last two tokens that are no numbers.
+    before: [u64; 2],
+    /// A number that waits for the token behind it: context so far, value.
+    pending: Option<(u64, u64)>,
+    sentence_hash: u64,
+    run: Option<Run>,
+}
+
+impl<'s> Shingler<'s> {
+    fn new(out: &'s mut Shingles) -> Shingler<'s> {
+        Shingler {
+            out,
+            tables: Tables::get(),
+            rolled: [0; RING],
+            sizes: [Size::default(); RING],
+            tokens: 0,
+            words: 0,
+            window: 0,
+            size: Size::default(),
+            before: START,
+            pending: None,
+            sentence_hash: 0,
+            run: None,
+        }
+    }
+
+    fn sentence(&mut self, sentence: &str, letters: usize) {
+        let windows = self.out.windows.len();
+        let bytes = sentence.as_bytes();
+        let mut at = 0;
+        while let Some(&b) = bytes.get(at) {
+            if b.is_ascii_alphanumeric() {
+                at = self.ascii_run(bytes, at);
+            } else if b.is_ascii() {
+                self.separate(b);
+                at += 1;
+            } else {
+                let (c, len) = decode(bytes, at);
+                at += len;
+                match self.tables.class(c) {
+                    Class::Han | Class::Kana | Class::Unspaced => {
+                        self.end_run();
+                        self.token(
+                            u64::from(u32::from(c)).wrapping_mul(CHARACTER_FACTOR),
+                            Size::CHARACTER,
+                            false,
+                        );
+                    }
+                    Class::Word | Class::Hangul | Class::Mark => self.letter(u32::from(c), false),
+                    _ => self.end_run(),
+                }
+            }
+        }
+        self.end_run();
+        if let Some((context, value)) = self.pending.take() {
+            self.number(context ^ SENTENCE_ENDS, value);
+        }
+        if self.out.windows.len() == windows && self.tokens > 0 {
+            // Too short for a window: the sentence is its own shingle.
+            let hash = mix64(self.sentence_hash ^ SENTENCE_MARK);
+            self.out.windows.push(mix64_to_32(hash));
+            self.out.add_candidate(hash);
+        }
+        self.out.sentences.push(SentenceShingles {
+            hash: mix64(self.sentence_hash),
+            letters: u32::try_from(letters).unwrap_or(u32::MAX),
+            end: u32::try_from(self.out.windows.len()).unwrap_or(u32::MAX),
+        });
+        self.out.words += self.words;
+        self.out.characters += self.tokens - self.words;
+        self.words = 0;
+        self.out.whole = (self.out.whole ^ self.sentence_hash)
+            .wrapping_mul(BASE)
+            .rotate_left(29);
+        self.rolled[0] = 0;
+        self.tokens = 0;
+        self.window = 0;
+        self.size = Size::default();
+        self.before = START;
+        self.sentence_hash = 0;
+    }
+
+    /// A run of ASCII letters and digits that begins at `at`; returns where it ends. Nearly all runs are whole words or
+    /// numbers; one that may go on behind its end (`3.5`, `café`) is left open.
+    #[inline]
+    fn ascii_run(&mut self, bytes: &[u8], at: usize) -> usize {
+        let first = bytes.get(at).copied().unwrap_or_default();
+        if self.run.is_some() {
+            self.letter(u32::from(first), first.is_ascii_digit());
+            return at + 1;
+        }
+        if first.is_ascii_digit() {
+            return self.digit_run(bytes, at);
+        }
+        let letters = Lanes::load(bytes, at);
+        let mut len = leading(letters.alphanumeric());
+        let start = letters.first(len);
+        let mut hash = wyhash_step(WORD_SEED, start);
+        let mut end = at + len as usize;
+        while len == 8 {
+            let letters = Lanes::load(bytes, end);
+            len = leading(letters.alphanumeric());
+            if len > 0 {
+                hash = wyhash_step(hash, letters.first(len));
+            }
+            end += len as usize;
+        }
+        if bytes.get(end).is_none_or(u8::is_ascii) {
+            self.token(hash, Size::word(end - at), is_numeral(start));
+        } else {
+            self.run = Some(Run {
+                hash,
+                letters: u32::try_from(end - at).unwrap_or(u32::MAX),
+                number: false,
+                separator: None,
+            });
+        }
+        end
+    }
+
+    /// The same of a run that begins with a digit.
+    fn digit_run(&mut self, bytes: &[u8], at: usize) -> usize {
+        let mut run = Run {
+            hash: FNV_OFFSET,
+            letters: 0,
+            number: true,
+            separator: None,
+        };
+        let mut end = at;
+        let next = loop {
+            let Some(&b) = bytes.get(end) else { break b' ' };
+            if !b.is_ascii_alphanumeric() {
+                break b;
+            }
+            run.hash = (run.hash ^ u64::from(b)).wrapping_mul(FNV_PRIME);
+            run.number &= b.is_ascii_digit();
+            end += 1;
+        };
+        run.letters = u32::try_from(end - at).unwrap_or(u32::MAX);
+        if next.is_ascii() && !(run.number && matches!(next, b'.' | b',')) {
+            self.token(run.hash, Size::word(end - at), run.number);
+        } else {
+            self.run = Some(run);
+        }
+        end
+    }
+
+    fn letter(&mut self, c: u32, digit: bool) {
+        let run = match &mut self.run {
+            Some(run) if run.separator.is_none() || (digit && run.number) => {
+                // `1,234` is `1234`; the full stop of `3.5` counts.
+                if run.separator.take() == Some(b'.') {
+                    run.hash = (run.hash ^ u64::from(b'.')).wrapping_mul(FNV_PRIME);
+                }
+                run
+            }
+            _ => {
+                self.end_run();
+                self.run.insert(Run {
+                    hash: FNV_OFFSET,
+                    letters: 0,
+                    number: true,
+                    separator: None,
+                })
+            }
+        };
+        run.hash = (run.hash ^ u64::from(c)).wrapping_mul(FNV_PRIME);
+        run.letters = run.letters.saturating_add(1);
+        run.number &= digit;
+    }
+
+    #[inline]
+    fn separate(&mut self, b: u8) {
+        match &mut self.run {
+            Some(run) if run.number && run.separator.is_none() && matches!(b, b'.' | b',') => {
+                run.separator = Some(b)
+            }
+            _ => self.end_run(),
+        }
+    }
+
+    #[inline]
+    fn end_run(&mut self) {
+        if let Some(run) = self.run.take() {
+            self.token(run.hash, Size::word(run.letters as usize), run.number);
+        }
+    }
+
+    #[inline]
+    fn token(&mut self, token: u64, size: Size, number: bool) {
+        if let Some((context, value)) = self.pending.take() {
+            let behind = if number {
+                NUMBER_FOLLOWS
+            } else {
+                token.wrapping_mul(3)
+            };
+            self.number(context ^ behind, value);
+        }
+        if number {
+            let [first, second] = self.before;
+            self.pending = Some((
+                mix64(first.wrapping_mul(BASE) ^ second.rotate_left(17)),
+                mix64(token),
+            ));
+        } else {
+            self.before = [self.before[1], token];
+        }
+        self.sentence_hash = (self.sentence_hash ^ token)
+            .wrapping_mul(BASE)
+            .rotate_left(23);
+
+        let rolled = self.rolled[self.tokens % RING]
+            .wrapping_mul(BASE)
+            .wrapping_add(token);
+        self.tokens += 1;
+        self.words += usize::from(size.weight == WORD);
+        self.rolled[self.tokens % RING] = rolled;
+        self.sizes[self.tokens % RING] = size;
+        self.window += 1;
+        self.size.weight += size.weight;
+        self.size.letters += size.letters;
+        // The window is the fewest tokens that weigh enough.
+        loop {
+            let first = self.sizes[(self.tokens + 1 - self.window) % RING];
+            if self.size.weight < WINDOW + first.weight {
+                break;
+            }
+            self.size.weight -= first.weight;
+            self.size.letters -= first.letters;
+            self.window -= 1;
+        }
+        if self.size.weight >= WINDOW {
+            self.out
+                .windows
+                .push(mix64_to_32(self.last(rolled, self.window)));
+            let long = self.window + usize::from(self.size.letters < LONG_WINDOW_LETTERS);
+            let long = self.last(rolled, long.min(self.tokens));
+            self.out.add_candidate(mix64(long ^ LONG_WINDOW_MARK));
+        }
+    }
+
+    /// The hash of the last `n` tokens, fewer than `RING`.
+    #[inline(always)]
+    fn last(&self, rolled: u64, n: usize) -> u64 {
+        rolled.wrapping_sub(self.rolled[(self.tokens - n) % RING].wrapping_mul(POWERS[n % RING]))
+    }
+
+    fn number(&mut self, context: u64, value: u64) {
+        self.out.numbers.push(Number {
+            context: (mix64(context) >> 32) as u32,
+            value: (value >> 32) as u32,
+            sentence: self.sentence_index(),
+        });
+    }
+
+    fn sentence_index(&self) -> u32 {
+        u32::try_from(self.out.sentences.len()).unwrap_or(u32::MAX)
+    }
+
+    fn finish(self) {
+        self.out.finish();
+        self.out.whole = mix64(self.out.whole);
+    }
+}
+
+#[cfg(test)]
+#[path = "shingler_tests.rs"]
+pub(crate) mod tests;
