@@ -135,3 +135,28 @@ fn nonce() -> u64 {
         .build_hasher()
         .finish()
 }
+
+#[cfg(test)]
+impl AppState {
+    /// A state with one thread for text work and a route for `news-*` with the method `longest`. No cluster is there.
+    pub fn for_test() -> Arc<AppState> {
+        let options = r#"
+            upstream = ["http://127.0.0.1:1"]
+            threads = 1
+            [[route]]
+            index = ["news-*"]
+            method = "longest"
+        "#;
+        let config = toml::from_str::<crate::config::Raw>(options)
+            .unwrap()
+            .check()
+            .unwrap();
+        Arc::new(AppState::new(&config).unwrap())
+    }
+
+    /// How many nodes the forests have.
+    pub async fn nodes(&self) -> usize {
+        let forests = self.engine.stats().await.unwrap();
+        forests.iter().map(|(_, stats)| stats.nodes).sum()
+    }
+}

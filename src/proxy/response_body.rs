@@ -239,3 +239,154 @@ where
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::convert::Infallible;
+    use std::future::poll_fn;
+    use std::sync::{Arc, mpsc};
+    use std::time::Duration;
+
+    use http_body_util::Full;
+    use hyper::header::{CONTENT_ENCODING, HeaderValue};
+
+    use super::*;
+    use crate::engine::Write;
+    use crate::state::AppState;
+
+    const BULK: &str = "{\"index\":{}}\n{\"content\":\"A sentence that is long enough.\"}\n";
+    const FAILED: &str = r#"{"errors":true,"items":[{"index":{"status":400,"error":{}}}]}"#;
+
+    /// A body of unknown length, which only its end tells.
+    struct Chunked(VecDeque<Bytes>);
+
+    impl Chunked {
+        fn new(bytes: &[u8], size: usize) -> Chunked {
+            Chunked(bytes.chunks(size).map(Bytes::copy_from_slice).collect())
+        }
+    }
+
+    impl HttpBody for Chunked {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            Poll::Ready(self.0.pop_front().map(|chunk| Ok(Frame::data(chunk))))
+        }
+    }
+
+    /// One document that has been placed and sent.
+    async fn placed(state: &Arc<AppState>) -> (InFlightGuard, PlacementGuard) {
+        let write = Write::Bulk {
+            index: Some("news-1".into()),
+        };
+        let context = state.request_context();
+        let stamped = state.engine.stamp(BULK.into(), write, context).await;
+        let (_, placed) = stamped.unwrap().into_parts();
+        assert_eq!(state.nodes().await, 1);
+        let in_flight = state.in_flight.enter().unwrap();
+        let mut placement = PlacementGuard::new(state.clone(), in_flight.clone(), placed);
+        placement.mark_sent();
+        (in_flight, placement)
+    }
+
+    fn no_headers() -> HeaderMap {
+        HeaderMap::new()
+    }
+
+    async fn drain(state: &AppState) {
+        assert_eq!(state.in_flight.drain(Duration::from_secs(60)).await, 0);
+    }
+
+    async fn is_pending<B>(body: &mut ResponseBody<B>) -> bool
+    where
+        B: HttpBody<Data = Bytes, Error = Infallible> + Unpin,
+    {
+        poll_fn(|cx| Poll::Ready(Pin::new(&mut *body).poll_frame(cx).is_pending())).await
+    }
+
+    #[tokio::test]
+    async fn documents_are_settled_when_the_end_has_been_read() {
+        for size in [1, FAILED.len()] {
+            let state = AppState::for_test();
+            let (in_flight, placement) = placed(&state).await;
+            let body = Chunked::new(FAILED.as_bytes(), size);
+            let body = ResponseBody::settling(body, in_flight, &no_headers(), placement);
+            let read = body.collect().await.unwrap().to_bytes();
+            assert_eq!(read, FAILED);
+            assert_eq!(state.nodes().await, 0);
+            assert_eq!(state.metrics.counters.items_failed.get(), 1);
+            assert_eq!(state.in_flight.count(), 0);
+        }
+    }
+
+    #[tokio::test]
+    async fn the_last_frame_waits_for_settling() {
+        let state = AppState::for_test();
+        let (in_flight, placement) = placed(&state).await;
+        // The only thread for text work is busy until the gate opens.
+        let (open, gate) = mpsc::channel::<()>();
+        let engine = state.engine.clone();
+        let busy = tokio::spawn(async move { engine.run(move || gate.recv()).await });
+        tokio::task::yield_now().await;
+
+        let body = Full::new(Bytes::from_static(FAILED.as_bytes()));
+        let mut body = ResponseBody::settling(body, in_flight, &no_headers(), placement);
+        assert!(is_pending(&mut body).await && is_pending(&mut body).await);
+        assert!(!body.is_end_stream());
+        assert_eq!(body.size_hint().exact(), Some(FAILED.len() as u64));
+        open.send(()).unwrap();
+        busy.await.unwrap().unwrap().unwrap();
+        let frame = body.frame().await.unwrap().unwrap();
+        assert_eq!(frame.into_data().unwrap(), FAILED);
+        assert!(body.is_end_stream());
+        assert_eq!(state.nodes().await, 0);
+    }
+
+    #[tokio::test]
+    async fn compressed_responses_settle_too() {
+        let state = AppState::for_test();
+        let (in_flight, placement) = placed(&state).await;
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(FAILED.as_bytes()).unwrap();
+        let gzip = gzip.finish().unwrap();
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        let body = Chunked::new(&gzip, 3);
+        let body = ResponseBody::settling(body, in_flight, &headers, placement);
+        assert_eq!(body.collect().await.unwrap().to_bytes(), gzip);
+        assert_eq!(state.nodes().await, 0);
+    }
+
+    #[tokio::test]
+    async fn a_client_that_leaves_learns_nothing_and_nodes_stay() {
+        let state = AppState::for_test();
+        let (in_flight, placement) = placed(&state).await;
+        let body = Chunked::new(FAILED.as_bytes(), 10);
+        let mut body = ResponseBody::settling(body, in_flight, &no_headers(), placement);
+        body.frame().await.unwrap().unwrap();
+        drop(body);
+        drain(&state).await;
+        assert_eq!(state.nodes().await, 1);
+        assert_eq!(state.metrics.counters.items_failed.get(), 0);
+    }
+
+    #[tokio::test]
+    async fn what_was_not_sent_is_rolled_back_whoever_drops_it() {
+        let state = AppState::for_test();
+        let write = Write::Bulk {
+            index: Some("news-1".into()),
+        };
+        let context = state.request_context();
+        let stamped = state.engine.stamp(BULK.into(), write, context).await;
+        let (_, placed) = stamped.unwrap().into_parts();
+        let in_flight = state.in_flight.enter().unwrap();
+        drop(PlacementGuard::new(state.clone(), in_flight, placed));
+        drain(&state).await;
+        assert_eq!(state.nodes().await, 0);
+    }
+}
