@@ -147,9 +147,9 @@ impl AppState {
             index = ["news-*"]
             method = "longest"
         "#;
-        let config = toml::from_str::<crate::config::Raw>(options)
+        let config = toml::from_str::<crate::config::RawServeOptions>(options)
             .unwrap()
-            .check()
+            .validate()
             .unwrap();
         Arc::new(AppState::new(&config).unwrap())
     }
