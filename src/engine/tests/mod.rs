@@ -13,6 +13,7 @@ mod methods;
 const LONG: &str = "the harbour bridge was closed to traffic this morning after engineers found cracks in two of its piers";
 const OTHER: &str = "the national orchestra will open its autumn season with a concert of works that nobody has heard before";
 
+#[expect(clippy::needless_pass_by_value, reason = "reads better with json!")]
 fn route(options: Value) -> Route {
     let mut all = json!({"index": ["news-*"], "text_field": ["content"], "title_field": "title", "method": "longest"});
     all.as_object_mut()
@@ -68,7 +69,7 @@ fn written(body: &str, stamped: Stamped) -> (Vec<Value>, Placed) {
 }
 
 fn bulk(engine: &Arc<Engine>, body: &str, now: i64) -> (Vec<Value>, Placed, Tally) {
-    let stamped = stamp(&engine, &body, Some("news-1"), call(now));
+    let stamped = stamp(engine, body, Some("news-1"), call(now));
     let tally = stamped.tally();
     let (lines, placed) = written(body, stamped);
     (lines, placed, tally)
@@ -78,6 +79,7 @@ fn index(id: &str, source: &Value) -> String {
     format!("{}\n{source}\n", json!({"index": {"_id": id}}))
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "reads better with json!")]
 fn answered(items: Value) -> Resolution {
     let mut scanner = ResponseScanner::default();
     scanner.push(
@@ -341,7 +343,7 @@ fn one_object_a_line() {
         json!({"id": "7"}),
         json!({"content": LONG})
     );
-    let stamped = wait(engine.stamp_lines(body.to_owned().into(), call(0))).unwrap();
+    let stamped = wait(engine.stamp_lines(body.clone().into(), call(0))).unwrap();
     assert_eq!(
         stamped.tally(),
         Tally {
