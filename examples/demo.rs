@@ -94,7 +94,6 @@ fn article(source: &Value) -> anyhow::Result<Article> {
 
 /// Loads through the proxy and reads back what the server stored.
 async fn through_spinney(args: &Args, url: &str) -> anyhow::Result<Vec<Article>> {
-    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let client = reqwest::Client::new();
     let documents = lines(&args.sample.join("news.ndjson"))?;
     let bar = ProgressBar::new(documents.len() as u64).with_style(ProgressStyle::with_template(

@@ -101,15 +101,20 @@ impl AppState {
     /// Logs at error level why the engine could not do its work, once for a forest that is out of service, and says what
     /// the client reads: not what a panic said, which may quote somebody's document.
     pub(crate) fn engine_failed(&self, reason: &Unavailable) -> ProxyError {
-        let Unavailable::Poisoned { forest, .. } = reason else {
-            error!("{reason}: please report this as a bug");
-            return ProxyError::Internal;
-        };
-        if !self.unavailable_logged.swap(true, Relaxed) {
-            error!(%reason, "writes are refused");
-        }
-        ProxyError::ForestUnavailable {
-            forest: forest.clone(),
+        match reason {
+            Unavailable::Poisoned { forest, .. } => {
+                if !self.unavailable_logged.swap(true, Relaxed) {
+                    error!(%reason, "writes are refused");
+                }
+                ProxyError::ForestUnavailable {
+                    forest: forest.clone(),
+                }
+            }
+            Unavailable::Panicked(_) => {
+                error!("{reason}: please report this as a bug");
+                ProxyError::Internal
+            }
+            Unavailable::Stopped => ProxyError::Stopping,
         }
     }
 
@@ -144,6 +149,18 @@ fn nonce() -> u64 {
 impl AppState {
     /// A state with one thread for text work and a route for `news-*` with the method `longest`. No cluster is there.
     pub(crate) fn for_test() -> Arc<AppState> {
+        Arc::new(AppState::unshared())
+    }
+
+    /// The same, with forests that are out of service.
+    pub(crate) fn out_of_service() -> Arc<AppState> {
+        let mut state = AppState::unshared();
+        let engine = Arc::into_inner(state.engine).unwrap().out_of_service();
+        state.engine = Arc::new(engine);
+        Arc::new(state)
+    }
+
+    fn unshared() -> AppState {
         let options = r#"
             upstream = ["http://127.0.0.1:1"]
             threads = 1
@@ -155,7 +172,7 @@ impl AppState {
             .unwrap()
             .validate()
             .unwrap();
-        Arc::new(AppState::new(&config).unwrap())
+        AppState::new(&config).unwrap()
     }
 
     /// How many nodes the forests have.

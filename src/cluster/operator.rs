@@ -37,7 +37,9 @@ pub(crate) enum OperatorError {
     #[error("cannot make a client for the cluster: {0}")]
     Client(String),
     /// No answer came.
-    #[error("cannot reach {url}: {reason}; is the cluster up, and is --upstream right?")]
+    #[error(
+        "cannot reach {url}: {reason}; is the cluster up, and are --upstream and --upstream-ca right?"
+    )]
     Unreachable {
         /// Of the node, without credentials.
         url: String,
@@ -194,8 +196,81 @@ fn warnings(response: &Response) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+    use tokio::task::JoinHandle;
 
     use super::*;
+
+    /// A cluster that gives one answer; the task ends with the request that it got.
+    async fn cluster(answer: &'static str) -> (String, JoinHandle<String>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let task = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = String::new();
+            while !request.ends_with('}') {
+                let mut buffer = [0; 1024];
+                let read = stream.read(&mut buffer).await.unwrap();
+                request.push_str(std::str::from_utf8(&buffer[..read]).unwrap());
+            }
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            request
+        });
+        (url, task)
+    }
+
+    fn template() -> Template {
+        Template::Index {
+            name: "news".into(),
+            body: json!({"index_patterns": ["news-*"]}),
+        }
+    }
+
+    #[tokio::test]
+    async fn templates_are_put_with_the_credentials_of_the_url() {
+        let (url, got) = cluster(
+            "HTTP/1.1 200 OK\r\nwarning: 299 x \"old\"\r\nwarning: no quotes\r\ncontent-length: 2\r\n\r\n{}",
+        )
+        .await;
+        let url = url.replace("http://", "http://me:secret@");
+        let operator = Operator::new(&url, None).unwrap();
+        let warnings = operator.put_template(&template()).await.unwrap();
+        assert_eq!(warnings, ["299 x \"old\"", "no quotes"]);
+        let got = got.await.unwrap();
+        assert!(
+            got.starts_with("PUT /_index_template/news HTTP/1.1\r\n"),
+            "{got}"
+        );
+        assert!(
+            got.contains("authorization: Basic bWU6c2VjcmV0\r\n"),
+            "{got}"
+        );
+        assert!(got.ends_with("{\"index_patterns\":[\"news-*\"]}"), "{got}");
+    }
+
+    #[tokio::test]
+    async fn what_the_cluster_refuses_is_told_in_its_words() {
+        let (url, _) = cluster("HTTP/1.1 400 Bad Request\r\ncontent-length: 6\r\n\r\nno, no").await;
+        let operator = Operator::new(&url, None).unwrap();
+        let error = operator.put_template(&template()).await.unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the cluster answered 400 to PUT /_index_template/news: no, no"
+        );
+        let nobody = Operator::new("http://me:secret@127.0.0.1:1", None).unwrap();
+        let error = nobody
+            .put_template(&template())
+            .await
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.starts_with("cannot reach http://127.0.0.1:1: "),
+            "{error}"
+        );
+        assert!(!error.contains("secret"), "{error}");
+        assert_eq!(error.matches("onnection refused").count(), 1, "{error}");
+    }
 
     #[test]
     fn paths_of_templates() {

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use tracing::{Level, debug, enabled, info};
 
 use crate::bulk;
-use crate::engine::{Engine, Refused, Stamped, Unavailable, Write};
+use crate::engine::{Engine, LeftAlone, Refused, Stamped, Unavailable, Unstamped, Write};
 
 /// Characters of a sentence that the log shows.
 const SENTENCE_CHARS: usize = 120;
@@ -25,6 +25,15 @@ pub(super) async fn log_stamped(
     for sentence in stamped.learned() {
         let begins: String = sentence.chars().take(SENTENCE_CHARS).collect();
         info!(begins, "a sentence has become boilerplate");
+    }
+    for LeftAlone { item, reason } in stamped.left_alone() {
+        match reason {
+            // As it should be.
+            Unstamped::NoTextInUpdate => debug!(item, %reason, "a document stays unstamped"),
+            Unstamped::Source(_) | Unstamped::Splice(_) => {
+                info!(item, %reason, "a document stays unstamped");
+            }
+        }
     }
     for (item, stage) in stamped.stages() {
         debug!(item, %stage, "a tree was found");

@@ -100,51 +100,44 @@ pub(super) async fn handle(
     }
 
     let encoding = headers::encoding(&parts.headers);
-    let prepared = prepare(state, write, buffered, encoding, &in_flight).await?;
-    let (body, placement) = match prepared {
-        Prepared::AsItCame { raw, reservation } => (BufferedBody::whole(raw, reservation), None),
-        Prepared::Stamped {
-            edits: None,
-            raw,
-            reservation,
-            placement,
-        } => (BufferedBody::whole(raw, reservation), Some(placement)),
-        Prepared::Stamped {
-            edits: Some((splice, plain)),
-            reservation,
-            placement,
-            ..
-        } => {
+    let Prepared {
+        content,
+        reservation,
+        placement,
+    } = prepare(state, write, buffered, encoding, &in_flight).await?;
+    let body = match content {
+        Content::AsItCame(raw) => BufferedBody::whole(raw, reservation),
+        Content::Edited { splice, plain } => {
             let length = splice.len(plain.len()) as u64;
             if let Err(error) = may_edit(state, plain.len() as u64, length, &parts.headers).await {
-                placement.roll_back().await;
+                if let Some(placement) = placement {
+                    placement.roll_back().await;
+                }
                 return Err(error);
             }
             parts.headers.remove(CONTENT_ENCODING);
-            let body = BufferedBody::stamped(splice, plain, reservation);
-            (body, Some(placement))
+            BufferedBody::stamped(splice, plain, reservation)
         }
     };
     let (response, placement) = forward(state, parts, body, placement).await?;
     Ok(attach(response, placement, is_bulk, in_flight).await)
 }
 
-/// A body after the text work.
-enum Prepared {
-    /// It is not understood.
-    AsItCame {
-        raw: Bytes,
-        reservation: Reservation,
-    },
-    /// What was placed has to be settled.
-    Stamped {
-        /// The stamps and the body, decompressed, that they belong into. `None`: there is nothing to stamp.
-        edits: Option<(Splice, Bytes)>,
-        /// The body as it came.
-        raw: Bytes,
-        reservation: Reservation,
-        placement: PlacementGuard,
-    },
+/// A write after the text work. Nothing else keeps its body in memory: what has gone out is free, as its part of the budget
+/// is.
+struct Prepared {
+    content: Content,
+    reservation: Reservation,
+    /// What was placed has to be settled; `None`: the body was not understood.
+    placement: Option<PlacementGuard>,
+}
+
+/// What is to be sent.
+enum Content {
+    /// There is nothing to stamp.
+    AsItCame(Bytes),
+    /// Stamps, and the decompressed body that they belong into.
+    Edited { splice: Splice, plain: Bytes },
 }
 
 /// Decompresses and stamps, in a task of its own: should the client leave in the middle, the guard that the task makes
@@ -182,11 +175,15 @@ async fn prepare(
             placement.roll_back().await;
             return Err(state.engine_failed(&reason));
         }
-        Ok(Prepared::Stamped {
-            edits: (!splice.is_empty()).then_some((splice, plain)),
-            raw,
+        let content = if splice.is_empty() {
+            Content::AsItCame(raw)
+        } else {
+            Content::Edited { splice, plain }
+        };
+        Ok(Prepared {
+            content,
             reservation,
-            placement,
+            placement: Some(placement),
         })
     };
     // A panic in it has been logged by the panic hook.
@@ -242,7 +239,11 @@ fn as_it_came(
 ) -> Prepared {
     state.metrics.counters.bodies_not_understood.inc();
     warn!(%reason, "forwarded unstamped");
-    Prepared::AsItCame { raw, reservation }
+    Prepared {
+        content: Content::AsItCame(raw),
+        reservation,
+        placement: None,
+    }
 }
 
 fn count(state: &AppState, stamped: &Stamped, began: Instant) {

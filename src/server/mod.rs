@@ -276,3 +276,94 @@ fn record(state: &AppState, error: &ProxyError) {
         _ => warn!(reason = %error, "refused"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+    use hyper::{Method, StatusCode};
+    use serde_json::Value;
+
+    use super::*;
+    use crate::http::full;
+
+    /// One request over a connection of its own.
+    async fn ask(state: &Arc<AppState>, method: Method, path: &str, body: &'static str) -> Answer {
+        let (client, server) = tokio::io::duplex(64 << 10);
+        tokio::spawn(serve_http(TokioIo::new(server), state.clone()));
+        let connecting = hyper::client::conn::http1::handshake(TokioIo::new(client));
+        let (mut sender, connection) = connecting.await.unwrap();
+        tokio::spawn(connection);
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("content-type", "application/x-ndjson")
+            .body(full(body))
+            .unwrap();
+        let (parts, body) = sender.send_request(request).await.unwrap().into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        Answer {
+            status: parts.status,
+            retry_after: parts.headers.contains_key("retry-after"),
+            body: serde_json::from_slice(&body).unwrap(),
+        }
+    }
+
+    struct Answer {
+        status: StatusCode,
+        retry_after: bool,
+        body: Value,
+    }
+
+    const BULK: &str = "{\"index\":{}}\n{\"content\":\"A sentence that is long enough.\"}\n";
+
+    #[tokio::test]
+    async fn forests_out_of_service_are_told_to_writers_and_probes() {
+        let state = AppState::out_of_service();
+        for (method, path, body) in [
+            (Method::POST, "/news-1/_bulk", BULK),
+            (Method::PUT, "/news-1/_doc/1", "{\"content\":\"a b c d e\"}"),
+        ] {
+            let answer = ask(&state, method, path, body).await;
+            assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE, "{path}");
+            let error = &answer.body["error"];
+            assert_eq!(error["type"], "spinney_forest_unavailable_exception");
+            let reason = error["reason"].as_str().unwrap();
+            assert!(reason.contains("'news-*'"), "{reason}");
+            assert!(!reason.contains("secret"), "{reason}");
+            assert!(!answer.retry_after);
+        }
+        let ready = ask(&state, Method::GET, "/_spinney/_ready", "").await;
+        assert_eq!(ready.status, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(
+            ready.body["reason"],
+            "a forest is out of service after an internal error"
+        );
+        let alive = ask(&state, Method::GET, "/_spinney/_health", "").await;
+        assert_eq!(alive.status, StatusCode::OK);
+        // What needs no forest goes on to the cluster, which is not there.
+        for (method, path, body) in [
+            (Method::GET, "/news-1/_search", ""),
+            (Method::POST, "/logs-1/_bulk", BULK),
+            (
+                Method::POST,
+                "/news-1/_bulk",
+                "{\"delete\":{\"_id\":\"1\"}}\n",
+            ),
+        ] {
+            let answer = ask(&state, method, path, body).await;
+            let kind = &answer.body["error"]["type"];
+            assert_eq!(kind, "spinney_upstream_unreachable_exception", "{path}");
+        }
+        assert_eq!(state.in_flight.count(), 0);
+    }
+
+    #[tokio::test]
+    async fn what_was_not_sent_leaves_no_node() {
+        let state = AppState::for_test();
+        let answer = ask(&state, Method::POST, "/news-1/_bulk", BULK).await;
+        assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(state.metrics.counters.documents_stamped.get(), 1);
+        assert_eq!(state.nodes().await, 0);
+        assert_eq!(state.budget.used(), 0);
+    }
+}

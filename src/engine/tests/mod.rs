@@ -9,6 +9,7 @@ use crate::config::RawRoute;
 
 mod check;
 mod methods;
+mod out_of_service;
 
 const LONG: &str = "the harbour bridge was closed to traffic this morning after engineers found cracks in two of its piers";
 const OTHER: &str = "the national orchestra will open its autumn season with a concert of works that nobody has heard before";

@@ -1,0 +1,70 @@
+//! Forests that are out of service, for the tests of the rooms above.
+
+use std::future::ready;
+
+use crate::engine::{Engine, Unavailable};
+use crate::forest::Root;
+use crate::forest::port::{Answer, CheckReply, Document, Placements, Port, Settled, Settlement};
+use crate::forest::{Stats, TreeView};
+use crate::time::Millis;
+
+/// A forest after a panic in the middle of a change.
+#[derive(Debug)]
+struct OutOfService {
+    name: String,
+}
+
+impl OutOfService {
+    fn reason(&self) -> Unavailable {
+        Unavailable::Poisoned {
+            forest: self.name.clone(),
+            reason: "somebody's secret document".into(),
+        }
+    }
+
+    fn refuse<T: Send + 'static>(&self) -> Answer<T> {
+        Box::pin(ready(Err(self.reason())))
+    }
+}
+
+impl Port for OutOfService {
+    fn place(&self, _: Vec<Document>) -> Answer<Placements> {
+        self.refuse()
+    }
+
+    fn settle(&self, _: Vec<Settlement>) -> Answer<Settled> {
+        self.refuse()
+    }
+
+    fn check(&self, _: Document) -> Answer<CheckReply> {
+        self.refuse()
+    }
+
+    fn tree(&self, _: Root) -> Answer<Option<TreeView>> {
+        self.refuse()
+    }
+
+    fn stats(&self) -> Answer<Stats> {
+        self.refuse()
+    }
+
+    fn expire(&self, _: Millis, _: usize) -> Answer<usize> {
+        self.refuse()
+    }
+
+    fn unavailable(&self) -> Option<Unavailable> {
+        Some(self.reason())
+    }
+}
+
+impl Engine {
+    /// The same engine after every forest has failed.
+    pub(crate) fn out_of_service(mut self) -> Engine {
+        for entry in &mut self.forests {
+            entry.port = std::sync::Arc::new(OutOfService {
+                name: entry.name.clone(),
+            });
+        }
+        self
+    }
+}
