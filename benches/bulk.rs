@@ -1,6 +1,16 @@
 //! How much of a server's bulk rate is left behind spinney, beside nginx. Run by `scripts/bench bulk`, which starts the
 //! server on another core; `scripts/bench --help` says what is measured and how.
 
+#![allow(
+    unreachable_pub,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a program that prints its figures, and its progress beside them"
+)]
+
 mod support {
     pub mod answers;
     pub mod documents;
@@ -292,13 +302,14 @@ impl Bench {
         .await?;
         self.delete(&warm_index).await?;
         self.create(&index).await?;
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "lets the server come to rest before the clock starts"
+        )]
         tokio::time::sleep(Duration::from_millis(300)).await;
 
         let bar = progress_bar(bodies.len(), format!("{label} {}", way.name()));
-        let cpu_before = spinney
-            .as_ref()
-            .map(|proxy| proxy.cpu_seconds())
-            .transpose()?;
+        let cpu_before = spinney.as_ref().map(Proxy::cpu_seconds).transpose()?;
         let loaded = load::load(
             authority,
             &format!("/{index}/_bulk"),
@@ -307,10 +318,7 @@ impl Bench {
             &bar,
         )
         .await?;
-        let cpu_after = spinney
-            .as_ref()
-            .map(|proxy| proxy.cpu_seconds())
-            .transpose()?;
+        let cpu_after = spinney.as_ref().map(Proxy::cpu_seconds).transpose()?;
         bar.finish_and_clear();
 
         let docs = bodies.len() * BULK;
@@ -328,10 +336,7 @@ impl Bench {
             cpu_s_per_1000_docs: cpu_before
                 .zip(cpu_after)
                 .map(|(before, after)| (after - before) * 1e3 / docs as f64),
-            peak_rss_mb: spinney
-                .as_ref()
-                .map(|proxy| proxy.peak_rss_mb())
-                .transpose()?,
+            peak_rss_mb: spinney.as_ref().map(Proxy::peak_rss_mb).transpose()?,
         })
     }
 

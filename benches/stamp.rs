@@ -1,6 +1,16 @@
 //! How fast one core stamps: `spinney stamp`, from NDJSON on its input to NDJSON on its output. Run by
 //! `scripts/bench stamp`; `scripts/bench --help` says what is measured and how.
 
+#![allow(
+    unreachable_pub,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a program that prints its figures, and its progress beside them"
+)]
+
 mod support {
     pub mod documents;
     pub mod process;
@@ -240,6 +250,10 @@ impl Runner {
             }
             // A process that has ended no longer tells its peak: the last look is at most 5 ms older.
             peak = peak_rss_mb(process.child.id()).unwrap_or(peak);
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "samples the memory of a running process"
+            )]
             tokio::time::sleep(Duration::from_millis(5)).await;
         };
         let elapsed = started.elapsed();

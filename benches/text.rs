@@ -2,6 +2,16 @@
 //! FILE holds documents with `title` and `content`. Prints the median of the rounds for each stage, in MB of field
 //! bytes (UTF-8) a second of processor time; the stages take turns, so that a busy machine slows all of them alike.
 
+#![allow(
+    unreachable_pub,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a program that prints its figures, and its progress beside them"
+)]
+
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -62,7 +72,7 @@ fn main() -> anyhow::Result<()> {
                 for sentence in scratch
                     .read(fields)
                     .iter()
-                    .flat_map(|text| text.sentences())
+                    .flat_map(spinney::text::Text::sentences)
                 {
                     words(sentence, |word| sum += word.hash);
                 }

@@ -2,6 +2,16 @@
 //! search server, and holds the groups against what a person would say. With `--stamped` it shows the output of
 //! `spinney stamp` instead.
 
+#![allow(
+    unreachable_pub,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a program that prints its figures, and its progress beside them"
+)]
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 

@@ -8,34 +8,36 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 /// Counts the requests in flight and knows whether the process drains.
 #[derive(Debug, Default)]
-pub struct InFlight {
+pub(crate) struct InFlight {
     requests: TaskTracker,
 }
 
 /// One request in flight, however many clones it has; it ends when the last one is dropped.
 #[derive(Debug, Clone)]
-pub struct InFlightGuard(#[expect(dead_code, reason = "held for its drop")] Arc<TaskTrackerToken>);
+pub(crate) struct InFlightGuard(
+    #[expect(dead_code, reason = "held for its drop")] Arc<TaskTrackerToken>,
+);
 
 impl InFlight {
     /// Counts a request, or `None` when the process drains.
-    pub fn enter(&self) -> Option<InFlightGuard> {
+    pub(crate) fn enter(&self) -> Option<InFlightGuard> {
         // Counted first and checked second: a drain that begins in between waits for this request.
         let token = self.requests.token();
         (!self.is_draining()).then(|| InFlightGuard(Arc::new(token)))
     }
 
     /// Whether new requests are refused.
-    pub fn is_draining(&self) -> bool {
+    pub(crate) fn is_draining(&self) -> bool {
         self.requests.is_closed()
     }
 
     /// How many requests there are.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.requests.len()
     }
 
     /// Refuses new requests from now on and waits until all have ended, `grace` at most. Returns how many had not.
-    pub async fn drain(&self, grace: Duration) -> usize {
+    pub(crate) async fn drain(&self, grace: Duration) -> usize {
         self.requests.close();
         // The count says how it ended.
         let _ = tokio::time::timeout(grace, self.requests.wait()).await;
@@ -47,7 +49,7 @@ impl InFlight {
 ///
 /// # Errors
 /// When the signal handlers cannot be installed.
-pub async fn signal() -> std::io::Result<&'static str> {
+pub(crate) async fn signal() -> std::io::Result<&'static str> {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
@@ -68,6 +70,10 @@ pub async fn signal() -> std::io::Result<&'static str> {
 }
 
 #[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the clock is paused: time goes by at once"
+)]
 mod tests {
     use super::*;
 

@@ -20,7 +20,7 @@ use crate::time::Millis;
 const CLOCK_SKEW: i64 = 24 * 3_600_000;
 
 /// What all requests share. The proxy and the own endpoints take it; the server makes it.
-pub struct AppState {
+pub(crate) struct AppState {
     /// Stamps documents.
     pub engine: Arc<Engine>,
     /// The search cluster.
@@ -43,7 +43,7 @@ pub struct AppState {
 
 /// Why a state cannot be made.
 #[derive(Debug, thiserror::Error)]
-pub enum StateError {
+pub(crate) enum StateError {
     /// Routes, fields or forests.
     #[error(transparent)]
     Engine(#[from] EngineError),
@@ -57,7 +57,7 @@ impl AppState {
     ///
     /// # Errors
     /// When routes or TLS material cannot be used.
-    pub fn new(config: &ServeOptions) -> Result<AppState, StateError> {
+    pub(crate) fn new(config: &ServeOptions) -> Result<AppState, StateError> {
         Ok(AppState {
             engine: Arc::new(Engine::new(&config.routes, &config.prefix, config.threads)?),
             cluster: cluster::Client::new(
@@ -77,7 +77,7 @@ impl AppState {
     }
 
     /// What the log calls a request: the id that the client gave it, or one of our own.
-    pub fn request_id(&self, opaque_id: Option<&HeaderValue>) -> String {
+    pub(crate) fn request_id(&self, opaque_id: Option<&HeaderValue>) -> String {
         match opaque_id.and_then(|id| id.to_str().ok()) {
             Some(id) => id.to_owned(),
             None => format!(
@@ -89,7 +89,7 @@ impl AppState {
     }
 
     /// What the engine needs to know of a request that came now.
-    pub fn request_context(&self) -> RequestContext {
+    pub(crate) fn request_context(&self) -> RequestContext {
         let now = now();
         RequestContext {
             now,
@@ -100,7 +100,7 @@ impl AppState {
 
     /// Logs at error level why the engine could not do its work, once for a forest that is out of service, and says what
     /// the client reads: not what a panic said, which may quote somebody's document.
-    pub fn engine_failed(&self, reason: &Unavailable) -> ProxyError {
+    pub(crate) fn engine_failed(&self, reason: &Unavailable) -> ProxyError {
         match reason {
             Unavailable::Poisoned { forest, .. } => {
                 if !self.unavailable_logged.swap(true, Relaxed) {
@@ -126,7 +126,11 @@ impl AppState {
 }
 
 /// The edge's clock; the pure rooms are given the time.
-pub fn now() -> Millis {
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the edge that reads the clock"
+)]
+pub(crate) fn now() -> Millis {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();

@@ -16,7 +16,7 @@ use crate::config::LogFormat;
 use crate::method::{Reason, Reasons};
 
 /// The content type of [`Metrics::encode`].
-pub const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+pub(crate) const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Before the name of every metric.
 const PREFIX: &str = "spinney";
@@ -25,7 +25,7 @@ const PREFIX: &str = "spinney";
 ///
 /// # Errors
 /// When `filter` is not a log filter.
-pub fn init_log(format: LogFormat, filter: &str) -> anyhow::Result<()> {
+pub(crate) fn init_log(format: LogFormat, filter: &str) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(filter).map_err(|e| {
         anyhow::anyhow!("log: '{filter}' is not a filter such as info or spinney=debug: {e}")
     })?;
@@ -44,13 +44,13 @@ macro_rules! counters {
     ($($(#[doc = $help:literal])+ $name:ident,)+) => {
         /// Monotone counters since the start of the process.
         #[derive(Debug, Default)]
-        pub struct Counters {
-            $($(#[doc = $help])+ pub $name: Counter,)+
+        pub(crate) struct Counters {
+            $($(#[doc = $help])+ pub(crate) $name: Counter,)+
         }
 
         impl Counters {
             /// Name and value of every counter.
-            pub fn all(&self) -> impl Iterator<Item = (&'static str, u64)> {
+            pub(crate) fn all(&self) -> impl Iterator<Item = (&'static str, u64)> {
                 [$((stringify!($name), self.$name.get()),)+].into_iter()
             }
 
@@ -105,7 +105,7 @@ type ReasonLabel = [(&'static str, &'static str); 1];
 
 /// All metrics that are counted or measured while requests are answered.
 #[derive(Debug)]
-pub struct Metrics {
+pub(crate) struct Metrics {
     /// Those that only grow.
     pub counters: Counters,
     refusals: Family<ReasonLabel, Counter>,
@@ -178,31 +178,31 @@ impl Default for Metrics {
 
 impl Metrics {
     /// The head of a response is ready.
-    pub fn observe_request(&self, took: Duration) {
+    pub(crate) fn observe_request(&self, took: Duration) {
         self.request_seconds.observe(took.as_secs_f64());
     }
 
     /// The body of a bulk has been read.
-    pub fn observe_bulk(&self, bytes: usize) {
+    pub(crate) fn observe_bulk(&self, bytes: usize) {
         self.bulk_bytes.observe(bytes as f64);
     }
 
     /// The documents of a request have been stamped; `lock_wait` is the part in which others kept their forests.
-    pub fn observe_stamping(&self, took: Duration, lock_wait: Duration) {
+    pub(crate) fn observe_stamping(&self, took: Duration, lock_wait: Duration) {
         let text = took.saturating_sub(lock_wait);
         self.text_seconds.observe(text.as_secs_f64());
         self.lock_wait_seconds.observe(lock_wait.as_secs_f64());
     }
 
     /// Counts near trees that documents were not let into.
-    pub fn count_refusals(&self, reasons: Reasons) {
+    pub(crate) fn count_refusals(&self, reasons: Reasons) {
         for (reason, count) in reasons.all() {
             self.refusals.get_or_create(&label(reason)).inc_by(count);
         }
     }
 
     /// Every reason with its count.
-    pub fn refusals(&self) -> impl Iterator<Item = (Reason, u64)> {
+    pub(crate) fn refusals(&self) -> impl Iterator<Item = (Reason, u64)> {
         let count = |reason| self.refusals.get_or_create(&label(reason)).get();
         Reason::ALL
             .into_iter()
@@ -213,7 +213,7 @@ impl Metrics {
     ///
     /// # Errors
     /// Never with the metrics that are registered here.
-    pub fn encode(&self, gauges: &Gauges) -> Result<String, fmt::Error> {
+    pub(crate) fn encode(&self, gauges: &Gauges) -> Result<String, fmt::Error> {
         let mut text = String::new();
         encode_registry(&mut text, &self.registry)?;
         encode_registry(&mut text, &gauges.registry)?;
@@ -224,7 +224,7 @@ impl Metrics {
 
 /// What can be read off when somebody asks.
 #[derive(Debug)]
-pub struct Gauges {
+pub(crate) struct Gauges {
     registry: Registry,
 }
 
@@ -238,14 +238,14 @@ impl Default for Gauges {
 
 impl Gauges {
     /// Adds one value.
-    pub fn add(&mut self, name: &str, help: &str, value: u64) {
+    pub(crate) fn add(&mut self, name: &str, help: &str, value: u64) {
         let gauge = Gauge::<u64, AtomicU64>::default();
         gauge.set(value);
         self.registry.register(name, help, gauge);
     }
 
     /// Adds a value for each forest.
-    pub fn add_by_forest<'f>(
+    pub(crate) fn add_by_forest<'f>(
         &mut self,
         name: &str,
         help: &str,

@@ -188,6 +188,10 @@ async fn wait_until<T>(
                 log_tail(log)
             );
         }
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a pause between two looks at a server that starts"
+        )]
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     bail!("{what} was not ready within a minute:\n{}", log_tail(log))

@@ -45,6 +45,10 @@ impl Drop for Process {
             if !matches!(self.child.try_wait(), Ok(None)) {
                 return;
             }
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "a pause between two looks at a process that ends"
+            )]
             std::thread::sleep(Duration::from_millis(10));
         }
         let _ = self.child.kill();

@@ -93,7 +93,7 @@ unpack_artifact() {
   if [ ! -f "$zip" ]; then
     need mvn
     say "fetching $1 with Maven"
-    command -v timeout >/dev/null 2>&1 && bounded=(timeout 900)
+    command -v timeout >/dev/null 2>&1 && bounded=(timeout --foreground 900)
     mkdir -p "$cache/zips" || die "cannot make $cache/zips; set SPINNEY_CACHE to a folder that can be written"
     ${bounded[@]+"${bounded[@]}"} mvn -q -B dependency:get "-Dartifact=$1" -Dtransitive=false >&2 &&
       ${bounded[@]+"${bounded[@]}"} mvn -q -B dependency:copy "-Dartifact=$1" "-DoutputDirectory=$cache/zips" >&2 ||

@@ -25,7 +25,7 @@ use crate::time;
 const LISTED: usize = 100;
 
 /// The index of `/{index}/_check`, as it stands in the path.
-pub fn index_of(endpoint: &str) -> Option<&str> {
+pub(super) fn index_of(endpoint: &str) -> Option<&str> {
     let index = endpoint.strip_prefix('/')?.strip_suffix("/_check")?;
     (!index.is_empty() && !index.starts_with('_') && !index.contains('/')).then_some(index)
 }
@@ -34,7 +34,7 @@ pub fn index_of(endpoint: &str) -> Option<&str> {
 ///
 /// # Errors
 /// When the caller may not know, or nothing can be said of the body.
-pub async fn handle(
+pub(super) async fn handle(
     state: &AppState,
     raw_index: &str,
     request: Request<Incoming>,

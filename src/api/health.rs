@@ -12,7 +12,7 @@ use crate::state::AppState;
 const ROOT: &str = "/";
 
 /// Ready unless the process drains, a forest is out of service, or no node answers; 401 and 403 are answers.
-pub async fn ready(state: &AppState, caller: &HeaderMap) -> Response<Body> {
+pub(super) async fn ready(state: &AppState, caller: &HeaderMap) -> Response<Body> {
     match why_not(state, caller).await {
         None => json(StatusCode::OK, &json!({"status": "ready"})),
         Some(reason) => json(

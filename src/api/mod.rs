@@ -23,7 +23,7 @@ const ANSWER_BYTES: usize = 1 << 20;
 ///
 /// # Errors
 /// When there is no such endpoint or the cluster cannot be asked.
-pub async fn handle(
+pub(crate) async fn handle(
     state: &AppState,
     path: &str,
     request: Request<Incoming>,

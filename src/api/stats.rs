@@ -8,7 +8,7 @@ use crate::state::AppState;
 use crate::telemetry::Gauges;
 
 /// The state as JSON. Forests that are out of service show no figures; `unavailable` says why.
-pub async fn stats(state: &AppState) -> Value {
+pub(super) async fn stats(state: &AppState) -> Value {
     let counters: Map<_, _> = state
         .metrics
         .counters
@@ -59,7 +59,7 @@ fn forest(stats: &Stats) -> Value {
 ///
 /// # Errors
 /// As [`Metrics::encode`](crate::telemetry::Metrics::encode).
-pub async fn metrics(state: &AppState) -> Result<String, ProxyError> {
+pub(super) async fn metrics(state: &AppState) -> Result<String, ProxyError> {
     let mut gauges = Gauges::default();
     gauges.add(
         "uptime_seconds",

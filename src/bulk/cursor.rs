@@ -431,13 +431,13 @@ fn unescape(raw: &[u8]) -> Option<Vec<u8>> {
             b't' => out.push(b'\t'),
             b'u' => {
                 let (digits, after) = rest.split_first_chunk()?;
-                let mut unit = hex4(digits)?;
+                let mut unit = hex4(*digits)?;
                 rest = after;
                 if (0xd800..0xdc00).contains(&unit)
                     && let Some(next) = rest.strip_prefix(b"\\u")
                 {
                     let (digits, after) = next.split_first_chunk()?;
-                    let low = hex4(digits)?;
+                    let low = hex4(*digits)?;
                     if (0xdc00..0xe000).contains(&low) {
                         unit = 0x10000 + ((unit - 0xd800) << 10) + (low - 0xdc00);
                         rest = after;
@@ -453,7 +453,7 @@ fn unescape(raw: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-fn hex4(digits: &[u8; 4]) -> Option<u32> {
+fn hex4(digits: [u8; 4]) -> Option<u32> {
     let [a, b, c, d] = digits.map(|digit| HEX[usize::from(digit)]);
     let value = a << 12 | b << 8 | c << 4 | d;
     (value <= 0xffff).then_some(value)

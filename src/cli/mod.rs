@@ -55,7 +55,7 @@ pub fn main() -> ExitCode {
         Command::Serve(args) => serve::run(*args).map(|()| ExitCode::SUCCESS),
         Command::Stamp(args) => stamp::run(&args),
         Command::Eval(args) => eval::run(&args).map(|()| ExitCode::SUCCESS),
-        Command::Setup(args) => setup::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Setup(args) => setup::run(&args).map(|()| ExitCode::SUCCESS),
     };
     match result {
         Ok(code) => code,
@@ -64,6 +64,11 @@ pub fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Writes a line to standard output. That nobody reads it there is no reason to fail.
+fn print(line: impl Display) {
+    let _ = writeln!(std::io::stdout(), "{line}");
 }
 
 /// Writes a line to standard error. That nobody reads it there is no reason to fail.

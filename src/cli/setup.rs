@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use serde_json::{Value, json};
 
+use super::{print, say};
 use crate::bulk::StampNames;
 use crate::cluster::operator::{Operator, Template};
 use crate::config::DEFAULT_PREFIX;
@@ -56,12 +57,12 @@ pub(super) struct Args {
 ///
 /// # Errors
 /// When the cluster cannot be reached or refuses a template.
-pub(super) fn run(args: Args) -> anyhow::Result<()> {
-    let templates = templates(&args)?;
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let templates = templates(args)?;
     if args.dry_run {
         for template in templates {
             let body = serde_json::to_string_pretty(template.body())?;
-            println!("PUT {}\n{body}\n", template.path());
+            print(format_args!("PUT {}\n{body}\n", template.path()));
         }
         return Ok(());
     }
@@ -75,9 +76,10 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
 async fn install(operator: &Operator, templates: &[Template]) -> anyhow::Result<()> {
     for template in templates {
         for warning in operator.put_template(template).await? {
-            eprintln!("the cluster warns: {warning}");
+            say(format_args!("the cluster warns: {warning}"));
         }
-        println!("installed {}", template.path().trim_start_matches('/'));
+        let name = template.path().trim_start_matches('/').to_owned();
+        print(format_args!("installed {name}"));
     }
     Ok(())
 }

@@ -16,10 +16,10 @@ use tower_service::Service;
 
 /// Makes [`EarlyResponseIo`] connections.
 #[derive(Clone)]
-pub struct EarlyResponseConnector(pub HttpConnector);
+pub(super) struct EarlyResponseConnector(pub HttpConnector);
 
 /// A connection that discards what it cannot send any more.
-pub struct EarlyResponseIo<T> {
+pub(super) struct EarlyResponseIo<T> {
     inner: T,
     write_closed: bool,
 }

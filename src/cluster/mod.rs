@@ -10,7 +10,7 @@
 
 mod early_response;
 mod nodes;
-pub mod operator;
+pub(crate) mod operator;
 
 use std::error::Error;
 use std::path::Path;
@@ -40,7 +40,7 @@ const LIMITS_ANSWER: usize = 1 << 20;
 
 /// Why a request got no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ClusterError {
+pub(crate) enum ClusterError {
     /// Nothing was sent.
     #[error("no cluster node could be reached: {0}")]
     Unreachable(String),
@@ -51,7 +51,7 @@ pub enum ClusterError {
 
 /// Why the client cannot be made.
 #[derive(Debug, thiserror::Error)]
-pub enum ClientError {
+pub(crate) enum ClientError {
     /// Certificates or keys.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -70,7 +70,7 @@ impl From<ClusterError> for ProxyError {
 }
 
 /// The cluster: pooled connections to its nodes.
-pub struct Client {
+pub(crate) struct Client {
     http: hyper_util::client::legacy::Client<HttpsConnector<EarlyResponseConnector>, Body>,
     nodes: Nodes,
     elasticsearch: AtomicBool,
@@ -84,7 +84,7 @@ impl Client {
     ///
     /// # Errors
     /// When TLS material cannot be read.
-    pub fn new(
+    pub(crate) fn new(
         nodes: &[Uri],
         ca: Option<&Path>,
         identity: Option<&Identity>,
@@ -115,7 +115,7 @@ impl Client {
     }
 
     /// Whether the cluster has said that it is Elasticsearch.
-    pub fn is_elasticsearch(&self) -> bool {
+    pub(crate) fn is_elasticsearch(&self) -> bool {
         self.elasticsearch.load(Relaxed)
     }
 
@@ -124,7 +124,7 @@ impl Client {
     /// # Errors
     /// [`ClusterError::Unreachable`] when nothing was sent, [`ClusterError::Broken`] when it is not known what became of
     /// it.
-    pub async fn forward(
+    pub(crate) async fn forward(
         &self,
         mut request: Request<Body>,
     ) -> Result<Response<Incoming>, ClusterError> {
@@ -163,7 +163,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::forward`]; also when the answer is longer than `limit`.
-    pub async fn get_as(
+    pub(crate) async fn get_as(
         &self,
         caller: &HeaderMap,
         path: &str,
@@ -195,7 +195,7 @@ impl Client {
 
     /// The cluster's `http.max_content_length` in bytes, asked for once with the caller's credentials. `None`: the
     /// caller may not know.
-    pub async fn max_content_length(&self, caller: &HeaderMap) -> Option<u64> {
+    pub(crate) async fn max_content_length(&self, caller: &HeaderMap) -> Option<u64> {
         let known = self.max_content_length.load(Relaxed);
         if known > 0 {
             return Some(known);

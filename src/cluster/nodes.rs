@@ -11,7 +11,7 @@ const COOLDOWN: Duration = Duration::from_secs(5);
 
 /// One node of the cluster.
 #[derive(Debug)]
-pub struct Node {
+pub(super) struct Node {
     /// Scheme and authority.
     pub uri: Uri,
     /// The `Host` of requests to it.
@@ -22,7 +22,7 @@ pub struct Node {
 
 /// All of them. Lock-free: whoever reads a stale value picks a node that fails once more.
 #[derive(Debug)]
-pub struct Nodes {
+pub(super) struct Nodes {
     nodes: Vec<Node>,
     next: AtomicUsize,
     start: Instant,
@@ -33,7 +33,7 @@ impl Nodes {
     ///
     /// # Errors
     /// When an authority cannot stand in a header.
-    pub fn new(uris: &[Uri]) -> Result<Nodes, InvalidHeaderValue> {
+    pub(super) fn new(uris: &[Uri]) -> Result<Nodes, InvalidHeaderValue> {
         let node = |uri: &Uri| {
             Ok(Node {
                 uri: uri.clone(),
@@ -49,12 +49,12 @@ impl Nodes {
     }
 
     /// The next node in turn that is not ejected; when all are, the next in turn. `None`: there are no nodes.
-    pub fn pick(&self) -> Option<&Node> {
+    pub(super) fn pick(&self) -> Option<&Node> {
         self.pick_at(self.start.elapsed())
     }
 
     /// A request did not reach this node.
-    pub fn eject(&self, node: &Node) {
+    pub(super) fn eject(&self, node: &Node) {
         node.eject_at(self.start.elapsed());
     }
 
@@ -72,7 +72,7 @@ impl Nodes {
 
 impl Node {
     /// It has answered.
-    pub fn readmit(&self) {
+    pub(super) fn readmit(&self) {
         self.ejected_until.store(0, Relaxed);
     }
 

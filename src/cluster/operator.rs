@@ -16,7 +16,7 @@ use super::describe;
 
 /// Why a request of an operator failed.
 #[derive(Debug, thiserror::Error)]
-pub enum OperatorError {
+pub(crate) enum OperatorError {
     /// `--upstream` is no URL.
     #[error("'{url}' is not a URL such as http://127.0.0.1:9200: {reason}")]
     Url {
@@ -60,7 +60,7 @@ pub enum OperatorError {
 
 /// A template that the stamp's fields need.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Template {
+pub(crate) enum Template {
     /// Mappings that index templates are composed of.
     Component {
         /// Its name.
@@ -79,7 +79,7 @@ pub enum Template {
 
 impl Template {
     /// The path that it is put to.
-    pub fn path(&self) -> String {
+    pub(crate) fn path(&self) -> String {
         match self {
             Template::Component { name, .. } => ClusterPutComponentTemplateParts::Name(name).url(),
             Template::Index { name, .. } => IndicesPutIndexTemplateParts::Name(name).url(),
@@ -88,7 +88,7 @@ impl Template {
     }
 
     /// What is put.
-    pub fn body(&self) -> &Value {
+    pub(crate) fn body(&self) -> &Value {
         match self {
             Template::Component { body, .. } | Template::Index { body, .. } => body,
         }
@@ -96,7 +96,7 @@ impl Template {
 }
 
 /// One node of the cluster, and the right to change it.
-pub struct Operator {
+pub(crate) struct Operator {
     client: OpenSearch,
     /// Without credentials: for messages.
     shown_url: String,
@@ -107,7 +107,7 @@ impl Operator {
     ///
     /// # Errors
     /// When the URL or the file cannot be used.
-    pub fn new(url: &str, ca: Option<&Path>) -> Result<Operator, OperatorError> {
+    pub(crate) fn new(url: &str, ca: Option<&Path>) -> Result<Operator, OperatorError> {
         let wrong = |reason: String| OperatorError::Url {
             url: url.to_owned(),
             reason,
@@ -143,7 +143,10 @@ impl Operator {
     ///
     /// # Errors
     /// When the cluster cannot be reached or refuses the template.
-    pub async fn put_template(&self, template: &Template) -> Result<Vec<String>, OperatorError> {
+    pub(crate) async fn put_template(
+        &self,
+        template: &Template,
+    ) -> Result<Vec<String>, OperatorError> {
         let sent = match template {
             Template::Component { name, body } => {
                 let parts = ClusterPutComponentTemplateParts::Name(name);

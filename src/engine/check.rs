@@ -17,14 +17,21 @@ use crate::time::format_date;
 /// Why nothing can be said of a document.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CheckError {
+    /// No route wants documents of the index.
     #[error(
         "no route stamps the index {0}: its documents pass as they come; ask for an index that --index or a [[route]] names"
     )]
     NoRoute(String),
+    /// It is no JSON object.
     #[error("the document is not understood: {0}")]
     Document(#[from] JsonError),
+    /// It is more than one.
     #[error("the document is not understood: it ends at byte {at} and something follows")]
-    Trailing { at: usize },
+    Trailing {
+        /// Where the first ends.
+        at: usize,
+    },
+    /// The forest cannot be asked.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }

@@ -67,6 +67,7 @@ pub struct LeftAlone {
 }
 
 impl Tally {
+    /// Adds the counts of another request.
     pub fn add(&mut self, other: Tally) {
         self.stamped += other.stamped;
         self.without_text += other.without_text;
@@ -76,6 +77,7 @@ impl Tally {
 }
 
 impl Stamped {
+    /// What became of the documents.
     pub fn tally(&self) -> Tally {
         self.tally
     }

@@ -22,7 +22,7 @@ fn ratio(part: u64, of: u64) -> Option<f64> {
 
 impl Counts {
     /// Of the pairs put together, the part that belongs together.
-    pub fn precision(&self) -> Option<f64> {
+    pub(super) fn precision(&self) -> Option<f64> {
         ratio(
             self.rightly_together,
             self.rightly_together + self.wrongly_together,
@@ -30,7 +30,7 @@ impl Counts {
     }
 
     /// Of the pairs that belong together, the part put together.
-    pub fn recall(&self) -> Option<f64> {
+    pub(super) fn recall(&self) -> Option<f64> {
         ratio(
             self.rightly_together,
             self.rightly_together + self.wrongly_apart,
@@ -38,14 +38,14 @@ impl Counts {
     }
 
     /// Harmonic mean of precision and recall.
-    pub fn f1(&self) -> Option<f64> {
+    pub(super) fn f1(&self) -> Option<f64> {
         let wrong = self.wrongly_together + self.wrongly_apart;
         ratio(2 * self.rightly_together, 2 * self.rightly_together + wrong)
     }
 
     /// How much more the two clusterings agree than chance would have them agree: 1 is the same clusters, 0 is chance
     /// (Hubert and Arabie, "Comparing partitions", Journal of Classification 1985).
-    pub fn adjusted_rand(&self) -> f64 {
+    pub(super) fn adjusted_rand(&self) -> f64 {
         let [together, mixed, apart, split] = [
             self.rightly_together,
             self.wrongly_together,

@@ -16,9 +16,9 @@ use super::budget::{Budget, Reservation};
 use super::error::ProxyError;
 
 /// A body in either direction.
-pub type Body = http_body_util::combinators::UnsyncBoxBody<Bytes, BoxError>;
+pub(crate) type Body = http_body_util::combinators::UnsyncBoxBody<Bytes, BoxError>;
 /// Why a body broke off.
-pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// How long a client may pause inside a body while it holds a part of the budget.
 const BODY_READ_TIMEOUT: Duration = Duration::from_secs(60);
@@ -30,14 +30,14 @@ const DISCARD_TIMEOUT: Duration = Duration::from_secs(60);
 const FIRST_RESERVATION: usize = 64 << 10;
 
 /// A body that is already here.
-pub fn full(bytes: impl Into<Bytes>) -> Body {
+pub(crate) fn full(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into())
         .map_err(|never| match never {})
         .boxed_unsync()
 }
 
 /// A whole body and its part of the budget.
-pub struct Buffered {
+pub(crate) struct Buffered {
     pub bytes: Bytes,
     pub reservation: Reservation,
 }
@@ -46,7 +46,7 @@ pub struct Buffered {
 ///
 /// # Errors
 /// When it does not fit, stops coming or breaks off. The rest of it is discarded.
-pub async fn buffer(
+pub(crate) async fn buffer(
     budget: &Arc<Budget>,
     body: Incoming,
     headers: &HeaderMap,
@@ -59,14 +59,14 @@ pub async fn buffer(
 
 /// Discards a body that nobody wants. Most clients write the whole of it before they read the answer: without a reader
 /// they would see a broken pipe. Those that sent `Expect: 100-continue` and got no such answer have sent nothing.
-pub fn discard(body: Incoming, headers: &HeaderMap) {
+pub(crate) fn discard(body: Incoming, headers: &HeaderMap) {
     if !headers.contains_key(EXPECT) && !body.is_end_stream() {
         tokio::spawn(read_to_end(body));
     }
 }
 
 /// Reads a body to its end, for a limited time, and keeps nothing of it.
-pub async fn read_to_end(mut body: Incoming) {
+pub(crate) async fn read_to_end(mut body: Incoming) {
     let all = async { while let Some(Ok(_)) = body.frame().await {} };
     // Whoever sends for longer than that has to live with the broken pipe.
     let _ = tokio::time::timeout(DISCARD_TIMEOUT, all).await;
@@ -115,7 +115,7 @@ async fn collect(
 
 /// Why a body could not be decompressed.
 #[derive(Debug, thiserror::Error)]
-pub enum DecompressError {
+pub(crate) enum DecompressError {
     /// The budget does not allow for what comes out.
     #[error(transparent)]
     Budget(#[from] ProxyError),
@@ -128,7 +128,10 @@ pub enum DecompressError {
 ///
 /// # Errors
 /// When it is no gzip, or what comes out does not fit.
-pub fn decompress(raw: &[u8], reservation: &mut Reservation) -> Result<Bytes, DecompressError> {
+pub(crate) fn decompress(
+    raw: &[u8],
+    reservation: &mut Reservation,
+) -> Result<Bytes, DecompressError> {
     let mut decoder = MultiGzDecoder::new(raw);
     let mut plain = Vec::with_capacity(raw.len().saturating_mul(3).min(8 << 20));
     let mut piece = [0; 32 << 10];

@@ -7,21 +7,21 @@ use super::error::ProxyError;
 
 /// How many bytes of write requests are held, and how many may be. Lock-free: one counter.
 #[derive(Debug)]
-pub struct Budget {
+pub(crate) struct Budget {
     capacity: usize,
     used: AtomicUsize,
 }
 
 /// Bytes taken from a [`Budget`]; they go back when this is dropped.
 #[derive(Debug)]
-pub struct Reservation {
+pub(crate) struct Reservation {
     budget: Arc<Budget>,
     bytes: usize,
 }
 
 impl Budget {
     /// A budget of which nothing is used.
-    pub fn new(capacity: usize) -> Arc<Budget> {
+    pub(crate) fn new(capacity: usize) -> Arc<Budget> {
         Arc::new(Budget {
             capacity,
             used: AtomicUsize::new(0),
@@ -29,12 +29,12 @@ impl Budget {
     }
 
     /// Bytes that may be used.
-    pub fn capacity(&self) -> usize {
+    pub(crate) fn capacity(&self) -> usize {
         self.capacity
     }
 
     /// Bytes that are used.
-    pub fn used(&self) -> usize {
+    pub(crate) fn used(&self) -> usize {
         self.used.load(Relaxed)
     }
 
@@ -42,7 +42,7 @@ impl Budget {
     ///
     /// # Errors
     /// [`ProxyError::LargerThanBudget`] when it can never fit, [`ProxyError::OverBudget`] when it does not fit now.
-    pub fn reserve(self: &Arc<Self>, bytes: usize) -> Result<Reservation, ProxyError> {
+    pub(crate) fn reserve(self: &Arc<Self>, bytes: usize) -> Result<Reservation, ProxyError> {
         let mut reservation = Reservation {
             budget: self.clone(),
             bytes: 0,
@@ -57,7 +57,7 @@ impl Reservation {
     ///
     /// # Errors
     /// As [`Budget::reserve`]; the reservation stays as it was.
-    pub fn grow_to(&mut self, bytes: usize) -> Result<(), ProxyError> {
+    pub(crate) fn grow_to(&mut self, bytes: usize) -> Result<(), ProxyError> {
         let more = bytes.saturating_sub(self.bytes);
         let budget = self.budget.capacity;
         if bytes > budget {
@@ -81,7 +81,7 @@ impl Reservation {
     }
 
     /// How large it is.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 }

@@ -8,7 +8,7 @@ use super::json::json;
 
 /// Why spinney itself refuses a request, or could not forward it. `Display` is the reason that the client sees.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ProxyError {
+pub(crate) enum ProxyError {
     /// It does not fit into the budget now.
     #[error(
         "spinney holds {used} of {budget} bytes of write requests in flight and {wanted} more do not fit: retry later, or raise --budget"
@@ -108,7 +108,7 @@ pub enum ProxyError {
 
 impl ProxyError {
     /// The status of the response.
-    pub fn status(&self) -> StatusCode {
+    pub(crate) fn status(&self) -> StatusCode {
         match self {
             Self::OverBudget { .. } => StatusCode::TOO_MANY_REQUESTS,
             Self::LargerThanBudget { .. } | Self::StampOverLimit { .. } => {
@@ -165,7 +165,7 @@ impl ProxyError {
     }
 
     /// The error in the cluster's shape; with `Retry-After` where a retry can help.
-    pub fn response(&self) -> Response<Body> {
+    pub(crate) fn response(&self) -> Response<Body> {
         let (kind, reason, status) = (self.kind(), self.to_string(), self.status());
         let mut response = json(
             status,

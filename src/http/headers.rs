@@ -11,7 +11,7 @@ const LONG_HEAD: usize = 4 << 10;
 
 /// Removes the headers that belong to one connection only (RFC 9110, section 7.6.1), those that `Connection` names
 /// included, and `Expect: 100-continue`, which is answered on our side; any other expectation is the server's to refuse.
-pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
+pub(crate) fn strip_hop_by_hop(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(CONNECTION)
         .iter()
@@ -44,7 +44,7 @@ pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
 
 /// Asks the server to close the connection after a head that it may find too long (Elasticsearch takes 8 KiB,
 /// OpenSearch 16): after that 400 it leaves the connection open and never answers on it again.
-pub fn close_after_long_head(uri: &Uri, headers: &mut HeaderMap) {
+pub(crate) fn close_after_long_head(uri: &Uri, headers: &mut HeaderMap) {
     let fields: usize = headers
         .iter()
         .map(|(name, value)| name.as_str().len() + value.len() + 4)
@@ -55,13 +55,13 @@ pub fn close_after_long_head(uri: &Uri, headers: &mut HeaderMap) {
 }
 
 /// Sets `Content-Length`: both servers' documentation advises against chunked bulks.
-pub fn set_length(headers: &mut HeaderMap, length: u64) {
+pub(crate) fn set_length(headers: &mut HeaderMap, length: u64) {
     headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
 }
 
 /// The `Content-Encoding` of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Encoding {
+pub(crate) enum Encoding {
     /// None.
     Identity,
     /// gzip.
@@ -71,7 +71,7 @@ pub enum Encoding {
 }
 
 /// Reads `Content-Encoding`.
-pub fn encoding(headers: &HeaderMap) -> Encoding {
+pub(crate) fn encoding(headers: &HeaderMap) -> Encoding {
     let mut values = headers.get_all(CONTENT_ENCODING).iter();
     match (values.next(), values.next()) {
         (None, _) => Encoding::Identity,
@@ -89,7 +89,7 @@ pub fn encoding(headers: &HeaderMap) -> Encoding {
 }
 
 /// Whether the body is JSON or NDJSON in one of the names that the servers take; other formats are relayed.
-pub fn is_json(headers: &HeaderMap) -> bool {
+pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     let Some(value) = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()) else {
         return false;
     };
@@ -108,7 +108,7 @@ pub fn is_json(headers: &HeaderMap) -> bool {
 }
 
 /// Whether an AWS signature covers the body.
-pub fn body_is_signed(headers: &HeaderMap) -> bool {
+pub(crate) fn body_is_signed(headers: &HeaderMap) -> bool {
     let signed = |value: &HeaderValue| value.as_bytes().starts_with(b"AWS4-");
     headers.get(AUTHORIZATION).is_some_and(signed)
         && headers

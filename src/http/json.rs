@@ -6,15 +6,19 @@ use hyper::{Response, StatusCode};
 use super::body::{Body, full};
 
 /// The content type of JSON, as the servers write it.
-pub const JSON: &str = "application/json; charset=UTF-8";
+pub(crate) const JSON: &str = "application/json; charset=UTF-8";
 
 /// A JSON response.
-pub fn json(status: StatusCode, value: &serde_json::Value) -> Response<Body> {
+pub(crate) fn json(status: StatusCode, value: &serde_json::Value) -> Response<Body> {
     with_type(status, JSON, value.to_string())
 }
 
 /// A response of the given content type.
-pub fn with_type(status: StatusCode, content_type: &'static str, body: String) -> Response<Body> {
+pub(crate) fn with_type(
+    status: StatusCode,
+    content_type: &'static str,
+    body: String,
+) -> Response<Body> {
     let mut response = Response::new(full(body));
     *response.status_mut() = status;
     response

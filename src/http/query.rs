@@ -6,13 +6,13 @@ use percent_encoding::percent_decode_str;
 
 /// A segment of a path, for comparing with patterns and for messages only. A broken escape stays as it is; what is no
 /// UTF-8 becomes U+FFFD.
-pub fn decode_segment(segment: &str) -> Cow<'_, str> {
+pub(crate) fn decode_segment(segment: &str) -> Cow<'_, str> {
     percent_decode_str(segment).decode_utf8_lossy()
 }
 
 /// The first value of a parameter of the query string, decoded; empty if it stands there without one. A `+` is a space,
 /// as the servers read it.
-pub fn parameter<'q>(query: Option<&'q str>, name: &str) -> Option<Cow<'q, str>> {
+pub(crate) fn parameter<'q>(query: Option<&'q str>, name: &str) -> Option<Cow<'q, str>> {
     form_urlencoded::parse(query?.as_bytes())
         .find_map(|(key, value)| (key == name).then_some(value))
 }

@@ -11,7 +11,7 @@ use crate::config::Identity;
 
 /// What is wrong with TLS material.
 #[derive(Debug, thiserror::Error)]
-pub enum TlsError {
+pub(crate) enum TlsError {
     /// The file of certificates cannot be read, or is not PEM.
     #[error("cannot read certificates from {path}")]
     Certificates {
@@ -58,7 +58,10 @@ pub enum TlsError {
 ///
 /// # Errors
 /// When a file cannot be read or holds no certificate or key.
-pub fn client(ca: Option<&Path>, identity: Option<&Identity>) -> Result<ClientConfig, TlsError> {
+pub(crate) fn client(
+    ca: Option<&Path>,
+    identity: Option<&Identity>,
+) -> Result<ClientConfig, TlsError> {
     let mut roots = RootCertStore::empty();
     match ca {
         Some(path) => {
@@ -92,7 +95,7 @@ pub fn client(ca: Option<&Path>, identity: Option<&Identity>) -> Result<ClientCo
 ///
 /// # Errors
 /// When a file cannot be read or holds no certificate or key.
-pub fn server(identity: &Identity) -> Result<Arc<ServerConfig>, TlsError> {
+pub(crate) fn server(identity: &Identity) -> Result<Arc<ServerConfig>, TlsError> {
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .map_err(TlsError::Provider)?
@@ -109,7 +112,7 @@ fn provider() -> Arc<rustls::crypto::CryptoProvider> {
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let certs = CertificateDer::pem_file_iter(path)
-        .and_then(|certs| certs.collect::<Result<Vec<_>, _>>())
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|source| TlsError::Certificates {
             path: path.to_owned(),
             source,

@@ -108,7 +108,7 @@ pub struct LearnedText {
     mask: BoilerplateMask,
 }
 
-impl std::fmt::Debug for LearnedText {
+impl Debug for LearnedText {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let LearnedText {
             boilerplate,

@@ -16,7 +16,7 @@ const SENTENCE_CHARS: usize = 120;
 ///
 /// # Errors
 /// When the engine cannot do any work.
-pub async fn log_stamped(
+pub(super) async fn log_stamped(
     engine: &Arc<Engine>,
     write: Write,
     body: &Bytes,

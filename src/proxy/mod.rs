@@ -10,7 +10,7 @@ mod logging;
 mod placement;
 mod request_body;
 mod response_body;
-pub mod router;
+pub(crate) mod router;
 mod sniff;
 mod write;
 
@@ -29,7 +29,7 @@ use router::Target;
 ///
 /// # Errors
 /// When the process drains, the cluster gives no answer, or the documents cannot be stamped.
-pub async fn handle(
+pub(crate) async fn handle(
     state: &Arc<AppState>,
     target: Target<'_>,
     request: Request<Incoming>,

@@ -16,7 +16,7 @@ use crate::state::AppState;
 ///
 /// Dropped before [`PlacementGuard::mark_sent`], it takes the documents' nodes back; dropped after it, the outcome is
 /// unknown and they stay.
-pub struct PlacementGuard {
+pub(super) struct PlacementGuard {
     state: Arc<AppState>,
     in_flight: InFlightGuard,
     placed: Option<Placed>,
@@ -25,7 +25,11 @@ pub struct PlacementGuard {
 
 impl PlacementGuard {
     /// Guards the documents of a request.
-    pub fn new(state: Arc<AppState>, in_flight: InFlightGuard, placed: Placed) -> PlacementGuard {
+    pub(super) fn new(
+        state: Arc<AppState>,
+        in_flight: InFlightGuard,
+        placed: Placed,
+    ) -> PlacementGuard {
         PlacementGuard {
             state,
             in_flight,
@@ -35,27 +39,27 @@ impl PlacementGuard {
     }
 
     /// From now on the cluster may have seen the documents.
-    pub fn mark_sent(&mut self) {
+    pub(super) fn mark_sent(&mut self) {
         self.sent = true;
     }
 
     /// Begins to settle and returns the task that does it: it goes on if nobody waits for it.
-    pub fn settle(mut self, resolution: Resolution) -> Option<JoinHandle<()>> {
+    pub(super) fn settle(mut self, resolution: Resolution) -> Option<JoinHandle<()>> {
         self.spawn(resolution)
     }
 
     /// The cluster saw nothing: takes the documents' nodes back.
-    pub async fn roll_back(self) {
+    pub(super) async fn roll_back(self) {
         finished(self.settle(Resolution::Refused)).await;
     }
 
     /// Settles by the status of a response that does not speak of single items.
-    pub async fn settle_by_status(self, status: StatusCode) {
+    pub(super) async fn settle_by_status(self, status: StatusCode) {
         finished(self.settle(resolution_of(status))).await;
     }
 
     /// The connection broke after the documents had been sent.
-    pub async fn leave_unknown(self) {
+    pub(super) async fn leave_unknown(self) {
         finished(self.settle(Resolution::Unknown)).await;
     }
 

@@ -18,7 +18,7 @@ use crate::http::{Body, BoxError};
 const CHUNK_BYTES: usize = 128 << 10;
 
 /// A request that is forwarded as it comes.
-pub fn stream(request: Request<Incoming>) -> Request<Body> {
+pub(super) fn stream(request: Request<Incoming>) -> Request<Body> {
     let expects_continue = request.headers().contains_key(EXPECT);
     request.map(|body| {
         RequestBody {
@@ -78,7 +78,7 @@ impl Drop for RequestBody {
 }
 
 /// A body that is held here; it gives its part of the budget back when it has gone out.
-pub struct BufferedBody {
+pub(super) struct BufferedBody {
     chunks: Box<dyn Iterator<Item = Bytes> + Send>,
     left: u64,
     _reservation: Reservation,
@@ -86,7 +86,7 @@ pub struct BufferedBody {
 
 impl BufferedBody {
     /// A body as it came.
-    pub fn whole(bytes: Bytes, reservation: Reservation) -> BufferedBody {
+    pub(super) fn whole(bytes: Bytes, reservation: Reservation) -> BufferedBody {
         BufferedBody {
             left: bytes.len() as u64,
             chunks: Box::new(std::iter::once(bytes)),
@@ -95,7 +95,7 @@ impl BufferedBody {
     }
 
     /// A body with its stamps, which is never copied together.
-    pub fn stamped(splice: Splice, body: Bytes, reservation: Reservation) -> BufferedBody {
+    pub(super) fn stamped(splice: Splice, body: Bytes, reservation: Reservation) -> BufferedBody {
         BufferedBody {
             left: splice.len(body.len()) as u64,
             chunks: Box::new(splice.chunks(body, CHUNK_BYTES)),
@@ -104,7 +104,7 @@ impl BufferedBody {
     }
 
     /// How many bytes are still to go out.
-    pub fn length(&self) -> u64 {
+    pub(super) fn length(&self) -> u64 {
         self.left
     }
 }

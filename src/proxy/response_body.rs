@@ -23,7 +23,7 @@ use crate::shutdown::InFlightGuard;
 ///
 /// The end of a bulk's response is held back until its documents are settled: a client that has read it finds their effect
 /// in `_stats`, and what it writes next meets no node that is about to go.
-pub struct ResponseBody<B = Incoming>
+pub(super) struct ResponseBody<B = Incoming>
 where
     B: HttpBody<Data = Bytes> + Unpin,
 {
@@ -107,7 +107,7 @@ impl Scanner {
 
 impl<B: HttpBody<Data = Bytes> + Unpin> ResponseBody<B> {
     /// A response that is only passed on.
-    pub fn relay(inner: B, in_flight: InFlightGuard) -> ResponseBody<B> {
+    pub(super) fn relay(inner: B, in_flight: InFlightGuard) -> ResponseBody<B> {
         ResponseBody {
             inner,
             phase: Phase::Relay,
@@ -117,7 +117,7 @@ impl<B: HttpBody<Data = Bytes> + Unpin> ResponseBody<B> {
 
     /// The response to a bulk: its items settle the documents. Should it break off, or the client leave before its end,
     /// their outcome is unknown.
-    pub fn settling(
+    pub(super) fn settling(
         inner: B,
         in_flight: InFlightGuard,
         headers: &HeaderMap,
@@ -155,7 +155,7 @@ where
     B::Error: std::error::Error + Send + Sync,
 {
     /// As any other body.
-    pub fn boxed(self) -> Body {
+    pub(super) fn boxed(self) -> Body {
         self.boxed_unsync()
     }
 }

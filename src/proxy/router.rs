@@ -10,7 +10,7 @@ use crate::http::query::decode_segment;
 
 /// Where a request goes.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Target<'a> {
+pub(crate) enum Target<'a> {
     /// `/_spinney/…`: the rest of the path.
     Own(&'a str),
     /// A bulk, with the index that the path names.
@@ -32,7 +32,7 @@ pub enum Target<'a> {
 }
 
 /// Classifies a request by method and raw path (without the query string).
-pub fn classify<'a>(method: &Method, path: &'a str) -> Target<'a> {
+pub(crate) fn classify<'a>(method: &Method, path: &'a str) -> Target<'a> {
     if let Some(rest) = path.strip_prefix("/_spinney")
         && (rest.is_empty() || rest.starts_with('/'))
     {

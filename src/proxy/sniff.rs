@@ -18,7 +18,7 @@ const LIMIT: usize = 64 << 20;
 const KEY: &[u8] = b"\"publish_address\"";
 
 /// Whether this is one of the requests by which clients find the nodes.
-pub fn asks_for_addresses(method: &Method, path: &str) -> bool {
+pub(super) fn asks_for_addresses(method: &Method, path: &str) -> bool {
     let mut segments = path.trim_matches('/').split('/');
     method == Method::GET
         && segments.next() == Some("_nodes")
@@ -31,7 +31,7 @@ pub fn asks_for_addresses(method: &Method, path: &str) -> bool {
 ///
 /// # Errors
 /// When the cluster gives no answer, or too long a one.
-pub async fn handle(
+pub(super) async fn handle(
     state: &AppState,
     mut request: Request<Incoming>,
     address: &str,

@@ -38,7 +38,7 @@ const ASK_LIMIT_ABOVE: u64 = 1 << 20;
 
 /// The documents that a request carries, if a route may want them. What is not JSON or has another encoding than gzip is
 /// relayed, and counted.
-pub fn classify(
+pub(super) fn classify(
     state: &AppState,
     target: Target<'_>,
     request: &Request<Incoming>,
@@ -78,7 +78,7 @@ pub fn classify(
 ///
 /// # Errors
 /// When the body cannot be held or must not be sent, or the cluster gives no response.
-pub async fn handle(
+pub(super) async fn handle(
     state: &Arc<AppState>,
     write: Write,
     request: Request<Incoming>,

@@ -12,18 +12,18 @@ use std::time::{Duration, Instant};
 use hyper::rt::{Read, ReadBufCursor, Sleep, Timer, Write};
 
 /// How long the head of a request may take from its first byte on.
-pub const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long a connection may be idle between two requests. The servers let them be for ever, and clients count on that: a
 /// request on a connection that is just being closed fails.
-pub const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
+pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Whether bytes have come since hyper began to wait for a head.
 #[derive(Debug, Clone, Default)]
 struct HeadBegun(Arc<AtomicBool>);
 
 /// The timer and the stream of one connection.
-pub fn head_timeout<T>(stream: T) -> (HeadTimer, HeadTimeoutIo<T>) {
+pub(super) fn head_timeout<T>(stream: T) -> (HeadTimer, HeadTimeoutIo<T>) {
     let begun = HeadBegun::default();
     let timer = HeadTimer {
         begun: begun.clone(),
@@ -34,10 +34,14 @@ pub fn head_timeout<T>(stream: T) -> (HeadTimer, HeadTimeoutIo<T>) {
 /// hyper's timer for `header_read_timeout`, the only one that an HTTP/1 server has. It makes its own times of what it is
 /// asked for.
 #[derive(Debug, Clone)]
-pub struct HeadTimer {
+pub(super) struct HeadTimer {
     begun: HeadBegun,
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "these are the deadlines themselves, and the tests pause the clock"
+)]
 impl Timer for HeadTimer {
     fn sleep(&self, _: Duration) -> Pin<Box<dyn Sleep>> {
         self.begun.0.store(false, Relaxed);
@@ -78,7 +82,7 @@ impl Sleep for HeadSleep {}
 
 /// Notes when bytes come.
 #[derive(Debug)]
-pub struct HeadTimeoutIo<T> {
+pub(super) struct HeadTimeoutIo<T> {
     stream: T,
     begun: HeadBegun,
 }
@@ -128,6 +132,10 @@ impl<T: Write + Unpin> Write for HeadTimeoutIo<T> {
 }
 
 #[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the clock is paused: time goes by at once"
+)]
 mod tests {
     use std::convert::Infallible;
 

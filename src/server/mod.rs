@@ -41,7 +41,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Why the process cannot serve.
 #[derive(Debug, thiserror::Error)]
-pub enum ServeError {
+pub(crate) enum ServeError {
     /// The certificate or key of our own side.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -65,7 +65,14 @@ pub enum ServeError {
 ///
 /// # Errors
 /// When the address cannot be bound or TLS material cannot be read.
-pub async fn serve(config: ServeOptions, ready: impl FnOnce(SocketAddr)) -> Result<(), ServeError> {
+#[expect(
+    clippy::disallowed_methods,
+    reason = "exit: a second signal means at once, and nothing here needs its destructor"
+)]
+pub(crate) async fn serve(
+    config: ServeOptions,
+    ready: impl FnOnce(SocketAddr),
+) -> Result<(), ServeError> {
     let tls = config.tls.as_ref().map(tls::server).transpose()?;
     let acceptor = tls.map(TlsAcceptor::from);
     let cannot_listen = |source| ServeError::Listen {
@@ -120,6 +127,10 @@ async fn expire(state: Arc<AppState>) {
     }
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "nothing tells when a file descriptor comes free again"
+)]
 async fn accept(listener: TcpListener, acceptor: Option<TlsAcceptor>, state: Arc<AppState>) {
     loop {
         let (stream, peer) = match listener.accept().await {

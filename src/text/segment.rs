@@ -277,7 +277,7 @@ impl<'t> Runs<'t> {
             } else {
                 match self.text.get(at..).and_then(|rest| rest.chars().next()) {
                     Some(c) if matches!(self.tables.class(c), Class::Word | Class::Mark) => {
-                        at += c.len_utf8()
+                        at += c.len_utf8();
                     }
                     _ => return at,
                 }

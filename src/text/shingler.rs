@@ -287,7 +287,7 @@ impl<'s> Shingler<'s> {
     fn separate(&mut self, b: u8) {
         match &mut self.run {
             Some(run) if run.number && run.separator.is_none() && matches!(b, b'.' | b',') => {
-                run.separator = Some(b)
+                run.separator = Some(b);
             }
             _ => self.end_run(),
         }

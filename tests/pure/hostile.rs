@@ -110,7 +110,7 @@ fn twenty_megabytes_of_chinese() {
 #[test]
 fn ten_megabytes_without_punctuation() {
     let one_word = text(10 * MB, |_, number, text| {
-        text.push(char::from(b'a' + (number % 26) as u8))
+        text.push(char::from(b'a' + (number % 26) as u8));
     });
     place_twice(&format!("{one_word} and two more words"), NOTHING);
     let one_sentence = text(10 * MB, |_, number, text| text.push(character(number)));

@@ -1,6 +1,20 @@
 //! Everything that needs no search server: the rooms from the outside, against naive models and the project's own sample,
 //! and the commands that read from standard input. One program, so that it is linked once and its tests run side by side.
 
+#![allow(
+    unreachable_pub,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::unused_async,
+    clippy::unwrap_used,
+    reason = "a test says what went wrong by panicking, and helpers serve many files"
+)]
+#![allow(
+    clippy::disallowed_types,
+    reason = "the standard lock poisons: a fake server that panicked must fail its test"
+)]
+
 mod bench_support;
 mod bulk_check;
 mod bulk_fuzz_small;

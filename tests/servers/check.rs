@@ -272,7 +272,7 @@ fn what_is_no_question() {
     assert_eq!(error(&packed, 413).0, "spinney_too_large_exception");
     assert_eq!(packed.header("x-opaque-id"), Some("me"));
     // Waits until the budget has come back.
-    assert_eq!(twin::nodes(&twin::stats(&spinney.url)), 0);
+    assert_eq!(twin::nodes(&stats(&spinney.url)), 0);
 }
 
 /// Whoever could not have searched the index is told nothing.

@@ -2,6 +2,20 @@
 //! when something breaks. One program, so that it is linked once and its tests run side by side: each has index names and a
 //! spinney of its own, and all share the servers.
 
+#![allow(
+    unreachable_pub,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::unused_async,
+    clippy::unwrap_used,
+    reason = "a test says what went wrong by panicking, and helpers serve many files"
+)]
+#![allow(
+    clippy::disallowed_types,
+    reason = "the standard lock poisons: a fake server that panicked must fail its test"
+)]
+
 mod budget;
 mod check;
 mod clients;

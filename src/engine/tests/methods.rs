@@ -7,7 +7,7 @@ use crate::method::Stage;
 /// The roots of documents that are placed one after the other, and by which stage each found its tree.
 fn roots(engine: &Arc<Engine>, documents: &[Value]) -> (Vec<String>, Vec<Option<Stage>>) {
     let body: String = documents.iter().map(|source| index("x", source)).collect();
-    let stamped = stamp(&engine, &body, Some("news-1"), call(0));
+    let stamped = stamp(engine, &body, Some("news-1"), call(0));
     let stages = stamped.stages().to_vec();
     let by = |at| stages.iter().find(|(item, _)| *item == at).map(|s| s.1);
     let (lines, _) = written(&body, stamped);
@@ -135,5 +135,5 @@ fn short_texts_by_edit_distance() {
     assert_eq!(found[0], found[1]);
     assert_ne!(found[2], found[0]);
     assert_ne!(found[4], found[5], "the same words, but another text");
-    assert_eq!(wait(engine.stats()).unwrap().into_iter().count(), 2);
+    assert_eq!(wait(engine.stats()).unwrap().len(), 2);
 }

@@ -248,7 +248,10 @@ async fn opensearch_rs() {
         while !send_chunk(&client, &scene.index, chunk, number % 2 == 0).await {
             attempts += 1;
             assert!(attempts < 100, "chunk {number} is refused again and again");
-            // What a client that was refused does: the one thing that is waited for is that time goes by.
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "what a client that was refused does: it waits for time to go by"
+            )]
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }

@@ -17,7 +17,7 @@ pub mod fake;
 pub mod flaky;
 pub mod gate;
 // The benchmarks' own: the same numbers of the same seed.
-#[allow(dead_code)]
+#[allow(dead_code, reason = "each program uses a part of it")]
 #[path = "../../../benches/support/random.rs"]
 pub mod random;
 pub mod twin;
@@ -101,6 +101,7 @@ pub fn scratch(label: &str) -> PathBuf {
 /// Lower-case letters, digits and hyphens; differs between calls, processes and runs.
 fn unique() -> String {
     static CALLS: AtomicU64 = AtomicU64::new(0);
+    #[expect(clippy::disallowed_methods, reason = "differs between runs")]
     let millis = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap()
@@ -159,7 +160,10 @@ impl Waiting {
     /// Panics if it has taken too long.
     pub async fn pause(&self) {
         self.check();
-        // A pause between two looks.
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a pause between two looks at a condition"
+        )]
         tokio::time::sleep(PAUSE).await;
     }
 
@@ -174,7 +178,10 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let waiting = Waiting::until(what);
     while !holds() {
         waiting.check();
-        // A pause between two looks.
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a pause between two looks at a condition"
+        )]
         thread::sleep(PAUSE);
     }
 }
@@ -332,7 +339,10 @@ impl Spinney {
             if Instant::now() >= deadline {
                 return None;
             }
-            // A pause between two looks: the standard library waits for a child for ever or not at all.
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "between two looks: the standard library waits for a child for ever or not at all"
+            )]
             thread::sleep(PAUSE);
         }
     }

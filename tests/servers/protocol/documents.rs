@@ -156,6 +156,10 @@ async fn point_08_noops_stay_noops() {
                 assert_eq!(result, expected, "{answer}");
             }
             // A stamp with a time of its own would differ from the last one once the clock has gone on.
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "the clock that stamps are made by"
+            )]
             let now = SystemTime::now();
             let gone_on = || now.elapsed().is_ok_and(|gone| gone.as_millis() > 1);
             common::wait_until("the clock goes on", gone_on);
