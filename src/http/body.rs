@@ -1,5 +1,4 @@
-//! Bodies: what goes over the wire in either direction, and request bodies that are read whole, held within the budget
-//! and decompressed within it.
+//! Request bodies that are read whole, held within the budget and decompressed within it.
 
 use std::io::Read as _;
 use std::sync::Arc;
@@ -7,18 +6,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
-use http_body_util::{BodyExt, Full};
+use http_body_util::BodyExt;
 use hyper::HeaderMap;
 use hyper::body::{Body as _, Incoming};
 use hyper::header::EXPECT;
 
 use super::budget::{Budget, Reservation};
 use super::error::ProxyError;
-
-/// A body in either direction.
-pub(crate) type Body = http_body_util::combinators::UnsyncBoxBody<Bytes, BoxError>;
-/// Why a body broke off.
-pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// How long a client may pause inside a body while it holds a part of the budget.
 const BODY_READ_TIMEOUT: Duration = Duration::from_secs(60);
@@ -28,13 +22,6 @@ const DISCARD_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A body of unknown length begins with this many bytes of the budget.
 const FIRST_RESERVATION: usize = 64 << 10;
-
-/// A body that is already here.
-pub(crate) fn full(bytes: impl Into<Bytes>) -> Body {
-    Full::new(bytes.into())
-        .map_err(|never| match never {})
-        .boxed_unsync()
-}
 
 /// A whole body and its part of the budget.
 pub(crate) struct Buffered {

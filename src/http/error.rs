@@ -3,8 +3,8 @@
 use hyper::header::{ALLOW, HeaderValue, RETRY_AFTER};
 use hyper::{Response, StatusCode};
 
-use super::body::Body;
 use super::json::json;
+use super::wire::Body;
 
 /// Why spinney itself refuses a request, or could not forward it. `Display` is the reason that the client sees.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

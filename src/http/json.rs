@@ -3,7 +3,7 @@
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Response, StatusCode};
 
-use super::body::{Body, full};
+use super::wire::{Body, full};
 
 /// The content type of JSON, as the servers write it.
 pub(crate) const JSON: &str = "application/json; charset=UTF-8";

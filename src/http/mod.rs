@@ -8,6 +8,7 @@ pub(crate) mod headers;
 pub(crate) mod json;
 pub(crate) mod query;
 pub(crate) mod tls;
+mod wire;
 
-pub(crate) use body::{Body, BoxError, full};
 pub(crate) use error::ProxyError;
+pub(crate) use wire::{Body, BoxError, full};
