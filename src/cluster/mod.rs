@@ -212,7 +212,7 @@ impl Client {
     }
 }
 
-/// An error with its causes, each told once: many errors of HTTP clients repeat their cause in their own text.
+/// An error with its causes, each given once: many errors of HTTP clients repeat their cause in their own text.
 pub(crate) fn describe(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_cluster_refuses_is_told_in_its_words() {
+    async fn a_refusal_is_reported_in_the_clusters_words() {
         let (url, _) = cluster("HTTP/1.1 400 Bad Request\r\ncontent-length: 6\r\n\r\nno, no").await;
         let operator = Operator::new(&url, None).unwrap();
         let error = operator.put_template(&template()).await.unwrap_err();

@@ -156,7 +156,7 @@ impl ProxyError {
     }
 
     /// Whether the same request can succeed in a moment. Not so with a forest that is out of service: only a restart
-    /// helps, and writers that are told to retry would hide it.
+    /// helps, and writers that keep retrying would hide it.
     fn is_temporary(&self) -> bool {
         matches!(
             self,

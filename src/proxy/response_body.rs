@@ -106,7 +106,7 @@ impl Scanner {
 }
 
 impl<B: HttpBody<Data = Bytes> + Unpin> ResponseBody<B> {
-    /// A response that is only passed on.
+    /// A response that is only relayed.
     pub(super) fn relay(inner: B, in_flight: InFlightGuard) -> ResponseBody<B> {
         ResponseBody {
             inner,
@@ -258,7 +258,7 @@ mod tests {
     const BULK: &str = "{\"index\":{}}\n{\"content\":\"A sentence that is long enough.\"}\n";
     const FAILED: &str = r#"{"errors":true,"items":[{"index":{"status":400,"error":{}}}]}"#;
 
-    /// A body of unknown length, which only its end tells.
+    /// A body whose length is not known before its end.
     struct Chunked(VecDeque<Bytes>);
 
     impl Chunked {

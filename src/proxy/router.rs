@@ -54,7 +54,7 @@ pub(crate) fn classify<'a>(method: &Method, path: &'a str) -> Target<'a> {
     }
     let is_index = |name: &str| !name.is_empty() && !name.starts_with('_');
     match segments.get(..count).unwrap_or_default() {
-        // The servers forgive one more slash in front of this one.
+        // The servers accept one more slash in front of this one.
         ["_bulk"] | ["", "_bulk"] => Target::Bulk { index: None },
         [index, "_bulk"] if is_index(index) => Target::Bulk {
             index: Some(decode_segment(index)),

@@ -129,7 +129,7 @@ async fn expire(state: Arc<AppState>) {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "nothing tells when a file descriptor comes free again"
+    reason = "nothing signals when a file descriptor comes free again"
 )]
 async fn accept(listener: TcpListener, acceptor: Option<TlsAcceptor>, state: Arc<AppState>) {
     loop {
@@ -317,7 +317,7 @@ mod tests {
     const BULK: &str = "{\"index\":{}}\n{\"content\":\"A sentence that is long enough.\"}\n";
 
     #[tokio::test]
-    async fn forests_out_of_service_are_told_to_writers_and_probes() {
+    async fn writers_and_probes_learn_of_a_forest_out_of_service() {
         let state = AppState::out_of_service();
         for (method, path, body) in [
             (Method::POST, "/news-1/_bulk", BULK),
