@@ -237,7 +237,7 @@ fn wrong_input_is_named() {
         ),
         (
             &["--pairs", &pairs, "--similarity", "43"],
-            "eval: similarity: 43 ",
+            "eval: similarity: must be a ratio from 0 ",
         ),
         (
             &[
