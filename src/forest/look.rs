@@ -136,6 +136,13 @@ impl<P: Proof> Look<'_, '_, P> {
         }
     }
 
+    /// The roots of the trees whose children were counted.
+    pub(super) fn counted(&self) -> Vec<NodeId> {
+        let trees = self.seen.trees.iter().zip(&self.roots);
+        let counted = trees.filter(|(tree, _)| tree.children.is_some());
+        counted.map(|(_, &root)| root).collect()
+    }
+
     fn count_children(&mut self, tree: TreeIndex) {
         if let (Some(&root), Some(seen)) = (self.roots.get(tree), self.seen.trees.get_mut(tree)) {
             seen.children = Some(self.forest.live_children(root, self.cutoff));

@@ -67,6 +67,10 @@ impl<P: Proof> Forest<P> {
         let mut look = self.look(query, cutoff);
         let outcome = look.decide();
         law::changes(query, &look.seen, &outcome, self.next, &mut changes);
+        // Expired leaves that were passed over in a count need not be passed over in the next one.
+        for contestant in look.counted() {
+            self.detach_expired_leaves(contestant, cutoff);
+        }
         let mut rollback = Rollback::default();
         let mut added: Option<Millis> = None;
         for change in changes.drain(..) {

@@ -7,8 +7,9 @@
 //!
 //! Removal is spread. Every placement removes at most twice as many due nodes as it could create, oldest arrival
 //! first, and [`Forest::expire`] removes up to a given number. The number of children that decides a contest is exact
-//! nevertheless: the leaves of a root are sorted by arrival, so before a contest the expired ones at the old end are
-//! taken out of the count. Each leaf is taken out once in its life, and only trees that contest are looked at.
+//! nevertheless: the leaves of a root are sorted by arrival, so in a contest the expired ones at the old end are left out
+//! of the count, and then taken out of the tree. So each leaf is passed over once in its life, and only trees that contest
+//! are looked at.
 
 use super::Forest;
 use super::change::Change;

@@ -102,6 +102,9 @@ fn only_living_children_count_in_a_contest() {
     assert!(forest.stats().nodes > 10);
     assert_eq!(between.root, root(RIGHT));
     assert_eq!(forest.tree(root(LEFT)).unwrap().children, 0);
+    // The next contest need not pass them over again.
+    let left = forest.index.find(Fingerprint(LEFT)).unwrap();
+    assert_eq!(forest.slab.leaves(left).count(), 0);
     assert_eq!(forest.expire(Millis(150), usize::MAX), 16);
     assert_eq!(rows(&forest).len(), 4);
 }
