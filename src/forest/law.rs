@@ -342,22 +342,15 @@ impl<P: Proof> Plan<'_, '_, P> {
             node,
             proof: self.query.proof.clone(),
         });
-        let isolated: Vec<bool> = {
-            let spots = self.seen.fingerprints.iter();
-            let isolated = |spot: &Spot| spot.near.as_ref().is_some_and(Range::is_empty);
-            spots.map(isolated).collect()
-        };
         for at in 0..self.query.fingerprints.len() {
-            let alone = isolated.get(at).copied().unwrap_or_default();
             self.scattered |= if P::CROWDED {
                 self.own(at).is_some()
             } else {
-                !alone
+                !self.is_isolated(at)
             };
         }
         for (at, &fingerprint) in self.query.fingerprints.iter().enumerate() {
-            let alone = isolated.get(at).copied().unwrap_or_default();
-            if fingerprint != root && (P::CROWDED || alone) {
+            if fingerprint != root && (P::CROWDED || self.is_isolated(at)) {
                 self.take(fingerprint, self.own(at));
             }
         }
@@ -370,6 +363,11 @@ impl<P: Proof> Plan<'_, '_, P> {
 
     fn own(&self, at: usize) -> Option<OwnNode> {
         self.seen.fingerprints.get(at).and_then(|spot| spot.own)
+    }
+
+    fn is_isolated(&self, at: usize) -> bool {
+        let spot = self.seen.fingerprints.get(at);
+        spot.is_some_and(Spot::is_isolated)
     }
 
     /// Uses the node of a fingerprint if it stands in this tree.

@@ -14,7 +14,9 @@ use super::port::{
     Answer, Check, CheckReply, CheckedFingerprint, CheckedTree, Document, Outcome, Placed,
     Placements, Port, Reply, Settled, Settlement, Unavailable, When,
 };
-use super::{Change, Decision, Forest, ForestError, Near, Root, Settings, Stats, TreeView};
+use super::{
+    Change, Decision, Forest, ForestError, Near, Rollback, Root, Settings, Stats, TreeView,
+};
 use crate::method::{Family, Measure, Proof, Refusal};
 use crate::time::Millis;
 
@@ -86,11 +88,22 @@ impl<F: Family> Local<F> {
         &self,
         job: impl FnOnce(&mut State<F>, Duration) -> T + Send + 'static,
     ) -> Answer<T> {
+        self.with_or(job, |_, _| ())
+    }
+
+    /// Runs a job with the lock held, and another with its answer where nobody waits for that any more: the request was
+    /// dropped.
+    fn with_or<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut State<F>, Duration) -> T + Send + 'static,
+        unwanted: impl FnOnce(&mut State<F>, T) + Send + 'static,
+    ) -> Answer<T> {
         let (done, answer) = oneshot::channel();
         let shared = self.shared.clone();
         self.executor.run(Box::new(move || {
-            // Nobody waits for the answer where the request was dropped.
-            let _ = done.send(shared.with(job));
+            if let Err(Ok(answer)) = done.send(shared.with(job)) {
+                let _ = shared.with(|state, _| unwanted(state, answer));
+            }
         }));
         Box::pin(async move { answer.await.unwrap_or(Err(Unavailable::Stopped)) })
     }
@@ -132,30 +145,26 @@ pub fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
 
 impl<F: Family> Port for Local<F> {
     fn place(&self, batch: Vec<Document>) -> Answer<Placements> {
-        let (done, answer) = oneshot::channel();
-        let shared = self.shared.clone();
-        self.executor.run(Box::new(move || {
-            let placements = shared.with(|state, waited| Placements {
-                replies: batch
-                    .into_iter()
-                    .map(|document| state.place(document))
-                    .collect(),
-                waited,
-            });
-            // Nobody will settle what nobody has waited for.
-            if let Err(Ok(unwanted)) = done.send(placements) {
-                let _ = shared.with(|state, _| state.withdraw_all(unwanted));
-            }
-        }));
-        Box::pin(async move { answer.await.unwrap_or(Err(Unavailable::Stopped)) })
+        let place = |state: &mut State<F>, waited| Placements {
+            replies: batch
+                .into_iter()
+                .map(|document| state.place(document))
+                .collect(),
+            waited,
+        };
+        // Nobody will settle what nobody has waited for.
+        self.with_or(place, |state, unwanted| {
+            let replies = unwanted.replies.into_iter();
+            let placed = replies.filter_map(|reply| reply.placed);
+            state.withdraw(placed.map(|placed| placed.rollback));
+        })
     }
 
-    fn settle(&self, mut batch: Vec<Settlement>) -> Answer<Settled> {
-        batch.retain(|settlement| settlement.outcome == Outcome::Refused);
-        if batch.is_empty() {
+    fn settle(&self, batch: Vec<Settlement>) -> Answer<Settled> {
+        if batch.iter().all(|s| s.outcome != Outcome::Refused) {
             return Box::pin(std::future::ready(Ok(Settled::default())));
         }
-        self.with(move |state, _| state.settle(&batch))
+        self.with(move |state, _| state.settle(batch))
     }
 
     fn check(&self, document: Document) -> Answer<CheckReply> {
@@ -308,21 +317,15 @@ impl<F: Family> State<F> {
     }
 
     /// Takes back what was refused.
-    pub fn settle(&mut self, batch: &[Settlement]) -> Settled {
-        let refused = batch.iter().filter(|s| s.outcome == Outcome::Refused);
-        let withdrawn = refused.map(|s| self.forest.withdraw(&s.rollback) as u64);
-        Settled {
-            withdrawn: withdrawn.sum(),
-        }
+    pub fn settle(&mut self, batch: Vec<Settlement>) -> Settled {
+        let refused = batch.into_iter().filter(|s| s.outcome == Outcome::Refused);
+        self.withdraw(refused.map(|s| s.rollback))
     }
 
-    fn withdraw_all(&mut self, placements: Placements) {
-        let placed = placements
-            .replies
-            .into_iter()
-            .filter_map(|reply| reply.placed);
-        for placed in placed {
-            self.forest.withdraw(&placed.rollback);
+    fn withdraw(&mut self, rollbacks: impl Iterator<Item = Rollback>) -> Settled {
+        let withdrawn = rollbacks.map(|rollback| self.forest.withdraw(&rollback) as u64);
+        Settled {
+            withdrawn: withdrawn.sum(),
         }
     }
 

@@ -75,16 +75,17 @@ impl<P: Proof> Forest<P> {
         let mut added: Option<Millis> = None;
         for change in changes.drain(..) {
             let used = match &change {
-                Change::AddRoot { node, .. }
-                | Change::AddLeaf { node, .. }
-                | Change::Use { node } => Some(*node),
+                Change::AddRoot { node, .. } | Change::AddLeaf { node, .. } => {
+                    Some((*node, self.clock))
+                }
+                Change::Use { node } => {
+                    self.find(*node).map(|id| (*node, self.slab.node(id).added))
+                }
                 _ => None,
             };
             if self.commit(change)
-                && let Some(node) = used
-                && let Some(id) = self.find(node)
+                && let Some((node, since)) = used
             {
-                let since = self.slab.node(id).added;
                 added = Some(added.map_or(since, |earliest| earliest.min(since)));
                 rollback.nodes.push(node);
             }

@@ -65,6 +65,13 @@ pub(super) struct HashSpot {
     pub(super) has_root_within_k: bool,
 }
 
+impl Spot {
+    /// Whether it was looked at and nothing is near.
+    pub(super) fn is_isolated(&self) -> bool {
+        self.near.as_ref().is_some_and(Range::is_empty)
+    }
+}
+
 impl<P> Seen<'_, P> {
     pub(super) fn new() -> Self {
         Seen {
@@ -83,7 +90,7 @@ impl<P> Seen<'_, P> {
         query: &'a Query<'_, P>,
     ) -> impl Iterator<Item = Fingerprint> + 'a {
         let spots = self.fingerprints.iter().zip(query.fingerprints);
-        let isolated = spots.filter(|(spot, _)| spot.near.as_ref().is_some_and(Range::is_empty));
+        let isolated = spots.filter(|(spot, _)| spot.is_isolated());
         isolated.map(|(_, &fingerprint)| fingerprint)
     }
 }

@@ -118,16 +118,6 @@ impl Boilerplate {
         learned.map(|(at, _)| at).collect()
     }
 
-    /// Both: the sentences that became boilerplate, by their numbers in the document.
-    pub fn learn(&mut self, shingles: &Shingles) -> Vec<usize> {
-        let (hashes, sentences): (Vec<u64>, Vec<usize>) =
-            Self::counted(shingles).into_iter().unzip();
-        let learned = self.count_all(&hashes).into_iter();
-        learned
-            .filter_map(|at| sentences.get(at).copied())
-            .collect()
-    }
-
     /// Makes the sentences of a text boilerplate for ever: a list that a user keeps.
     pub fn seed(&mut self, shingles: &Shingles) {
         for sentence in &shingles.sentences {
@@ -255,6 +245,16 @@ mod tests {
     use super::super::shingles::SentenceShingles;
     use super::*;
     use proptest::prelude::*;
+
+    impl Boilerplate {
+        /// What a document that founds a tree does: the sentences that became boilerplate, by their numbers in it.
+        fn learn(&mut self, shingles: &Shingles) -> Vec<usize> {
+            let counted = Self::counted(shingles).into_iter();
+            let (hashes, sentences): (Vec<u64>, Vec<usize>) = counted.unzip();
+            let learned = self.count_all(&hashes).into_iter();
+            learned.map(|at| sentences[at]).collect()
+        }
+    }
 
     fn shingles(sentences: &[(u64, u32)]) -> Shingles {
         let mut shingles = Shingles::new();

@@ -1,19 +1,17 @@
 //! The method `verified` over the real forest.
 
 use crate::fingerprint::Distance;
-use crate::forest::{self, Decision, Root, Settings};
-use crate::method::{Founder, Offer, VerifiedFeatures};
-use crate::text::boilerplate::{Boilerplate, BoilerplateMask};
+use crate::forest::local::State;
+use crate::forest::port::{Document, When};
+use crate::forest::{Root, Settings};
+use crate::method::{Features, LearnedText, Verified, VerifiedFeatures};
 use crate::text::{Fields, Scratch};
 use crate::time::Millis;
 
-/// The method over the real forest.
+/// Trees and boilerplate, with documents placed as strings.
 struct Harness {
-    forest: forest::Forest<Founder>,
-    boilerplate: Boilerplate,
-    mask: BoilerplateMask,
+    state: State<Verified>,
     scratch: Scratch,
-    features: VerifiedFeatures,
 }
 
 impl Harness {
@@ -22,31 +20,38 @@ impl Harness {
             k: Distance(3),
             window: None,
         };
+        let thresholds = Default::default();
         Harness {
-            forest: forest::Forest::new(settings).unwrap(),
-            boilerplate: Boilerplate::new(),
-            mask: BoilerplateMask::default(),
+            state: State::new(settings, thresholds, LearnedText::default()).unwrap(),
             scratch: Scratch::new(),
-            features: VerifiedFeatures::new(),
         }
     }
 
-    fn place(&mut self, title: &str, body: &str) -> Root {
+    fn document(&mut self, title: &str, body: &str) -> Document {
         let fields = Fields {
             title: Some(title),
             body: &[body],
         };
-        assert!(self.features.read(&mut self.scratch, &fields));
-        let offer = Offer::of(&mut self.features, &self.boilerplate, &mut self.mask);
-        let placement = self.forest.place(&offer.query(), Millis(0));
-        if placement.decision == Decision::NewRoot {
-            self.boilerplate.learn(self.features.shingles());
+        let mut features = VerifiedFeatures::new();
+        assert!(features.read(&mut self.scratch, &fields));
+        Document {
+            features: Some(Features::Verified(Box::new(features))),
+            when: When::At(Millis(0)),
         }
-        placement.root
+    }
+
+    fn place(&mut self, title: &str, body: &str) -> Root {
+        let document = self.document(title, body);
+        self.state.place(document).placed.unwrap().root
+    }
+
+    fn boilerplate(&mut self, body: &str) -> Vec<usize> {
+        let document = self.document("", body);
+        self.state.check(document).check.unwrap().boilerplate
     }
 
     fn nodes(&self) -> usize {
-        self.forest.stats().nodes
+        self.state.forest().stats().nodes
     }
 }
 
@@ -94,14 +99,8 @@ fn a_shared_footer_is_learned() {
     let roots: Vec<Root> = (0..8).map(|n| forest.place("", &stub(n))).collect();
     let (a, b) = (forest.place("", &stub(100)), forest.place("", &stub(101)));
     assert_ne!(a, b);
-    forest
-        .boilerplate
-        .find(forest.features.shingles(), &mut forest.mask);
-    assert_eq!(
-        forest.mask.excluded_count(),
-        2,
-        "the two sentences of the footer"
-    );
+    let footer_sentences = forest.boilerplate(&stub(101));
+    assert_eq!(footer_sentences, [1, 2], "the two sentences of the footer");
     // What founded a tree is known by its root, whatever is left out of it by now.
     let nodes_before = forest.nodes();
     let again: Vec<Root> = (0..8).map(|n| forest.place("", &stub(n))).collect();

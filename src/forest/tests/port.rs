@@ -438,7 +438,7 @@ fn the_changes_of_a_forest_make_the_same_forest() {
             });
         }
         if number % 20 == 19 {
-            first.settle(&std::mem::take(&mut refused));
+            first.settle(std::mem::take(&mut refused));
         }
         for change in first.take_changes() {
             replica.apply(&change);

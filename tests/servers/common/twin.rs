@@ -10,7 +10,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::wire::{Answer, Request, Wire, find, replace};
-use super::{Server, Spinney};
+use super::{Server, Spinney, root_of};
 
 /// Stands for the name of the index in a request's target and body.
 pub const INDEX: &str = "@index";
@@ -195,6 +195,15 @@ impl Twins {
         };
         let valued = proxied.into_iter().map(|(id, source)| (id, value(source)));
         valued.collect()
+    }
+
+    /// The same of documents that must all have a stamp.
+    pub async fn all_stamped(&self) -> BTreeMap<String, Value> {
+        let documents = self.same_documents().await;
+        for (id, source) in &documents {
+            assert!(root_of(source).is_some(), "{id} has no stamp: {source}");
+        }
+        documents
     }
 
     /// What spinney says about itself once nothing is in flight.
