@@ -1,5 +1,6 @@
 //! What all requests share.
 
+use std::hash::RandomState;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -35,6 +36,8 @@ pub(crate) struct AppState {
     pub started: Instant,
     /// The address that sniffing clients are to read, if any.
     pub publish_address: Option<String>,
+    /// Keys the hashes of callers, so that nobody can make one that is known.
+    pub callers: RandomState,
     /// Makes roots and request ids of this process differ from those of any other.
     nonce: u64,
     requests: AtomicU64,
@@ -70,6 +73,7 @@ impl AppState {
             in_flight: InFlight::default(),
             started: Instant::now(),
             publish_address: config.publish_address.clone(),
+            callers: RandomState::new(),
             nonce: nonce(),
             requests: AtomicU64::new(0),
             unavailable_logged: AtomicBool::new(false),
@@ -89,12 +93,13 @@ impl AppState {
     }
 
     /// What the engine needs to know of a request that came now.
-    pub(crate) fn request_context(&self) -> RequestContext {
+    pub(crate) fn request_context(&self, caller: u64) -> RequestContext {
         let now = now();
         RequestContext {
             now,
             latest: Millis(now.0.saturating_add(CLOCK_SKEW)),
             unique: self.unique(),
+            caller: Some(caller),
         }
     }
 
@@ -140,9 +145,7 @@ pub(crate) fn now() -> Millis {
 fn nonce() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     // The standard library seeds every RandomState from the system's randomness.
-    std::collections::hash_map::RandomState::new()
-        .build_hasher()
-        .finish()
+    RandomState::new().build_hasher().finish()
 }
 
 #[cfg(test)]

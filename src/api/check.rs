@@ -63,7 +63,7 @@ pub(super) async fn handle(
     let pretty = parameter(query, "pretty").is_some_and(|value| value != "false");
     let index = index.into_owned();
     let engine = &state.engine;
-    let checked = engine.check(document, index.clone(), id, state.request_context());
+    let checked = engine.check(document, index.clone(), id, state.request_context(0));
     let checked = checked.await.map_err(|error| check_error(state, error))?;
     let answer = answer(&index, &checked);
     let text = if pretty {

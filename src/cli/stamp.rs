@@ -95,6 +95,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 now: Millis(0),
                 latest: Millis(i64::MAX),
                 unique: lines,
+                caller: None,
             };
             let result = if args.bulk {
                 let write = WriteKind::Bulk {

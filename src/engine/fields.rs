@@ -65,6 +65,7 @@ mod tests {
                 now: Millis(0),
                 latest: Millis(i64::MAX),
                 unique: 0,
+                caller: None,
             };
             let stamped = engine.stamp_lines(documents.to_owned().into(), context);
             futures_executor::block_on(stamped).unwrap();

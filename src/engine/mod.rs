@@ -21,6 +21,7 @@ mod stamped;
 #[cfg(test)]
 mod tests;
 mod threads;
+mod writers;
 
 pub use crate::forest::port::Unavailable;
 pub use check::{CheckError, Checked, Fate};
@@ -44,6 +45,9 @@ use fields::FoundFields;
 use forests::ForestEntry;
 use read::own_root;
 use threads::TextThreads;
+use tokio::sync::Semaphore;
+use writers::Writers;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// Why the engine cannot be built.
 #[derive(Debug, thiserror::Error)]
@@ -112,6 +116,9 @@ pub struct RequestContext {
     pub latest: Millis,
     /// Differs for every request: names the roots of documents that have neither text nor id.
     pub unique: u64,
+    /// Who asks, as a hash of what the cluster knows callers by; `None` where nobody can refuse the documents: they count
+    /// at once.
+    pub caller: Option<u64>,
 }
 
 /// Everything that is needed to stamp: routes, forests, threads.
@@ -120,8 +127,16 @@ pub struct Engine {
     forests: Vec<ForestEntry>,
     names: StampNames,
     threads: Arc<TextThreads>,
+    writers: Writers,
+    /// What stands in memory between reading and placing is bounded by the number of batches.
+    batches: Semaphore,
+    /// Strangers do their text work one after the other.
+    strangers: Semaphore,
     explains: bool,
 }
+
+/// Batches that are read and placed at the same time; each of them uses all threads.
+const BATCHES: usize = 4;
 
 /// A route bound to its forests.
 struct Bound {
@@ -192,6 +207,9 @@ impl Engine {
             forests,
             names: StampNames::new(prefix)?,
             threads,
+            writers: Writers::default(),
+            batches: Semaphore::new(BATCHES),
+            strangers: Semaphore::new(1),
             explains: false,
         })
     }
@@ -316,6 +334,28 @@ impl Engine {
             all.push((entry.name.clone(), entry.port.stats().await?));
         }
         Ok(all)
+    }
+
+    /// Whether the cluster has lately accepted what this caller wrote to this index.
+    pub fn knows(&self, caller: u64, index: &str, now: Millis) -> bool {
+        self.writers.knows(caller, xxh3_64(index.as_bytes()), now)
+    }
+
+    /// Takes back placements whose outcome has been unknown for long, at most `budget` in each forest. Answers how many
+    /// nodes went.
+    ///
+    /// # Errors
+    /// When a forest cannot be asked any more; the others were.
+    pub async fn forget_unknown(&self, now: Millis, budget: usize) -> Result<u64, Unavailable> {
+        let mut result = Ok(0);
+        for entry in &self.forests {
+            match (entry.port.forget_unknown(now, budget).await, &mut result) {
+                (Ok(settled), Ok(withdrawn)) => *withdrawn += settled.withdrawn,
+                (Ok(_), Err(_)) => {}
+                (Err(unavailable), _) => result = Err(unavailable),
+            }
+        }
+        result
     }
 
     /// Removes expired nodes, at most `budget` of each forest whose clock is the arrival.

@@ -6,11 +6,12 @@ use std::vec::IntoIter;
 use bytes::Bytes;
 
 use super::read::{Prepared, Read, WorkItem};
-use super::settle::Placed;
+use super::settle::{Held, Placed};
+use super::threads::Wanted;
 use super::{Engine, Explanation, RequestContext, Stamped, Unavailable};
 use crate::bulk::Stamp;
 use crate::fingerprint::Fingerprint;
-use crate::forest::port::{Document, Reply};
+use crate::forest::port::{self, Commit, Document, Earlier, Placements, Port, Rehearsal, Reply};
 use crate::forest::{Decision, Root};
 use crate::time::{Millis, format_date};
 
@@ -30,11 +31,75 @@ impl Drop for Unfinished {
 /// One batch of documents for a forest, and the items that they belong to.
 #[derive(Default)]
 struct Batch {
-    items: Vec<usize>,
+    /// Their places in the body, and the hashes of their indices.
+    items: Vec<(usize, u64)>,
     documents: Vec<Document>,
 }
 
+/// What is known of who has sent the documents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// Nobody can refuse them.
+    Owner,
+    /// The cluster has lately accepted what the caller wrote to each of the indices.
+    Known,
+    /// It has not: the documents leave no trace before it does.
+    Stranger,
+}
+
+/// What a request knows of one forest, from batch to batch.
+#[derive(Default)]
+struct Session {
+    earlier: Earlier,
+    rehearsal: Option<Box<dyn Rehearsal>>,
+}
+
+impl Session {
+    async fn place(
+        &mut self,
+        port: &dyn Port,
+        documents: Vec<Document>,
+        standing: Standing,
+    ) -> Result<Placements, Unavailable> {
+        let commit = match standing {
+            Standing::Stranger => {
+                let rehearsal = self.rehearsal.get_or_insert_with(|| port.rehearsal());
+                return rehearsal.place(documents).await;
+            }
+            Standing::Known => Commit::Provisional,
+            Standing::Owner => Commit::AtOnce,
+        };
+        let mut placements = port
+            .place(port::Batch {
+                documents,
+                commit,
+                earlier: std::mem::take(&mut self.earlier),
+            })
+            .await?;
+        self.earlier = std::mem::take(&mut placements.earlier);
+        Ok(placements)
+    }
+}
+
 impl Engine {
+    /// What is known of who has sent these items.
+    fn standing(&self, items: &[WorkItem], context: RequestContext) -> Standing {
+        let Some(caller) = context.caller else {
+            return Standing::Owner;
+        };
+        let mut known = None;
+        for item in items.iter().filter(|item| item.source.is_some()) {
+            if known == Some(item.index) {
+                continue;
+            }
+            if !self.writers.knows(caller, item.index, context.now) {
+                return Standing::Stranger;
+            }
+            known = Some(item.index);
+        }
+        Standing::Known
+    }
+
     /// Stamps the items of a body. In each batch, documents are read and turned into features on all threads, then
     /// placed one after the other: the order of documents inside a body is the order of placement.
     pub(super) async fn stamp_items(
@@ -43,10 +108,12 @@ impl Engine {
         items: Vec<WorkItem>,
         context: RequestContext,
     ) -> Result<Stamped, Unavailable> {
+        let standing = self.standing(&items, context);
         let mut unfinished = Unfinished {
             engine: self.clone(),
-            placed: Placed::of(items.iter().map(|item| item.op).collect()),
+            placed: Placed::of(items.iter().map(|item| item.op).collect(), context.caller),
         };
+        let mut sessions: Vec<Session> = self.forests.iter().map(|_| Session::default()).collect();
         let mut stamped = Stamped {
             explanations: self.explains.then(Vec::new),
             ..Stamped::default()
@@ -54,15 +121,29 @@ impl Engine {
         let items: Arc<[WorkItem]> = items.into();
         let mut first = 0;
         while let Some(rest) = items.get(first..).filter(|rest| !rest.is_empty()) {
-            let batch = first..first + WorkItem::batch(rest);
+            let is_stranger = standing == Standing::Stranger;
+            let batch = first..first + WorkItem::batch(rest, is_stranger);
             first = batch.end;
+            let _turn = match is_stranger {
+                true => Some(self.strangers.acquire().await),
+                false => None,
+            };
+            let _place = self.batches.acquire().await;
             let read = {
                 let (engine, body, items) = (self.clone(), body.clone(), items.clone());
-                self.run(move || engine.read_batch(&body, &items, batch, context))
-                    .await?
+                let read =
+                    move |wanted: &Wanted| engine.read_batch(&body, &items, batch, context, wanted);
+                self.threads.run_wanted(read).await?
             };
             stamped = self
-                .place(&body, read, stamped, &mut unfinished.placed)
+                .place(
+                    &body,
+                    read,
+                    stamped,
+                    standing,
+                    &mut sessions,
+                    &mut unfinished.placed,
+                )
                 .await?;
         }
         stamped.placed = std::mem::take(&mut unfinished.placed);
@@ -75,6 +156,8 @@ impl Engine {
         body: &Bytes,
         mut read: Vec<Read>,
         mut stamped: Stamped,
+        standing: Standing,
+        sessions: &mut [Session],
         placed: &mut Placed,
     ) -> Result<Stamped, Unavailable> {
         let mut batches: Vec<Batch> = self.forests.iter().map(|_| Batch::default()).collect();
@@ -83,7 +166,7 @@ impl Engine {
             .flat_map(|read| read.objects.iter_mut().flatten())
         {
             if let Some(batch) = batches.get_mut(prepared.forest) {
-                batch.items.push(prepared.item);
+                batch.items.push((prepared.item, prepared.index));
                 batch.documents.push(Document {
                     features: prepared.features.take(),
                     when: prepared.when,
@@ -91,16 +174,34 @@ impl Engine {
             }
         }
         let mut replies = Vec::with_capacity(batches.len());
-        for (forest, (entry, batch)) in self.forests.iter().zip(batches).enumerate() {
+        let forests = self.forests.iter().zip(sessions);
+        for (forest, ((entry, session), batch)) in forests.zip(batches).enumerate() {
             if batch.documents.is_empty() {
                 replies.push(Vec::new().into_iter());
                 continue;
             }
-            let mut placements = entry.port.place(batch.documents).await?;
+            // A stranger's documents are placed when the cluster has accepted them.
+            let kept = match standing {
+                Standing::Stranger => batch.documents.clone(),
+                Standing::Known | Standing::Owner => Vec::new(),
+            };
+            let mut kept = kept.into_iter();
+            let mut placements = session
+                .place(&*entry.port, batch.documents, standing)
+                .await?;
             // First of all: from here on they are withdrawn if anything goes wrong.
-            for (item, reply) in batch.items.into_iter().zip(&mut placements.replies) {
+            for ((item, index), reply) in batch.items.into_iter().zip(&mut placements.replies) {
+                let document = kept.next();
                 if let Some(place) = &mut reply.placed {
-                    placed.hold(item, forest, std::mem::take(&mut place.rollback));
+                    placed.hold(Held {
+                        item,
+                        forest,
+                        index,
+                        rollback: std::mem::take(&mut place.rollback),
+                        claimed: place.claimed,
+                        lesson: place.lesson.take(),
+                        document,
+                    });
                 }
             }
             stamped.waited += placements.waited;

@@ -3,8 +3,9 @@
 use std::ops::Range;
 
 use rayon::prelude::*;
-use xxhash_rust::xxh3::Xxh3;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
+use super::threads::Wanted;
 use super::{Bound, Engine, RequestContext};
 use crate::bulk::{self, Cut, Document, Item, JsonError, Op, Part, Selected};
 use crate::config::Clock;
@@ -17,7 +18,10 @@ use crate::time::{Millis, parse_date};
 /// Items and bytes of sources that are read at once: enough to keep all threads busy, few enough to bound what stands
 /// between reading and placing.
 const BATCH: usize = 4096;
-pub(super) const BATCH_BYTES: usize = 8 << 20;
+pub(super) const BATCH_BYTES: usize = 2 << 20;
+
+/// Bytes of sources of a stranger that are read at once: those who are known wait for no more than this.
+const STRANGERS_BATCH_BYTES: usize = 256 << 10;
 
 /// Fewer items than this are not worth a thread.
 const SPLIT: usize = 16;
@@ -27,8 +31,10 @@ const SPLIT: usize = 16;
 pub(super) struct WorkItem {
     pub(super) op: Op,
     /// Where its source stands in the body, if it has one and a route wants it.
-    source: Option<Range<usize>>,
+    pub(super) source: Option<Range<usize>>,
     route: usize,
+    /// A hash of the name of its index.
+    pub(super) index: u64,
     /// The root of a document without usable text.
     own_root: u64,
 }
@@ -38,6 +44,8 @@ pub(super) struct WorkItem {
 pub(super) struct Prepared {
     /// Place of its item in the body.
     pub(super) item: usize,
+    /// A hash of the name of its index.
+    pub(super) index: u64,
     pub(super) route: usize,
     /// Where it stands in the body.
     pub(super) object: Range<usize>,
@@ -79,11 +87,16 @@ pub enum Unstamped {
 
 impl WorkItem {
     /// How many of these items are read at once; at least one.
-    pub(super) fn batch(items: &[WorkItem]) -> usize {
+    pub(super) fn batch(items: &[WorkItem], stranger: bool) -> usize {
+        let most = if stranger {
+            STRANGERS_BATCH_BYTES
+        } else {
+            BATCH_BYTES
+        };
         let mut bytes = 0;
         let small = items.iter().take(BATCH).take_while(|item| {
             bytes += item.source.as_ref().map_or(0, ExactSizeIterator::len);
-            bytes <= BATCH_BYTES
+            bytes <= most
         });
         small.count().max(1)
     }
@@ -99,6 +112,7 @@ impl Engine {
     ) -> Vec<WorkItem> {
         // Neighbours mostly go to the same index.
         let mut last: Option<(&str, Option<usize>)> = None;
+        let mut named: Option<(&str, u64)> = None;
         let items = items.iter().enumerate().map(|(at, item)| {
             let index = item.index.as_deref().or(index);
             let route = index.and_then(|index| match last {
@@ -112,10 +126,17 @@ impl Engine {
                 (Some(index), Some(_)) => own_root(index, item.id.as_deref(), context.unique, at),
                 _ => 0,
             };
+            let hash = match (index, named) {
+                (Some(index), Some((name, hash))) if name == index => hash,
+                (Some(index), _) => xxh3_64(index.as_bytes()),
+                (None, _) => 0,
+            };
+            named = index.map(|index| (index, hash));
             WorkItem {
                 op: item.op,
                 source: item.source.clone().filter(|_| route.is_some()),
                 route: route.unwrap_or_default(),
+                index: hash,
                 own_root,
             }
         });
@@ -129,11 +150,16 @@ impl Engine {
         items: &[WorkItem],
         batch: Range<usize>,
         context: RequestContext,
+        wanted: &Wanted,
     ) -> Vec<Read> {
         let first = batch.start;
         let items = items.get(batch).unwrap_or_default();
         let read = items.par_iter().enumerate().with_min_len(SPLIT);
         read.map_init(Workspace::default, |workspace, (at, item)| {
+            // The client has gone: nobody will look at what comes of this.
+            if !wanted.is_so() {
+                return Read::default();
+            }
             let read = self.read(body, first + at, item, context, workspace);
             let read = read.unwrap_or_else(|error| Read {
                 unstamped: Some(error.into()),
@@ -223,6 +249,7 @@ impl Engine {
         };
         let prepared = Prepared {
             item: at,
+            index: item.index,
             route: item.route,
             object: base..base + object.len(),
             hashes: features.as_ref().map(Features::hashes).unwrap_or_default(),
@@ -267,6 +294,7 @@ impl Engine {
             op: Op::Index,
             source: Some(0..body.len()),
             route,
+            index: 0,
             own_root,
         };
         let workspace = &mut Workspace::default();
@@ -287,7 +315,7 @@ fn when(clock: &Clock, date: Option<Millis>, context: RequestContext) -> When {
     match (clock, date) {
         (Clock::Arrival, _) => When::At(context.now),
         (Clock::None, _) => When::Still,
-        (Clock::Field(_), Some(date)) => When::At(date.min(context.latest)),
+        (Clock::Field(_), Some(date)) => When::Claimed(date.min(context.latest)),
         // A document without a date comes when the one before it came.
         (Clock::Field(_), None) => When::AsBefore,
     }

@@ -5,30 +5,41 @@ use std::sync::Arc;
 use super::{Engine, Unavailable};
 use crate::bulk::{self, Op};
 use crate::forest::Rollback;
-use crate::forest::port::{Outcome, Settlement};
+use crate::forest::port::{Batch, Document, Outcome, Port, Settlement};
+use crate::time::Millis;
 
 /// The nodes that the documents of a request use, by item. To be given to [`Engine::settle`].
 #[derive(Debug, Default)]
 pub struct Placed {
     /// The operation of every item: an answer that tells of others cannot be matched.
     ops: Vec<Op>,
+    caller: Option<u64>,
     held: Vec<Held>,
 }
 
+/// One document that was placed.
 #[derive(Debug)]
-struct Held {
-    item: usize,
-    forest: usize,
-    rollback: Rollback,
+pub(super) struct Held {
+    pub(super) item: usize,
+    pub(super) forest: usize,
+    /// A hash of the name of its index.
+    pub(super) index: u64,
+    pub(super) rollback: Rollback,
+    pub(super) claimed: Option<Millis>,
+    pub(super) lesson: Option<Vec<u64>>,
+    /// To be placed if it is accepted, and not before.
+    pub(super) document: Option<Document>,
 }
 
 /// What is known of the outcome of a request.
 #[derive(Debug)]
 pub enum Resolution {
-    /// Timeout, broken connection, filtered response: the nodes stay.
+    /// Timeout, broken connection, response that cannot be read: the nodes stay for a while.
     Unknown,
-    /// The whole request was refused, or never sent.
-    Refused,
+    /// The request was never sent.
+    NotSent,
+    /// The status of a response that speaks of all documents at once.
+    Status(u16),
     /// The items of a bulk response.
     Items(bulk::Outcome),
 }
@@ -40,22 +51,21 @@ pub struct Settled {
     pub failed: u64,
     /// Nodes that went.
     pub withdrawn: u64,
+    /// Sentences that became boilerplate.
+    pub learned: u64,
 }
 
 impl Placed {
-    pub(super) fn of(ops: Vec<Op>) -> Placed {
+    pub(super) fn of(ops: Vec<Op>, caller: Option<u64>) -> Placed {
         Placed {
             ops,
+            caller,
             held: Vec::new(),
         }
     }
 
-    pub(super) fn hold(&mut self, item: usize, forest: usize, rollback: Rollback) {
-        self.held.push(Held {
-            item,
-            forest,
-            rollback,
-        });
+    pub(super) fn hold(&mut self, held: Held) {
+        self.held.push(held);
     }
 
     /// Whether an answer tells of exactly the items of the request.
@@ -63,22 +73,19 @@ impl Placed {
         outcome.answers(self.ops.iter().copied())
     }
 
-    /// What became of one item.
-    fn outcome(&self, item: usize, resolution: &Resolution) -> Outcome {
+    /// What became of one item, and the status that says so.
+    fn outcome(item: usize, resolution: &Resolution) -> (Outcome, Option<u16>) {
         let items = match resolution {
-            Resolution::Unknown => return Outcome::Unknown,
-            Resolution::Refused => return Outcome::Refused,
+            Resolution::Unknown => return (Outcome::Unknown, None),
+            Resolution::NotSent => return (Outcome::Refused, None),
+            Resolution::Status(status) => return (outcome_of(*status), Some(*status)),
             Resolution::Items(items) => items,
         };
         match items.failed.binary_search_by_key(&item, |&(at, _)| at) {
-            Err(_) => Outcome::Accepted,
+            Err(_) => (Outcome::Accepted, None),
             Ok(found) => {
                 let status = items.failed.get(found).map(|&(_, status)| status);
-                if status.is_some_and(is_definite) {
-                    Outcome::Refused
-                } else {
-                    Outcome::Unknown
-                }
+                (status.map_or(Outcome::Unknown, outcome_of), status)
             }
         }
     }
@@ -96,14 +103,15 @@ impl Placed {
 }
 
 impl Engine {
-    /// The second phase: tells the forests what became of the documents of a request.
+    /// The second phase: tells the forests at `now` what became of the documents of a request.
     ///
     /// # Errors
     /// When a forest cannot be asked any more; the others were told.
     pub async fn settle(
         self: &Arc<Self>,
-        placed: Placed,
+        mut placed: Placed,
         resolution: Resolution,
+        now: Millis,
     ) -> Result<Settled, Unavailable> {
         let resolution = match resolution {
             Resolution::Items(items) if !placed.is_answered_by(&items) => Resolution::Unknown,
@@ -111,12 +119,26 @@ impl Engine {
         };
         let mut settled = Settled {
             failed: placed.failed(&resolution),
-            withdrawn: 0,
+            ..Settled::default()
         };
+        self.note_writers(&placed, &resolution, now);
+        let late = self.late(&mut placed, &resolution);
         let mut failure = None;
-        for answer in self.tell(placed, &resolution) {
+        for answer in self.tell(placed, &resolution, now) {
             match answer.await {
-                Ok(told) => settled.withdrawn += told.withdrawn,
+                Ok(told) => {
+                    settled.withdrawn += told.withdrawn;
+                    settled.learned += told.learned;
+                }
+                Err(unavailable) => failure = Some(unavailable),
+            }
+        }
+        for (entry, documents) in self.forests.iter().zip(late) {
+            if documents.is_empty() {
+                continue;
+            }
+            match place_accepted(&*entry.port, documents, now).await {
+                Ok(learned) => settled.learned += learned,
                 Err(unavailable) => failure = Some(unavailable),
             }
         }
@@ -127,32 +149,97 @@ impl Engine {
     pub(super) fn withdraw(&self, placed: Placed) {
         if !placed.held.is_empty() {
             // A forest works off what it is told even if the answer is dropped.
-            drop(self.tell(placed, &Resolution::Refused));
+            drop(self.tell(placed, &Resolution::NotSent, Millis(i64::MIN)));
         }
+    }
+
+    /// Takes down where the caller may write.
+    fn note_writers(&self, placed: &Placed, resolution: &Resolution, now: Millis) {
+        let Some(caller) = placed.caller else { return };
+        // Neighbours mostly go to the same index and fare alike.
+        let mut noted = None;
+        for held in &placed.held {
+            let (outcome, status) = Placed::outcome(held.item, resolution);
+            if noted == Some((held.index, outcome, status)) {
+                continue;
+            }
+            match (outcome, status) {
+                (Outcome::Accepted, _) => self.writers.accepted(caller, held.index, now),
+                (_, Some(401 | 403)) => self.writers.denied(caller, held.index),
+                _ => continue,
+            }
+            noted = Some((held.index, outcome, status));
+        }
+    }
+
+    /// Takes the accepted documents that wait to be placed, by forest.
+    fn late(&self, placed: &mut Placed, resolution: &Resolution) -> Vec<Vec<Document>> {
+        let mut late: Vec<Vec<Document>> = self.forests.iter().map(|_| Vec::new()).collect();
+        for held in &mut placed.held {
+            let Some(document) = held.document.take() else {
+                continue;
+            };
+            if Placed::outcome(held.item, resolution).0 == Outcome::Accepted
+                && let Some(late) = late.get_mut(held.forest)
+            {
+                late.push(document);
+            }
+        }
+        late
     }
 
     fn tell(
         &self,
-        mut placed: Placed,
+        placed: Placed,
         resolution: &Resolution,
+        now: Millis,
     ) -> Vec<crate::forest::port::Answer<crate::forest::port::Settled>> {
         let mut batches: Vec<Vec<Settlement>> = self.forests.iter().map(|_| Vec::new()).collect();
-        for held in std::mem::take(&mut placed.held) {
+        for held in placed.held {
             if let Some(batch) = batches.get_mut(held.forest) {
                 batch.push(Settlement {
-                    outcome: placed.outcome(held.item, resolution),
+                    outcome: Placed::outcome(held.item, resolution).0,
                     rollback: held.rollback,
+                    claimed: held.claimed,
+                    lesson: held.lesson,
                 });
             }
         }
         let told = self.forests.iter().zip(batches);
         let told = told.filter(|(_, batch)| !batch.is_empty());
-        told.map(|(entry, batch)| entry.port.settle(batch))
+        told.map(|(entry, batch)| entry.port.settle(batch, now))
             .collect()
     }
 }
 
-/// A 4xx is the server's last word on an item; a 5xx (a timeout, a lost shard) is not.
-fn is_definite(status: u16) -> bool {
-    (400..500).contains(&status) && status != 408
+/// Places what the cluster has accepted already. Answers how many sentences became boilerplate.
+async fn place_accepted(
+    port: &dyn Port,
+    documents: Vec<Document>,
+    now: Millis,
+) -> Result<u64, Unavailable> {
+    let batch = Batch {
+        documents,
+        ..Batch::default()
+    };
+    let replies = port.place(batch).await?.replies.into_iter();
+    let accepted = replies.filter_map(|reply| reply.placed);
+    let accepted = accepted.map(|placed| Settlement {
+        rollback: placed.rollback,
+        claimed: placed.claimed,
+        lesson: placed.lesson,
+        outcome: Outcome::Accepted,
+    });
+    Ok(port.settle(accepted.collect(), now).await?.learned)
+}
+
+/// What a status says of a document. 2xx: it is stored. 4xx: the server's last word, except 408, which says that it gave up
+/// waiting. Anything else (a redirect, a timeout, a lost shard): a part may have been done.
+fn outcome_of(status: u16) -> Outcome {
+    match status {
+        200..300 => Outcome::Accepted,
+        408 => Outcome::Unknown,
+        400..500 => Outcome::Refused,
+        _ => Outcome::Unknown,
+    }
 }

@@ -126,6 +126,11 @@ impl Stamped {
         }
     }
 
+    /// Takes what is to be settled; the rest stays.
+    pub fn take_placed(&mut self) -> Placed {
+        std::mem::take(&mut self.placed)
+    }
+
     /// The edits of the body, and what is to be settled.
     pub fn into_parts(self) -> (Splice, Placed) {
         (self.splice, self.placed)

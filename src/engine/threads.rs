@@ -1,12 +1,22 @@
 //! The threads for text work and for the forests' locks.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Weak};
 
 use futures_channel::oneshot;
 use tracing::{Span, error};
 
 use super::Unavailable;
 use crate::forest::local::{Executor, panic_message};
+
+/// Whether anybody still waits for a job.
+pub(super) struct Wanted(Weak<()>);
+
+impl Wanted {
+    pub(super) fn is_so(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+}
 
 /// A pool of threads. Parallel iterators inside a job use all of them.
 pub(super) struct TextThreads(rayon::ThreadPool);
@@ -19,6 +29,18 @@ impl TextThreads {
             .thread_name(|n| format!("text-{n}"))
             .build()?;
         Ok(TextThreads(pool))
+    }
+
+    /// Runs a job, which is told whether anybody still waits for what it gives.
+    pub(super) async fn run_wanted<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&Wanted) -> T + Send + 'static,
+    ) -> Result<T, Unavailable> {
+        let waiting = Arc::new(());
+        let wanted = Wanted(Arc::downgrade(&waiting));
+        let given = self.run(move || job(&wanted)).await;
+        drop(waiting);
+        given
     }
 
     /// Runs a job to its end, and waits for what it gives.

@@ -194,6 +194,7 @@ impl Documents {
             now: Millis(0),
             latest: Millis(i64::MAX),
             unique: 0,
+            caller: None,
         };
         let stamped = block_on(engine.stamp_lines(self.body.clone(), context))?;
         let explanations = stamped.explanations().iter().filter_map(|explanation| {

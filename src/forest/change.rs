@@ -9,13 +9,19 @@ use crate::hamming::NodeId;
 use crate::method::Proof;
 use crate::time::Millis;
 
-/// One change of a forest. Arrivals that it sets are the clock's time.
+/// One change of a forest. Arrivals that it sets are the latest time that was seen or claimed.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change<P> {
     /// Time went on: the clock is `now`.
     Tick {
         /// Later than the clock was.
         now: Millis,
+    },
+    /// A document says that it comes at this time, and the cluster has not accepted it yet: arrivals are no earlier from
+    /// now on. What expires follows the clock, which stays.
+    Claim {
+        /// Later than any time that was claimed before, and than the clock.
+        at: Millis,
     },
     /// A new root, used by one placement.
     AddRoot {
@@ -66,6 +72,12 @@ impl<P: Proof> Forest<P> {
             Change::Tick { now } => {
                 let later = *now > self.clock;
                 self.clock = self.clock.max(*now);
+                self.latest = self.latest.max(self.clock);
+                later
+            }
+            Change::Claim { at } => {
+                let later = *at > self.latest;
+                self.latest = self.latest.max(*at);
                 later
             }
             Change::AddRoot { node, proof } => self.add_root(*node, proof),
@@ -73,7 +85,7 @@ impl<P: Proof> Forest<P> {
             Change::Use { node } => match self.find(*node) {
                 None => false,
                 Some(id) => {
-                    self.slab.touch(id, self.clock);
+                    self.slab.touch(id, self.latest);
                     self.slab.add_reference(id);
                     true
                 }
@@ -81,7 +93,7 @@ impl<P: Proof> Forest<P> {
             Change::Refresh { root } => match self.index.find(root.0) {
                 None => false,
                 Some(id) => {
-                    self.slab.touch(id, self.clock);
+                    self.slab.touch(id, self.latest);
                     true
                 }
             },
@@ -138,7 +150,7 @@ impl<P: Proof> Forest<P> {
     fn add_root(&mut self, node: NodeRef, proof: &P) -> bool {
         self.give_way(node.fingerprint);
         let proof = self.proofs.keep(proof.clone());
-        let added = self.slab.add_root(node, self.clock, proof);
+        let added = self.slab.add_root(node, self.latest, proof);
         match added {
             Some(id) => {
                 self.index.insert(node.fingerprint, id);
@@ -154,7 +166,7 @@ impl<P: Proof> Forest<P> {
             return false;
         };
         self.give_way(node.fingerprint);
-        let added = self.slab.add_leaf(node, self.clock, root);
+        let added = self.slab.add_leaf(node, self.latest, root);
         if let Some(id) = added {
             self.index.insert(node.fingerprint, id);
             self.next = node.generation.next();

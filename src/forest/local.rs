@@ -3,21 +3,23 @@
 //! Nothing waits for the lock on a thread that serves connections: every job goes to an [`Executor`]. A job that panics
 //! may leave the trees half changed, so it takes the forest out of service; nobody sees that state.
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use futures_channel::oneshot;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::port::{
-    Answer, Check, CheckReply, CheckedFingerprint, CheckedTree, Document, Outcome, Placed,
-    Placements, Port, Reply, Settled, Settlement, Unavailable, When,
+    Answer, Batch, Check, CheckReply, CheckedFingerprint, CheckedTree, Commit, Document, Earlier,
+    Outcome, Placed, Placements, Port, Rehearsal, Reply, Settled, Settlement, Unavailable, When,
 };
 use super::{
     Change, Decision, Forest, ForestError, Near, Rollback, Root, Settings, Stats, TreeView,
 };
-use crate::method::{Family, Measure, Proof, Refusal};
+use crate::method::{Family, Lesson, Measure, Proof, Refusal};
+use crate::text::boilerplate::Taught;
 use crate::time::Millis;
 
 /// Runs jobs on threads of its own; each to its end, in any order.
@@ -45,19 +47,33 @@ struct Shared<F: Family> {
 pub struct State<F: Family> {
     forest: Forest<F::Proof>,
     learned: F::Learned,
+    /// Placements of unknown outcome, and when they are taken back, in that order.
+    unknown: VecDeque<(Millis, Rollback)>,
     /// The changes since they were last taken; `None` where nobody wants to know.
     recorded: Option<Vec<StateChange<F::Proof>>>,
 }
+
+/// How long the nodes of a document whose outcome nobody knows stay for a retry to find: longer than clients wait between
+/// retries, and too short to collect others' documents.
+pub const RETRY_WINDOW: Millis = Millis(60_000);
+
+/// Documents of one request that teach: one request must not make the table forget what all others have taught.
+const TEACHERS: usize = 1_000;
+
+/// Documents that are placed while the lock is held once: others get their turn in between.
+const CHUNK: usize = 64;
 
 /// One change of a forest with what it has learned.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StateChange<P> {
     /// Of its trees.
     Tree(Change<P>),
-    /// A document that founded a tree taught it these sentences.
+    /// Documents that founded a tree taught it these sentences, each once.
     Learn {
         /// Hashes of sentences.
         hashes: Vec<u64>,
+        /// How many documents.
+        founders: u64,
     },
 }
 
@@ -88,25 +104,33 @@ impl<F: Family> Local<F> {
         &self,
         job: impl FnOnce(&mut State<F>, Duration) -> T + Send + 'static,
     ) -> Answer<T> {
-        self.with_or(job, |_, _| ())
+        self.run(|shared| shared.with(job), |_, _| ())
     }
 
-    /// Runs a job with the lock held, and another with its answer where nobody waits for that any more: the request was
-    /// dropped.
-    fn with_or<T: Send + 'static>(
+    /// Runs a job, and another with its answer where nobody waits for that any more: the request was dropped.
+    fn run<T: Send + 'static>(
         &self,
-        job: impl FnOnce(&mut State<F>, Duration) -> T + Send + 'static,
-        unwanted: impl FnOnce(&mut State<F>, T) + Send + 'static,
+        job: impl FnOnce(&Shared<F>) -> Result<T, Unavailable> + Send + 'static,
+        unwanted: impl FnOnce(&Shared<F>, T) + Send + 'static,
     ) -> Answer<T> {
-        let (done, answer) = oneshot::channel();
-        let shared = self.shared.clone();
-        self.executor.run(Box::new(move || {
-            if let Err(Ok(answer)) = done.send(shared.with(job)) {
-                let _ = shared.with(|state, _| unwanted(state, answer));
-            }
-        }));
-        Box::pin(async move { answer.await.unwrap_or(Err(Unavailable::Stopped)) })
+        run(&self.shared, &*self.executor, job, unwanted)
     }
+}
+
+fn run<F: Family, T: Send + 'static>(
+    shared: &Arc<Shared<F>>,
+    executor: &dyn Executor,
+    job: impl FnOnce(&Shared<F>) -> Result<T, Unavailable> + Send + 'static,
+    unwanted: impl FnOnce(&Shared<F>, T) + Send + 'static,
+) -> Answer<T> {
+    let (done, answer) = oneshot::channel();
+    let shared = shared.clone();
+    executor.run(Box::new(move || {
+        if let Err(Ok(answer)) = done.send(job(&shared)) {
+            unwanted(&shared, answer);
+        }
+    }));
+    Box::pin(async move { answer.await.unwrap_or(Err(Unavailable::Stopped)) })
 }
 
 impl<F: Family> Shared<F> {
@@ -118,13 +142,39 @@ impl<F: Family> Shared<F> {
             return Err(unavailable);
         }
         // Unwind safe: nobody gets at the state once a job has panicked.
-        catch_unwind(AssertUnwindSafe(|| job(&mut state, waited))).map_err(|panic| {
+        let done = catch_unwind(AssertUnwindSafe(|| job(&mut state, waited)));
+        if let Err(panic) = &done {
+            self.poisoned.get_or_init(|| panic_message(&**panic));
+        }
+        // Whoever waits is next: a thread that places chunk after chunk would keep the lock for itself.
+        MutexGuard::unlock_fair(state);
+        done.map_err(|panic| {
             let reason = self.poisoned.get_or_init(|| panic_message(&*panic));
             Unavailable::Poisoned {
                 forest: self.name.clone(),
                 reason: reason.clone(),
             }
         })
+    }
+
+    /// Places documents in their order, a chunk at a time.
+    fn place_all(
+        &self,
+        documents: Vec<Document>,
+        commit: Commit,
+        placements: &mut Placements,
+    ) -> Result<(), Unavailable> {
+        let mut documents = documents.into_iter();
+        while documents.len() > 0 {
+            self.with(|state, waited| {
+                placements.waited += waited;
+                for document in documents.by_ref().take(CHUNK) {
+                    let reply = state.place_by(document, commit, &mut placements.earlier);
+                    placements.replies.push(reply);
+                }
+            })?;
+        }
+        Ok(())
     }
 
     fn unavailable(&self) -> Option<Unavailable> {
@@ -144,27 +194,50 @@ pub fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
 }
 
 impl<F: Family> Port for Local<F> {
-    fn place(&self, batch: Vec<Document>) -> Answer<Placements> {
-        let place = |state: &mut State<F>, waited| Placements {
-            replies: batch
-                .into_iter()
-                .map(|document| state.place(document))
-                .collect(),
-            waited,
+    fn place(&self, batch: Batch) -> Answer<Placements> {
+        let place = move |shared: &Shared<F>| {
+            let Batch {
+                documents,
+                commit,
+                earlier,
+            } = batch;
+            let mut placements = Placements {
+                earlier,
+                ..Placements::default()
+            };
+            let placed = shared.place_all(documents, commit, &mut placements);
+            placed.map(|()| placements)
         };
         // Nobody will settle what nobody has waited for.
-        self.with_or(place, |state, unwanted| {
-            let replies = unwanted.replies.into_iter();
-            let placed = replies.filter_map(|reply| reply.placed);
-            state.withdraw(placed.map(|placed| placed.rollback));
+        self.run(place, |shared, unwanted| {
+            let _ = shared.with(|state, _| {
+                let replies = unwanted.replies.into_iter();
+                let placed = replies.filter_map(|reply| reply.placed);
+                state.withdraw(placed.map(|placed| placed.rollback))
+            });
         })
     }
 
-    fn settle(&self, batch: Vec<Settlement>) -> Answer<Settled> {
-        if batch.iter().all(|s| s.outcome != Outcome::Refused) {
+    fn rehearsal(&self) -> Box<dyn Rehearsal> {
+        Box::new(LocalRehearsal {
+            shared: self.shared.clone(),
+            executor: self.executor.clone(),
+            own: Arc::default(),
+        })
+    }
+
+    fn settle(&self, batch: Vec<Settlement>, now: Millis) -> Answer<Settled> {
+        let to_do = |s: &Settlement| {
+            s.outcome != Outcome::Accepted || s.claimed.is_some() || s.lesson.is_some()
+        };
+        if !batch.iter().any(to_do) {
             return Box::pin(std::future::ready(Ok(Settled::default())));
         }
-        self.with(move |state, _| state.settle(batch))
+        self.with(move |state, _| state.settle(batch, now))
+    }
+
+    fn forget_unknown(&self, now: Millis, budget: usize) -> Answer<Settled> {
+        self.with(move |state, _| state.forget_unknown(now, budget))
     }
 
     fn check(&self, document: Document) -> Answer<CheckReply> {
@@ -201,6 +274,7 @@ impl<F: Family> State<F> {
         Ok(State {
             forest: Forest::new(settings)?.with_thresholds(thresholds),
             learned,
+            unknown: VecDeque::new(),
             recorded: None,
         })
     }
@@ -234,8 +308,8 @@ impl<F: Family> State<F> {
             StateChange::Tree(change) => {
                 self.forest.apply(change);
             }
-            StateChange::Learn { hashes } => {
-                F::learn(&mut self.learned, hashes);
+            StateChange::Learn { hashes, founders } => {
+                F::learn(&mut self.learned, hashes, *founders);
             }
         }
     }
@@ -250,36 +324,68 @@ impl<F: Family> State<F> {
         &self.forest
     }
 
-    /// Finds or makes the place of a document.
+    /// Finds or makes the place of a document that counts at once.
     pub fn place(&mut self, document: Document) -> Reply {
-        let now = self.time(document.when);
+        self.place_by(document, Commit::AtOnce, &mut Earlier::default())
+    }
+
+    /// Finds or makes the place of a document. Until it is settled, what it teaches counts for its own request only.
+    pub fn place_by(&mut self, document: Document, commit: Commit, earlier: &mut Earlier) -> Reply {
+        let now = self.time(document.when, earlier);
+        let claimed = match (document.when, commit) {
+            (When::Claimed(at), Commit::Provisional) => Some(at),
+            _ => None,
+        };
         let mut features = document.features;
         let features = features.as_mut().and_then(F::features);
-        let placed = features.map(|features| self.place_features(features, now));
+        let placed = features.map(|features| {
+            let at = now.unwrap_or(Millis(0));
+            let mut placed = self.place_features(features, at, claimed, &earlier.taught);
+            earlier.time = now.map(|_| placed.clock).or(earlier.time);
+            if placed.decision == Decision::NewRoot {
+                let lesson = F::lesson(features);
+                match commit {
+                    Commit::AtOnce => placed.learned = self.learn_at_once(lesson),
+                    Commit::Provisional => {
+                        earlier.taught.add(&lesson.hashes);
+                        placed.lesson = Some(lesson.hashes);
+                    }
+                }
+            }
+            placed
+        });
         Reply { now, placed }
     }
 
-    fn place_features(&mut self, features: &mut F::Features, now: Option<Millis>) -> Placed {
-        let at = now.unwrap_or(Millis(0));
+    fn place_features(
+        &mut self,
+        features: &mut F::Features,
+        at: Millis,
+        claimed: Option<Millis>,
+        taught: &Taught,
+    ) -> Placed {
         let Self {
             forest, learned, ..
         } = self;
-        let mut placement = F::ask(features, learned, |query| forest.place(query, at));
-        let mut became = Vec::new();
+        let mut placement = F::ask(features, learned, taught, |query| match claimed {
+            Some(claimed) => forest.place_claimed(query, claimed),
+            None => forest.place(query, at),
+        });
         if placement.decision == Decision::NewRoot {
             let root = placement.root;
             self.add_refused_by_boilerplate(features, root, &mut placement.refused);
-            became = self.learn(features);
         }
         Placed {
             root: placement.root,
             decision: placement.decision,
             node_added: placement.node_added,
-            clock: self.forest.clock(),
+            clock: self.forest.clock().max(at),
             stage: placement.by.and_then(|by| F::stage(features, by)),
             in_turn: placement.by.is_some(),
             refused: placement.refused,
-            learned: became,
+            learned: Vec::new(),
+            claimed,
+            lesson: None,
             rollback: placement.rollback,
         }
     }
@@ -301,37 +407,141 @@ impl<F: Family> State<F> {
     }
 
     /// Learns from a document that founded a tree. Answers which of its sentences became boilerplate.
-    fn learn(&mut self, features: &F::Features) -> Vec<usize> {
-        let lesson = F::lesson(features);
-        let became = F::learn(&mut self.learned, &lesson.hashes).into_iter();
+    fn learn_at_once(&mut self, lesson: Lesson) -> Vec<usize> {
+        let became = self.learn(lesson.hashes, 1).into_iter();
         let became = became.filter_map(|at| lesson.sentences.get(at).copied());
-        let became = became.collect();
+        became.collect()
+    }
+
+    fn learn(&mut self, hashes: Vec<u64>, founders: u64) -> Vec<usize> {
+        let became = F::learn(&mut self.learned, &hashes, founders);
         if self.recorded.is_some() {
             self.collect_changes();
-            let hashes = lesson.hashes;
             self.recorded
                 .get_or_insert_default()
-                .push(StateChange::Learn { hashes });
+                .push(StateChange::Learn { hashes, founders });
         }
         became
     }
 
-    /// Takes back what was refused.
-    pub fn settle(&mut self, batch: Vec<Settlement>) -> Settled {
-        let refused = batch.into_iter().filter(|s| s.outcome == Outcome::Refused);
-        self.withdraw(refused.map(|s| s.rollback))
+    /// Lets count what was accepted, takes back what was refused, and keeps for a while what may come again. All of it is
+    /// of one request, and `now` is when its answer came.
+    pub fn settle(&mut self, batch: Vec<Settlement>, now: Millis) -> Settled {
+        let (mut refused, mut lessons) = (Vec::new(), Vec::new());
+        let mut latest = None;
+        let placed = batch.len();
+        for settlement in batch {
+            match settlement.outcome {
+                Outcome::Accepted => {
+                    latest = latest.max(settlement.claimed);
+                    lessons.extend(settlement.lesson);
+                }
+                Outcome::Refused => refused.push(settlement.rollback),
+                Outcome::Unknown => {
+                    let due = Millis(now.0.saturating_add(RETRY_WINDOW.0));
+                    self.unknown.push_back((due, settlement.rollback));
+                }
+            }
+        }
+        let mut settled = self.withdraw(refused.into_iter());
+        settled.learned = self.learn_from_request(lessons);
+        if let Some(latest) = latest {
+            self.forest.expire(latest, 2 * placed);
+        }
+        settled
+    }
+
+    /// One request counts each sentence once, however often it brings it, and no more than so many documents: one writer
+    /// alone must not make boilerplate of what others write, nor make the others' forgotten.
+    fn learn_from_request(&mut self, lessons: Vec<Vec<u64>>) -> u64 {
+        let founders = lessons.len().min(TEACHERS);
+        if founders == 0 {
+            return 0;
+        }
+        let mut hashes: Vec<u64> = lessons.into_iter().take(founders).flatten().collect();
+        hashes.sort_unstable();
+        hashes.dedup();
+        self.learn(hashes, founders as u64).len() as u64
+    }
+
+    /// Takes back up to `budget` placements whose outcome has been unknown for [`RETRY_WINDOW`].
+    pub fn forget_unknown(&mut self, now: Millis, budget: usize) -> Settled {
+        let due = self.unknown.partition_point(|&(due, _)| due <= now);
+        let due: Vec<_> = self.unknown.drain(..due.min(budget)).collect();
+        self.withdraw(due.into_iter().map(|(_, rollback)| rollback))
     }
 
     fn withdraw(&mut self, rollbacks: impl Iterator<Item = Rollback>) -> Settled {
         let withdrawn = rollbacks.map(|rollback| self.forest.withdraw(&rollback) as u64);
         Settled {
             withdrawn: withdrawn.sum(),
+            learned: 0,
         }
+    }
+
+    /// What [`place_by`](State::place_by) would answer; only `own` and `earlier` change. What joins no tree here joins those
+    /// of its own request.
+    fn rehearse(
+        &mut self,
+        document: Document,
+        own: &mut Forest<F::Proof>,
+        earlier: &mut Earlier,
+    ) -> Reply {
+        let now = self.time(document.when, earlier);
+        let at = now.unwrap_or(Millis(0));
+        let mut features = document.features;
+        let features = features.as_mut().and_then(F::features);
+        let placed = features.map(|features| {
+            let Self {
+                forest, learned, ..
+            } = self;
+            let placed = F::ask(features, learned, &earlier.taught, |query| {
+                let foreseen = forest.foresee(query, at);
+                let clock = forest.clock().max(at);
+                match foreseen.decision {
+                    Decision::Joined { .. } | Decision::Refreshed => Placed {
+                        root: foreseen.root,
+                        decision: foreseen.decision,
+                        node_added: forest.node_added(query, foreseen.root).unwrap_or(clock),
+                        clock,
+                        stage: None,
+                        in_turn: foreseen.by.is_some(),
+                        refused: foreseen.refused,
+                        learned: Vec::new(),
+                        claimed: None,
+                        lesson: None,
+                        rollback: Rollback::default(),
+                    },
+                    Decision::NewRoot | Decision::Outside => {
+                        let placement = own.place(query, at);
+                        Placed {
+                            root: placement.root,
+                            decision: placement.decision,
+                            node_added: placement.node_added.max(clock),
+                            clock,
+                            stage: None,
+                            in_turn: placement.by.is_some(),
+                            refused: foreseen.refused,
+                            learned: Vec::new(),
+                            claimed: None,
+                            lesson: None,
+                            rollback: Rollback::default(),
+                        }
+                    }
+                }
+            });
+            earlier.time = now.map(|_| placed.clock).or(earlier.time);
+            if placed.decision == Decision::NewRoot {
+                earlier.taught.add(&F::lesson(features).hashes);
+            }
+            placed
+        });
+        Reply { now, placed }
     }
 
     /// What [`place`](State::place) would do.
     pub fn check(&mut self, document: Document) -> CheckReply {
-        let now = self.time(document.when);
+        let now = self.time(document.when, &Earlier::default());
         let at = now.unwrap_or(Millis(0));
         let mut features = document.features;
         match features.as_mut().and_then(F::features) {
@@ -347,7 +557,7 @@ impl<F: Family> State<F> {
         let Self {
             forest, learned, ..
         } = self;
-        let (check, measures) = F::ask(features, learned, |query| {
+        let (check, measures) = F::ask(features, learned, &Taught::default(), |query| {
             let check = forest.check(query, at);
             let measures = check.trees.iter().map(|tree| {
                 let proof = forest.proof(tree.root);
@@ -405,10 +615,13 @@ impl<F: Family> State<F> {
     }
 
     /// The time of a document; `None` where time stands still.
-    fn time(&self, when: When) -> Option<Millis> {
+    fn time(&self, when: When, earlier: &Earlier) -> Option<Millis> {
         match when {
-            When::At(at) => Some(at),
-            When::AsBefore => Some(self.forest.clock()).filter(|clock| *clock > Millis(i64::MIN)),
+            When::At(at) | When::Claimed(at) => Some(at),
+            When::AsBefore => {
+                let before = earlier.time.max(Some(self.forest.clock()));
+                before.filter(|clock| *clock > Millis(i64::MIN))
+            }
             When::Still => None,
         }
     }
@@ -433,6 +646,46 @@ fn add_hidden<P: Proof>(
             verdict: Err(Refusal::Boilerplate),
             measure: Measure::None,
         }));
+    }
+}
+
+/// One request's view of a forest in this process.
+struct LocalRehearsal<F: Family> {
+    shared: Arc<Shared<F>>,
+    executor: Arc<dyn Executor>,
+    /// Nobody contends for it: the request asks one question at a time.
+    own: Arc<Mutex<Option<Own<F>>>>,
+}
+
+/// What only the request itself sees.
+struct Own<F: Family> {
+    forest: Forest<F::Proof>,
+    earlier: Earlier,
+}
+
+impl<F: Family> Rehearsal for LocalRehearsal<F> {
+    fn place(&self, documents: Vec<Document>) -> Answer<Placements> {
+        let own = self.own.clone();
+        let rehearse = move |shared: &Shared<F>| {
+            let mut own = own.lock();
+            let mut placements = Placements::default();
+            let mut documents = documents.into_iter();
+            while documents.len() > 0 {
+                shared.with(|state, waited| {
+                    placements.waited += waited;
+                    let own = own.get_or_insert_with(|| Own {
+                        forest: state.forest.empty(),
+                        earlier: Earlier::default(),
+                    });
+                    for document in documents.by_ref().take(CHUNK) {
+                        let reply = state.rehearse(document, &mut own.forest, &mut own.earlier);
+                        placements.replies.push(reply);
+                    }
+                })?;
+            }
+            Ok(placements)
+        };
+        run(&self.shared, &*self.executor, rehearse, |_, _| ())
     }
 }
 

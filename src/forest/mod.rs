@@ -82,6 +82,8 @@ pub struct Forest<P: Proof = ()> {
     thresholds: P::Thresholds,
     window: Option<Millis>,
     clock: Millis,
+    /// The clock, or the latest time that a document claimed which is not accepted yet: what arrivals are set to.
+    latest: Millis,
     expired_total: u64,
     withdrawn_total: u64,
     /// That of the node that is made next.
@@ -108,6 +110,7 @@ impl<P: Proof> Forest<P> {
             thresholds: P::Thresholds::default(),
             window: settings.window,
             clock: Millis(i64::MIN),
+            latest: Millis(i64::MIN),
             expired_total: 0,
             withdrawn_total: 0,
             next: Generation::default(),
@@ -120,6 +123,24 @@ impl<P: Proof> Forest<P> {
     /// that stand keep what joined them.
     pub fn with_thresholds(self, thresholds: P::Thresholds) -> Self {
         Forest { thresholds, ..self }
+    }
+
+    /// A forest of the same settings without a node.
+    fn empty(&self) -> Forest<P> {
+        Forest {
+            index: self.index.empty(),
+            slab: Slab::new(),
+            proofs: Proofs::new(),
+            thresholds: self.thresholds,
+            window: None,
+            clock: Millis(i64::MIN),
+            latest: Millis(i64::MIN),
+            expired_total: 0,
+            withdrawn_total: 0,
+            next: Generation::default(),
+            planned: Vec::new(),
+            recorded: None,
+        }
     }
 
     /// What proofs are held against here.

@@ -1,7 +1,7 @@
 //! Placing a document, and taking a placement back.
 
 use super::change::Change;
-use super::law;
+use super::law::{self, Outcome};
 use super::node::NodeRef;
 use super::{Forest, Root};
 use crate::fingerprint::Fingerprint;
@@ -60,9 +60,26 @@ impl<P: Proof> Forest<P> {
     /// Finds or makes the nodes of a document and answers its root. `now` is the document's time; one before the
     /// clock counts as the clock. What the law decides: see `law.rs`.
     pub fn place(&mut self, query: &Query<'_, P>, now: Millis) -> Placement {
+        if now > self.clock {
+            self.commit(Change::Tick { now });
+        }
+        self.place_at(query, now)
+    }
+
+    /// The same for a document whose time is its own word, which counts for nobody else until the cluster has accepted
+    /// the document: the clock stays, and so does all that would expire by it, until [`Forest::expire`] is told of it.
+    pub fn place_claimed(&mut self, query: &Query<'_, P>, claimed: Millis) -> Placement {
+        if claimed > self.latest {
+            self.commit(Change::Claim { at: claimed });
+        }
+        self.place_at(query, claimed)
+    }
+
+    fn place_at(&mut self, query: &Query<'_, P>, at: Millis) -> Placement {
         // Twice what this placement can create, so that a backlog shrinks while documents come in.
-        self.expire(now, 2 * (query.take.min(query.fingerprints.len()) + 1));
-        let cutoff = self.cutoff(now);
+        let due = 2 * (query.take.min(query.fingerprints.len()) + 1);
+        self.expire(self.clock, due);
+        let cutoff = self.cutoff(at);
         let mut changes = std::mem::take(&mut self.planned);
         let mut look = self.look(query, cutoff);
         let outcome = look.decide();
@@ -76,7 +93,7 @@ impl<P: Proof> Forest<P> {
         for change in changes.drain(..) {
             let used = match &change {
                 Change::AddRoot { node, .. } | Change::AddLeaf { node, .. } => {
-                    Some((*node, self.clock))
+                    Some((*node, self.latest))
                 }
                 Change::Use { node } => {
                     self.find(*node).map(|id| (*node, self.slab.node(id).added))
@@ -93,7 +110,7 @@ impl<P: Proof> Forest<P> {
         self.planned = changes;
         Placement {
             root: outcome.root,
-            node_added: added.unwrap_or(self.clock),
+            node_added: added.unwrap_or(self.clock.max(at)),
             // There was no room for a node.
             decision: if rollback.nodes.is_empty() {
                 Decision::Outside
@@ -104,6 +121,22 @@ impl<P: Proof> Forest<P> {
             refused: outcome.refused,
             rollback,
         }
+    }
+
+    /// How a document would be placed; nothing is changed.
+    pub(super) fn foresee(&self, query: &Query<'_, P>, at: Millis) -> Outcome {
+        self.look(query, self.cutoff(at)).decide()
+    }
+
+    /// When the oldest of the document's own nodes in this tree was added, if it has one.
+    pub(super) fn node_added(&self, query: &Query<'_, P>, root: Root) -> Option<Millis> {
+        let own = query.fingerprints.iter().chain([&query.whole]);
+        let own = own.filter_map(|&fingerprint| self.index.find(fingerprint));
+        let in_tree = own.filter(|&id| {
+            let tree = self.live_root(id, self.cutoff(self.clock));
+            tree.is_some_and(|tree| self.name(tree) == root)
+        });
+        in_tree.map(|id| self.slab.node(id).added).min()
     }
 
     /// Takes back what a placement did, after its item definitely failed, and answers how many nodes went. A node goes

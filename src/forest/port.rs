@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::{Decision, Near, Rollback, Root, Stats, TreeView};
 use crate::fingerprint::Fingerprint;
 use crate::method::{Features, Measure, Refusal, Stage};
+use crate::text::boilerplate::Taught;
 use crate::time::Millis;
 
 /// A forest as the engine sees it.
@@ -20,10 +21,18 @@ use crate::time::Millis;
 pub trait Port: Debug + Send + Sync {
     /// Finds or makes the place of each document, one after the other: their order is the order of placement. As many
     /// replies come back, in the same order.
-    fn place(&self, batch: Vec<Document>) -> Answer<Placements>;
+    fn place(&self, batch: Batch) -> Answer<Placements>;
 
-    /// Tells what became of placed documents. A withdrawn node goes when the last placement that uses it is refused.
-    fn settle(&self, batch: Vec<Settlement>) -> Answer<Settled>;
+    /// A view of the forest for one request whose documents must leave no trace before the cluster has accepted them.
+    fn rehearsal(&self) -> Box<dyn Rehearsal>;
+
+    /// Tells at `now` what became of documents that were placed provisionally, all of one request.
+    /// A node goes when the last placement that uses it is refused, or was of unknown outcome for long enough.
+    fn settle(&self, batch: Vec<Settlement>, now: Millis) -> Answer<Settled>;
+
+    /// Takes back, of at most `budget` placements, those whose outcome has been unknown for so long that no retry is to be
+    /// expected.
+    fn forget_unknown(&self, now: Millis, budget: usize) -> Answer<Settled>;
 
     /// What would happen to a document; nothing is changed.
     fn check(&self, document: Document) -> Answer<CheckReply>;
@@ -65,6 +74,42 @@ pub enum Unavailable {
     Stopped,
 }
 
+/// The documents of one request, or a part of them.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// In the order in which they are to be placed.
+    pub documents: Vec<Document>,
+    /// When they count.
+    pub commit: Commit,
+    /// What the documents of the same request that came before them have left.
+    pub earlier: Earlier,
+}
+
+/// What the documents of one request know of those before them, and nobody else yet.
+#[derive(Debug, Clone, Default)]
+pub struct Earlier {
+    /// What they have taught.
+    pub(super) taught: Taught,
+    /// When the last of them came that had a time.
+    pub(super) time: Option<Millis>,
+}
+
+/// When documents count: for the clock, and for what becomes boilerplate.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Commit {
+    /// At once, each for itself: nobody could refuse them.
+    AtOnce,
+    /// When they are settled.
+    #[default]
+    Provisional,
+}
+
+/// Documents placed as if by themselves: they see the forest and each other, and nothing of them is seen.
+pub trait Rehearsal: Send {
+    /// What [`Port::place`] would answer, with handles that name nothing. To be asked again after the answer came.
+    fn place(&self, documents: Vec<Document>) -> Answer<Placements>;
+}
+
 /// One document to place.
 #[derive(Debug, Clone)]
 pub struct Document {
@@ -79,6 +124,8 @@ pub struct Document {
 pub enum When {
     /// At this time; before the clock counts as the clock.
     At(Millis),
+    /// At this time, as it says itself.
+    Claimed(Millis),
     /// When the one before it came; where there was none, time stands still for it.
     AsBefore,
     /// Time stands still: nothing expires.
@@ -92,6 +139,8 @@ pub struct Placements {
     pub replies: Vec<Reply>,
     /// How long the batch waited for others to be done with the forest.
     pub waited: Duration,
+    /// What the documents of the request have left up to now.
+    pub earlier: Earlier,
 }
 
 /// What came of one document.
@@ -122,8 +171,13 @@ pub struct Placed {
     pub in_turn: bool,
     /// The near trees that it was not let into, and why; in no particular order.
     pub refused: Vec<(Root, Refusal)>,
-    /// The sentences of the document, by their numbers in it, that became boilerplate with it.
+    /// The sentences of the document, by their numbers in it, that became boilerplate with it; none where it counts when
+    /// it is settled.
     pub learned: Vec<usize>,
+    /// The time that it claims, which counts when it is accepted.
+    pub claimed: Option<Millis>,
+    /// The sentences, as hashes, that it teaches when it is accepted; `None` if it has founded no tree.
+    pub lesson: Option<Vec<u64>>,
     /// For [`Port::settle`].
     pub rollback: Rollback,
 }
@@ -133,6 +187,10 @@ pub struct Placed {
 pub struct Settlement {
     /// Its nodes.
     pub rollback: Rollback,
+    /// As it was placed: [`Placed::claimed`].
+    pub claimed: Option<Millis>,
+    /// As it was placed: [`Placed::lesson`].
+    pub lesson: Option<Vec<u64>>,
     /// What the cluster did.
     pub outcome: Outcome,
 }
@@ -144,7 +202,7 @@ pub enum Outcome {
     Accepted,
     /// It is not, and never will be by this request.
     Refused,
-    /// Nobody knows: the nodes stay for a retry to find.
+    /// Nobody knows: the nodes stay for a while, for a retry to find.
     Unknown,
 }
 
@@ -153,6 +211,8 @@ pub enum Outcome {
 pub struct Settled {
     /// Nodes that went.
     pub withdrawn: u64,
+    /// Sentences that became boilerplate.
+    pub learned: u64,
 }
 
 /// What would come of a document.

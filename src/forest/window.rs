@@ -5,6 +5,9 @@
 //! the window before the clock. From the moment it is not, it is never matched, refreshed or a candidate, and no
 //! root counts it as a child, whether or not it was removed yet.
 //!
+//! A document that brings its own date moves the clock when the cluster has accepted it, not before: one date must not
+//! empty a window. Until then it arrives at the date that it claims, and sees what is alive at that.
+//!
 //! Removal is spread. Every placement removes at most twice as many due nodes as it could create, oldest arrival
 //! first, and [`Forest::expire`] removes up to a given number. The number of children that decides a contest is exact
 //! nevertheless: the leaves of a root are sorted by arrival, so in a contest the expired ones at the old end are left out

@@ -87,6 +87,18 @@ impl HammingIndex {
         })
     }
 
+    /// An empty index for the same distance.
+    pub(crate) fn empty(&self) -> HammingIndex {
+        HammingIndex {
+            k: self.k,
+            links: Vec::new(),
+            high: HalfTable::new(Side::High),
+            low: HalfTable::new(Side::Low),
+            len: 0,
+            probes: self.probes,
+        }
+    }
+
     /// The distance this index was made for.
     pub fn distance(&self) -> Distance {
         Distance(self.k)

@@ -3,6 +3,7 @@
 
 pub(crate) mod body;
 pub(crate) mod budget;
+pub(crate) mod caller;
 pub(crate) mod error;
 pub(crate) mod headers;
 pub(crate) mod json;

@@ -7,7 +7,7 @@ use super::{
     StagedFeatures, StrictFeatures, TAKEN_SHORT, VerifiedFeatures,
 };
 use crate::fingerprint::Fingerprint;
-use crate::text::boilerplate::{Boilerplate, BoilerplateMask};
+use crate::text::boilerplate::{Boilerplate, BoilerplateMask, Taught};
 use crate::text::{Fields, Scratch};
 
 /// One kind of forest.
@@ -22,10 +22,11 @@ pub trait Family: Debug + Send + Sync + 'static {
     /// The features, if they are of this kind.
     fn features(features: &mut Features) -> Option<&mut Self::Features>;
 
-    /// Makes the document's question, by what was learned so far.
+    /// Makes the document's question, by what was learned so far and what its own request has taught.
     fn ask<R>(
         features: &mut Self::Features,
         learned: &mut Self::Learned,
+        taught: &Taught,
         ask: impl FnOnce(&Query<'_, Self::Proof>) -> R,
     ) -> R;
 
@@ -39,8 +40,9 @@ pub trait Family: Debug + Send + Sync + 'static {
         Lesson::default()
     }
 
-    /// Learns it. Answers which of the hashes became boilerplate with it, by their places in `hashes`.
-    fn learn(_: &mut Self::Learned, _hashes: &[u64]) -> Vec<usize> {
+    /// Learns it, from this many documents of which each hash counts once. Answers which of the hashes became boilerplate
+    /// with it, by their places in `hashes`.
+    fn learn(_: &mut Self::Learned, _hashes: &[u64], _founders: u64) -> Vec<usize> {
         Vec::new()
     }
 
@@ -84,7 +86,12 @@ impl Family for Strict {
         }
     }
 
-    fn ask<R>(strict: &mut StrictFeatures, (): &mut (), ask: impl FnOnce(&Query<'_>) -> R) -> R {
+    fn ask<R>(
+        strict: &mut StrictFeatures,
+        (): &mut (),
+        _: &Taught,
+        ask: impl FnOnce(&Query<'_>) -> R,
+    ) -> R {
         ask(&Query {
             fingerprints: &strict.fingerprints,
             whole: strict.whole,
@@ -151,9 +158,10 @@ impl Family for Verified {
     fn ask<R>(
         verified: &mut VerifiedFeatures,
         learned: &mut LearnedText,
+        taught: &Taught,
         ask: impl FnOnce(&Query<'_, Founder>) -> R,
     ) -> R {
-        let offer = Offer::of(verified, &learned.boilerplate, &mut learned.mask);
+        let offer = Offer::of(verified, &learned.boilerplate, taught, &mut learned.mask);
         ask(&offer.query())
     }
 
@@ -170,8 +178,8 @@ impl Family for Verified {
         Lesson { hashes, sentences }
     }
 
-    fn learn(learned: &mut LearnedText, hashes: &[u64]) -> Vec<usize> {
-        learned.boilerplate.count_all(hashes)
+    fn learn(learned: &mut LearnedText, hashes: &[u64], founders: u64) -> Vec<usize> {
+        learned.boilerplate.count_all(hashes, founders)
     }
 }
 
@@ -194,6 +202,7 @@ impl Family for Staged {
     fn ask<R>(
         staged: &mut StagedFeatures,
         (): &mut (),
+        _: &Taught,
         ask: impl FnOnce(&Query<'_, InTurn>) -> R,
     ) -> R {
         let prints = staged.prints();
@@ -230,6 +239,7 @@ impl Family for Short {
     fn ask<R>(
         short: &mut ShortFeatures,
         (): &mut (),
+        _: &Taught,
         ask: impl FnOnce(&Query<'_, ShortText>) -> R,
     ) -> R {
         ask(&Query {

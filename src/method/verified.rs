@@ -18,7 +18,7 @@ use super::Similarity;
 use super::proof::TextProof;
 use super::title::TitleSketch;
 use crate::fingerprint::Fingerprint;
-use crate::text::boilerplate::{Boilerplate, BoilerplateMask};
+use crate::text::boilerplate::{Boilerplate, BoilerplateMask, Taught};
 use crate::text::shingles::Shingles;
 use crate::text::{Fields, Scratch};
 
@@ -220,9 +220,10 @@ impl Offer {
     pub fn of(
         features: &mut VerifiedFeatures,
         boilerplate: &Boilerplate,
+        taught: &Taught,
         mask: &mut BoilerplateMask,
     ) -> Offer {
-        boilerplate.find(&features.shingles, mask);
+        boilerplate.find(&features.shingles, taught, mask);
         let proof = if mask.excluded_count() == 0 {
             features.proof
         } else {

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
-use tracing::{Instrument, Span, debug};
+use tracing::{Instrument, Span, debug, info};
 
 use crate::engine::{Placed, Resolution};
 use crate::shutdown::InFlightGuard;
-use crate::state::AppState;
+use crate::state::{self, AppState};
 
 /// Documents that were placed and not yet settled. Settling is a task of its own, since it waits for forests; the request
 /// is in flight until it ends, whoever still waits for it.
 ///
 /// Dropped before [`PlacementGuard::mark_sent`], it takes the documents' nodes back; dropped after it, the outcome is
-/// unknown and they stay.
+/// unknown and they stay for a while.
 pub(super) struct PlacementGuard {
     state: Arc<AppState>,
     in_flight: InFlightGuard,
@@ -50,12 +50,12 @@ impl PlacementGuard {
 
     /// The cluster saw nothing: takes the documents' nodes back.
     pub(super) async fn roll_back(self) {
-        finished(self.settle(Resolution::Refused)).await;
+        finished(self.settle(Resolution::NotSent)).await;
     }
 
     /// Settles by the status of a response that does not speak of single items.
     pub(super) async fn settle_by_status(self, status: StatusCode) {
-        finished(self.settle(resolution_of(status))).await;
+        finished(self.settle(Resolution::Status(status.as_u16()))).await;
     }
 
     /// The connection broke after the documents had been sent.
@@ -81,7 +81,7 @@ impl Drop for PlacementGuard {
         let resolution = if self.sent {
             Resolution::Unknown
         } else {
-            Resolution::Refused
+            Resolution::NotSent
         };
         self.spawn(resolution);
     }
@@ -106,22 +106,18 @@ async fn settle(state: &AppState, placed: Placed, resolution: Resolution) {
             "the response does not name every item"
         );
     }
-    match state.engine.settle(placed, resolution).await {
+    match state.engine.settle(placed, resolution, state::now()).await {
         Ok(settled) => {
+            if settled.learned > 0 {
+                info!(
+                    sentences = settled.learned,
+                    "sentences have become boilerplate"
+                );
+            }
             counters.items_failed.inc_by(settled.failed);
             counters.nodes_withdrawn.inc_by(settled.withdrawn);
         }
         // The client gets the cluster's answer to what has been sent.
         Err(unavailable) => drop(state.engine_failed(&unavailable)),
-    }
-}
-
-/// What a status says of all documents. 4xx: the cluster refused the request before it did anything, except 408, which
-/// says that it gave up waiting. Success without items needs no rollback; 5xx: a part may have been done.
-fn resolution_of(status: StatusCode) -> Resolution {
-    if status.is_client_error() && status != StatusCode::REQUEST_TIMEOUT {
-        Resolution::Refused
-    } else {
-        Resolution::Unknown
     }
 }

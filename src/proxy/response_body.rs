@@ -4,13 +4,16 @@
 use std::io::Write as _;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use flate2::write::MultiGzDecoder;
 use http_body_util::BodyExt;
 use hyper::HeaderMap;
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
+use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
+use tracing::{Instrument, Span};
 
 use super::placement::PlacementGuard;
 use crate::bulk::ResponseScanner;
@@ -23,14 +26,20 @@ use crate::shutdown::InFlightGuard;
 ///
 /// The end of a bulk's response is held back until its documents are settled: a client that has read it finds their effect
 /// in `_stats`, and what it writes next meets no node that is about to go.
+///
+/// If the client leaves before that, a task reads the rest: what the cluster did does not depend on who still listens.
 pub(super) struct ResponseBody<B = Incoming>
 where
-    B: HttpBody<Data = Bytes> + Unpin,
+    B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
 {
-    inner: B,
+    /// `None` once the rest is read by a task.
+    inner: Option<B>,
     phase: Phase,
-    _in_flight: InFlightGuard,
+    in_flight: InFlightGuard,
 }
+
+/// How long the rest of a response is read that the client did not wait for.
+const REST_TIMEOUT: Duration = Duration::from_secs(60);
 
 enum Phase {
     /// Nothing is to be read, or everything has been.
@@ -105,18 +114,17 @@ impl Scanner {
     }
 }
 
-impl<B: HttpBody<Data = Bytes> + Unpin> ResponseBody<B> {
+impl<B: HttpBody<Data = Bytes> + Send + Unpin + 'static> ResponseBody<B> {
     /// A response that is only relayed.
     pub(super) fn relay(inner: B, in_flight: InFlightGuard) -> ResponseBody<B> {
         ResponseBody {
-            inner,
+            inner: Some(inner),
             phase: Phase::Relay,
-            _in_flight: in_flight,
+            in_flight,
         }
     }
 
-    /// The response to a bulk: its items settle the documents. Should it break off, or the client leave before its end,
-    /// their outcome is unknown.
+    /// The response to a bulk: its items settle the documents. Should it break off, their outcome is unknown.
     pub(super) fn settling(
         inner: B,
         in_flight: InFlightGuard,
@@ -124,13 +132,17 @@ impl<B: HttpBody<Data = Bytes> + Unpin> ResponseBody<B> {
         placement: PlacementGuard,
     ) -> ResponseBody<B> {
         ResponseBody {
-            inner,
+            inner: Some(inner),
             phase: Phase::Scan {
                 scanner: Scanner::new(encoding(headers)),
                 placement,
             },
-            _in_flight: in_flight,
+            in_flight,
         }
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.inner.as_ref().is_none_or(B::is_end_stream)
     }
 
     /// Begins to settle; `last` waits for it. Gives `last` back if there is nothing to settle.
@@ -162,7 +174,7 @@ where
 
 impl<B> HttpBody for ResponseBody<B>
 where
-    B: HttpBody<Data = Bytes> + Unpin,
+    B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
     B::Error: std::error::Error + Send + Sync + 'static,
 {
     type Data = Bytes;
@@ -182,7 +194,10 @@ where
                 self.phase = Phase::Relay;
                 return Poll::Ready(last.map(Ok));
             }
-            match ready!(Pin::new(&mut self.inner).poll_frame(cx)) {
+            let Some(inner) = &mut self.inner else {
+                return Poll::Ready(None);
+            };
+            match ready!(Pin::new(inner).poll_frame(cx)) {
                 Some(Ok(frame)) => {
                     if let (Phase::Scan { scanner, .. }, Some(data)) =
                         (&mut self.phase, frame.data_ref())
@@ -190,14 +205,18 @@ where
                         scanner.push(data);
                     }
                     // With a known length this is the end: nobody polls for the `None` behind it.
-                    if !self.inner.is_end_stream() {
+                    if !self.is_at_end() {
                         return Poll::Ready(Some(Ok(frame)));
                     }
                     if let Err(last) = self.settle(Some(frame)) {
                         return Poll::Ready(last.map(Ok));
                     }
                 }
-                Some(Err(error)) => return Poll::Ready(Some(Err(Box::new(error)))),
+                Some(Err(error)) => {
+                    // What the rest would have said, nobody knows.
+                    self.phase = Phase::Relay;
+                    return Poll::Ready(Some(Err(Box::new(error))));
+                }
                 None => {
                     if self.settle(None).is_err() {
                         return Poll::Ready(None);
@@ -208,7 +227,7 @@ where
     }
 
     fn is_end_stream(&self) -> bool {
-        !matches!(self.phase, Phase::Settle { .. }) && self.inner.is_end_stream()
+        !matches!(self.phase, Phase::Settle { .. }) && self.is_at_end()
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -218,7 +237,10 @@ where
             } => frame.data_ref().map_or(0, Bytes::len),
             _ => 0,
         };
-        let mut hint = self.inner.size_hint();
+        let mut hint = self
+            .inner
+            .as_ref()
+            .map_or_else(|| SizeHint::with_exact(0), B::size_hint);
         if let Some(upper) = hint.upper() {
             hint.set_upper(upper + held as u64);
         }
@@ -229,14 +251,54 @@ where
 
 impl<B> Drop for ResponseBody<B>
 where
-    B: HttpBody<Data = Bytes> + Unpin,
+    B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
 {
     fn drop(&mut self) {
+        if !matches!(self.phase, Phase::Scan { .. }) {
+            return;
+        }
         // Nobody polls a body without a byte.
-        if self.inner.is_end_stream() {
+        if self.is_at_end() {
             // Its task goes on by itself.
             let _ = self.settle(None);
+            return;
         }
+        let phase = std::mem::replace(&mut self.phase, Phase::Relay);
+        if let (Phase::Scan { scanner, placement }, Some(rest), Ok(runtime)) =
+            (phase, self.inner.take(), Handle::try_current())
+        {
+            let in_flight = self.in_flight.clone();
+            let reading = async move {
+                read_rest(rest, scanner, placement).await;
+                drop(in_flight);
+            };
+            runtime.spawn(reading.instrument(Span::current()));
+        }
+    }
+}
+
+/// Reads what is left of a response, and settles by it.
+async fn read_rest<B>(mut rest: B, mut scanner: Scanner, placement: PlacementGuard)
+where
+    B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
+{
+    let all = async {
+        while let Some(frame) = rest.frame().await {
+            let Ok(frame) = frame else { return false };
+            if let Some(data) = frame.data_ref() {
+                scanner.push(data);
+            }
+        }
+        true
+    };
+    let whole = tokio::time::timeout(REST_TIMEOUT, all).await;
+    let resolution = match whole {
+        Ok(true) => scanner.finish(),
+        Ok(false) | Err(_) => Resolution::Unknown,
+    };
+    if let Some(task) = placement.settle(resolution) {
+        // A panic in it has been logged by the panic hook.
+        let _ = task.await;
     }
 }
 
@@ -246,13 +308,12 @@ mod tests {
     use std::convert::Infallible;
     use std::future::poll_fn;
     use std::sync::{Arc, mpsc};
-    use std::time::Duration;
 
     use http_body_util::Full;
     use hyper::header::{CONTENT_ENCODING, HeaderValue};
 
     use super::*;
-    use crate::engine::Write;
+    use crate::engine::{RequestContext, Write};
     use crate::state::AppState;
 
     const BULK: &str = "{\"index\":{}}\n{\"content\":\"A sentence that is long enough.\"}\n";
@@ -284,7 +345,11 @@ mod tests {
         let write = Write::Bulk {
             index: Some("news-1".into()),
         };
-        let context = state.request_context();
+        // Of nobody who could be a stranger: placed at once.
+        let context = RequestContext {
+            caller: None,
+            ..state.request_context(0)
+        };
         let stamped = state.engine.stamp(BULK.into(), write, context).await;
         let (_, placed) = stamped.unwrap().into_parts();
         assert_eq!(state.nodes().await, 1);
@@ -304,7 +369,7 @@ mod tests {
 
     async fn is_pending<B>(body: &mut ResponseBody<B>) -> bool
     where
-        B: HttpBody<Data = Bytes, Error = Infallible> + Unpin,
+        B: HttpBody<Data = Bytes, Error = Infallible> + Send + Unpin + 'static,
     {
         poll_fn(|cx| Poll::Ready(Pin::new(&mut *body).poll_frame(cx).is_pending())).await
     }
@@ -363,7 +428,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_that_leaves_learns_nothing_and_nodes_stay() {
+    async fn the_rest_is_read_for_a_client_that_leaves() {
         let state = AppState::for_test();
         let (in_flight, placement) = placed(&state).await;
         let body = Chunked::new(FAILED.as_bytes(), 10);
@@ -371,8 +436,8 @@ mod tests {
         body.frame().await.unwrap().unwrap();
         drop(body);
         drain(&state).await;
-        assert_eq!(state.nodes().await, 1);
-        assert_eq!(state.metrics.counters.items_failed.get(), 0);
+        assert_eq!(state.nodes().await, 0);
+        assert_eq!(state.metrics.counters.items_failed.get(), 1);
     }
 
     #[tokio::test]
@@ -381,7 +446,11 @@ mod tests {
         let write = Write::Bulk {
             index: Some("news-1".into()),
         };
-        let context = state.request_context();
+        // Of nobody who could be a stranger: placed at once.
+        let context = RequestContext {
+            caller: None,
+            ..state.request_context(0)
+        };
         let stamped = state.engine.stamp(BULK.into(), write, context).await;
         let (_, placed) = stamped.unwrap().into_parts();
         let in_flight = state.in_flight.enter().unwrap();

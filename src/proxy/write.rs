@@ -22,6 +22,7 @@ use crate::cluster::ClusterError;
 use crate::engine::{NotUnderstood, StampError, Stamped, Write};
 use crate::http::body::{self, Buffered, DecompressError};
 use crate::http::budget::Reservation;
+use crate::http::caller::caller;
 use crate::http::headers::{self, Encoding, set_length};
 use crate::http::{Body, ProxyError};
 use crate::shutdown::InFlightGuard;
@@ -100,11 +101,12 @@ pub(super) async fn handle(
     }
 
     let encoding = headers::encoding(&parts.headers);
+    let caller = caller(&state.callers, &parts.headers, parts.uri.query());
     let Prepared {
         content,
         reservation,
         placement,
-    } = prepare(state, write, buffered, encoding, &in_flight).await?;
+    } = prepare(state, write, buffered, encoding, caller, &in_flight).await?;
     let body = match content {
         Content::AsItCame(raw) => BufferedBody::whole(raw, reservation),
         Content::Edited { splice, plain } => {
@@ -119,8 +121,16 @@ pub(super) async fn handle(
             BufferedBody::stamped(splice, plain, reservation)
         }
     };
-    let (response, placement) = forward(state, parts, body, placement).await?;
-    Ok(attach(response, placement, is_bulk, in_flight).await)
+    // What has been sent is settled by its answer, whether or not the client waits for that: so it is a task of its own.
+    let state = state.clone();
+    let sending = async move {
+        let (response, placement) = forward(&state, parts, body, placement).await?;
+        Ok(attach(response, placement, is_bulk, in_flight).await)
+    };
+    // A panic in it has been logged by the panic hook.
+    tokio::spawn(sending.instrument(Span::current()))
+        .await
+        .unwrap_or(Err(ProxyError::Internal))
 }
 
 /// A write after the text work. Nothing else keeps its body in memory: what has gone out is free, as its part of the budget
@@ -140,56 +150,49 @@ enum Content {
     Edited { splice: Splice, plain: Bytes },
 }
 
-/// Decompresses and stamps, in a task of its own: should the client leave in the middle, the guard that the task makes
-/// takes everything back.
+/// Decompresses and stamps. Should the client leave in the middle, the work stops and what was placed is taken back.
 async fn prepare(
     state: &Arc<AppState>,
     write: Write,
     buffered: Buffered,
     encoding: Encoding,
+    caller: u64,
     in_flight: &InFlightGuard,
 ) -> Result<Prepared, ProxyError> {
-    let (state, in_flight) = (state.clone(), in_flight.clone());
-    let preparing = async move {
-        let raw = buffered.bytes.clone();
-        let (plain, reservation) = match decode(&state, buffered, encoding).await? {
-            Decoded::Plain(plain, reservation) => (plain, reservation),
-            Decoded::Malformed(reason, reservation) => {
-                return Ok(as_it_came(&state, &reason, raw, reservation));
-            }
-        };
-        let began = Instant::now();
-        let (body, context) = (plain.clone(), state.request_context());
-        let stamped = match state.engine.stamp(body, write.clone(), context).await {
-            Ok(stamped) => stamped,
-            Err(StampError::NotUnderstood(reason)) => {
-                return Ok(as_it_came(&state, &reason, raw, reservation));
-            }
-            Err(StampError::Unavailable(reason)) => return Err(state.engine_failed(&reason)),
-        };
-        count(&state, &stamped, began);
-        let logged = log_stamped(&state.engine, write, &plain, &stamped).await;
-        let (splice, placed) = stamped.into_parts();
-        let placement = PlacementGuard::new(state.clone(), in_flight, placed);
-        if let Err(reason) = logged {
-            placement.roll_back().await;
-            return Err(state.engine_failed(&reason));
+    let raw = buffered.bytes.clone();
+    let (plain, reservation) = match decode(state, buffered, encoding).await? {
+        Decoded::Plain(plain, reservation) => (plain, reservation),
+        Decoded::Malformed(reason, reservation) => {
+            return Ok(as_it_came(state, &reason, raw, reservation));
         }
-        let content = if splice.is_empty() {
-            Content::AsItCame(raw)
-        } else {
-            Content::Edited { splice, plain }
-        };
-        Ok(Prepared {
-            content,
-            reservation,
-            placement: Some(placement),
-        })
     };
-    // A panic in it has been logged by the panic hook.
-    tokio::spawn(preparing.instrument(Span::current()))
-        .await
-        .unwrap_or(Err(ProxyError::Internal))
+    let began = Instant::now();
+    let (body, context) = (plain.clone(), state.request_context(caller));
+    let mut stamped = match state.engine.stamp(body, write.clone(), context).await {
+        Ok(stamped) => stamped,
+        Err(StampError::NotUnderstood(reason)) => {
+            return Ok(as_it_came(state, &reason, raw, reservation));
+        }
+        Err(StampError::Unavailable(reason)) => return Err(state.engine_failed(&reason)),
+    };
+    count(state, &stamped, began);
+    let placed = stamped.take_placed();
+    let placement = PlacementGuard::new(state.clone(), in_flight.clone(), placed);
+    if let Err(reason) = log_stamped(&state.engine, write, &plain, &stamped).await {
+        placement.roll_back().await;
+        return Err(state.engine_failed(&reason));
+    }
+    let (splice, _) = stamped.into_parts();
+    let content = if splice.is_empty() {
+        Content::AsItCame(raw)
+    } else {
+        Content::Edited { splice, plain }
+    };
+    Ok(Prepared {
+        content,
+        reservation,
+        placement: Some(placement),
+    })
 }
 
 enum Decoded {

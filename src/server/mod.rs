@@ -121,8 +121,15 @@ async fn expire(state: Arc<AppState>) {
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
     loop {
         tick.tick().await;
-        if let Err(reason) = state.engine.expire(state::now(), EXPIRY_BUDGET).await {
+        let now = state::now();
+        if let Err(reason) = state.engine.expire(now, EXPIRY_BUDGET).await {
             state.engine_failed(&reason);
+        }
+        match state.engine.forget_unknown(now, EXPIRY_BUDGET).await {
+            Ok(withdrawn) => {
+                state.metrics.counters.nodes_withdrawn.inc_by(withdrawn);
+            }
+            Err(reason) => drop(state.engine_failed(&reason)),
         }
     }
 }

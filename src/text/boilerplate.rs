@@ -12,6 +12,8 @@
 //! with every epoch in which the sentence was not seen. Nothing here depends on time or chance: the same documents in
 //! the same order leave the same table.
 
+use std::collections::HashMap;
+
 use super::shingles::Shingles;
 
 /// Entries in a bucket: one cache line.
@@ -43,6 +45,28 @@ pub struct Boilerplate {
 impl Default for Boilerplate {
     fn default() -> Boilerplate {
         Boilerplate::new()
+    }
+}
+
+/// The sentences of documents that founded a tree and that the cluster has not accepted yet. They count for the documents
+/// of the same request, and for nobody else's.
+#[derive(Debug, Clone, Default)]
+pub struct Taught(HashMap<u64, u64>);
+
+impl Taught {
+    /// Counts the sentences of a document that has founded a tree.
+    pub fn add(&mut self, hashes: &[u64]) {
+        for &hash in hashes {
+            *self.0.entry(hash).or_default() += 1;
+        }
+    }
+
+    fn count(&self, hash: u64) -> u64 {
+        // Most documents are of a request that has taught nothing.
+        if self.0.is_empty() {
+            return 0;
+        }
+        self.0.get(&hash).copied().unwrap_or_default()
     }
 }
 
@@ -82,13 +106,14 @@ impl Boilerplate {
         }
     }
 
-    /// Finds the boilerplate of a document. `mask` is overwritten; nothing is learned.
-    pub fn find(&self, shingles: &Shingles, mask: &mut BoilerplateMask) {
+    /// Finds the boilerplate of a document, by what is known and what its own request has `taught`. `mask` is overwritten;
+    /// nothing is learned.
+    pub fn find(&self, shingles: &Shingles, taught: &Taught, mask: &mut BoilerplateMask) {
         mask.excluded.clear();
         mask.count = 0;
         let mut left = 0u64;
         for sentence in &shingles.sentences {
-            let out = sentence.letters >= SHORTEST && self.contains(sentence.hash);
+            let out = sentence.letters >= SHORTEST && self.contains(sentence.hash, taught);
             mask.excluded.push(out);
             mask.count += usize::from(out);
             left += if out { 0 } else { u64::from(sentence.letters) };
@@ -109,10 +134,10 @@ impl Boilerplate {
         counted
     }
 
-    /// Counts the sentences of a document that has founded a tree. Those that became boilerplate by it are returned, as
-    /// places in `hashes`.
-    pub fn count_all(&mut self, hashes: &[u64]) -> Vec<usize> {
-        self.founded += 1;
+    /// Counts the sentences, each once, of this many documents that have founded a tree. Those that became boilerplate by
+    /// it are returned, as places in `hashes`.
+    pub fn count_all(&mut self, hashes: &[u64], founders: u64) -> Vec<usize> {
+        self.founded += founders;
         let counted = hashes.iter().enumerate();
         let learned = counted.filter(|&(_, &hash)| self.count(hash));
         learned.map(|(at, _)| at).collect()
@@ -147,11 +172,12 @@ impl Boilerplate {
         (hash as usize % BUCKETS) * WAYS
     }
 
-    fn contains(&self, hash: u64) -> bool {
+    fn contains(&self, hash: u64, taught: &Taught) -> bool {
         let from = Self::bucket(hash);
         let bucket = self.entries.get(from..from + WAYS).unwrap_or_default();
         let found = bucket.iter().find(|&&entry| Entry(entry).is(hash));
-        found.is_some_and(|&entry| Entry(entry).count_at(self.epoch()) >= LEARNED)
+        let known = found.map_or(0, |&entry| Entry(entry).count_at(self.epoch()));
+        known + taught.count(hash) >= LEARNED
     }
 
     /// Where the sentence stands or will stand: its own entry, else a free one, else that of the least count, of equals
@@ -251,7 +277,7 @@ mod tests {
         fn learn(&mut self, shingles: &Shingles) -> Vec<usize> {
             let counted = Self::counted(shingles).into_iter();
             let (hashes, sentences): (Vec<u64>, Vec<usize>) = counted.unzip();
-            let learned = self.count_all(&hashes).into_iter();
+            let learned = self.count_all(&hashes, 1).into_iter();
             learned.map(|at| sentences[at]).collect()
         }
     }
@@ -271,7 +297,7 @@ mod tests {
 
     fn found(boilerplate: &Boilerplate, of: &Shingles) -> Vec<bool> {
         let mut mask = BoilerplateMask::default();
-        boilerplate.find(of, &mut mask);
+        boilerplate.find(of, &Taught::default(), &mut mask);
         (0..of.sentences.len())
             .map(|index| !mask.keeps(index as u32))
             .collect()
@@ -382,7 +408,7 @@ mod tests {
         #[test]
         fn the_table_is_a_map_of_counts(documents in prop::collection::vec(prop::collection::vec(0u64..20, 0..8), 0..30)) {
             let mut boilerplate = Boilerplate::new();
-            let mut model = std::collections::HashMap::<u64, u64>::new();
+            let mut model = HashMap::<u64, u64>::new();
             for document in &documents {
                 let mut sentences: Vec<(u64, u32)> = document.iter().map(|&hash| (hash, 30)).collect();
                 boilerplate.learn(&shingles(&sentences));

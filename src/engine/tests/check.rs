@@ -197,7 +197,7 @@ fn asking_changes_nothing() {
         }
         assert!(state(&engine) == before, "{method}");
         // Nothing rests on what was only asked for.
-        wait(engine.settle(placed, Resolution::Refused)).unwrap();
+        wait(engine.settle(placed, Resolution::NotSent, Millis(0))).unwrap();
         assert_eq!(nodes(&engine), 0, "{method}");
     }
 }

@@ -10,6 +10,7 @@ use crate::config::RawRoute;
 mod check;
 mod methods;
 mod out_of_service;
+mod standing;
 
 const LONG: &str = "the harbour bridge was closed to traffic this morning after engineers found cracks in two of its piers";
 const OTHER: &str = "the national orchestra will open its autumn season with a concert of works that nobody has heard before";
@@ -52,6 +53,7 @@ fn call(now: i64) -> RequestContext {
         now: Millis(now),
         latest: Millis(i64::MAX),
         unique: 7,
+        caller: None,
     }
 }
 
@@ -219,10 +221,11 @@ fn a_refused_item_takes_its_node_along_and_a_stored_one_does_not() {
     let verdict =
         answered(json!([{"index": {"status": 201}}, {"index": {"status": 400, "error": {}}}]));
     assert_eq!(
-        wait(engine.settle(placed, verdict)).unwrap(),
+        wait(engine.settle(placed, verdict, Millis(0))).unwrap(),
         Settled {
             failed: 1,
-            withdrawn: 1
+            withdrawn: 1,
+            learned: 0
         }
     );
     assert_eq!(nodes(&engine), 1);
@@ -242,7 +245,7 @@ fn an_unknown_outcome_leaves_the_nodes() {
     ] {
         let (_, placed, _) = bulk(&engine, &body, 0);
         let shown = format!("{verdict:?}");
-        let settled = wait(engine.settle(placed, verdict)).unwrap();
+        let settled = wait(engine.settle(placed, verdict, Millis(0))).unwrap();
         assert_eq!(settled.withdrawn, 0, "{shown}");
         assert_eq!(nodes(&engine), 1);
     }
@@ -254,7 +257,7 @@ fn a_refused_request_leaves_nothing_behind() {
     let body = index("1", &json!({"content": LONG})) + &index("2", &json!({"content": LONG}));
     let (_, placed, _) = bulk(&engine, &body, 0);
     assert_eq!(
-        wait(engine.settle(placed, Resolution::Refused))
+        wait(engine.settle(placed, Resolution::NotSent, Millis(0)))
             .unwrap()
             .withdrawn,
         1
@@ -271,10 +274,15 @@ fn a_conflict_of_a_retry_keeps_the_node_of_the_first_try() {
         json!({"content": LONG})
     );
     let (first, lost, _) = bulk(&engine, &body, 0);
-    wait(engine.settle(lost, Resolution::Unknown)).unwrap();
+    wait(engine.settle(lost, Resolution::Unknown, Millis(0))).unwrap();
     let (second, placed, _) = bulk(&engine, &body, 1);
     assert_eq!(first[1]["cluster_root"], second[1]["cluster_root"]);
-    wait(engine.settle(placed, answered(json!([{"create": {"status": 409}}])))).unwrap();
+    wait(engine.settle(
+        placed,
+        answered(json!([{"create": {"status": 409}}])),
+        Millis(0),
+    ))
+    .unwrap();
     assert_eq!(nodes(&engine), 1);
 }
 
@@ -461,7 +469,7 @@ fn verified_takes_back_what_a_refused_request_placed() {
         .collect();
     let (_, placed, _) = bulk(&engine, &body, 0);
     assert!(nodes(&engine) >= 7);
-    wait(engine.settle(placed, Resolution::Refused)).unwrap();
+    wait(engine.settle(placed, Resolution::NotSent, Millis(0))).unwrap();
     assert_eq!(nodes(&engine), 0);
 }
 

@@ -4,7 +4,9 @@ use std::future::ready;
 
 use crate::engine::{Engine, Unavailable};
 use crate::forest::Root;
-use crate::forest::port::{Answer, CheckReply, Document, Placements, Port, Settled, Settlement};
+use crate::forest::port::{
+    Answer, Batch, CheckReply, Document, Placements, Port, Rehearsal, Settled, Settlement,
+};
 use crate::forest::{Stats, TreeView};
 use crate::time::Millis;
 
@@ -28,11 +30,21 @@ impl OutOfService {
 }
 
 impl Port for OutOfService {
-    fn place(&self, _: Vec<Document>) -> Answer<Placements> {
+    fn place(&self, _: Batch) -> Answer<Placements> {
         self.refuse()
     }
 
-    fn settle(&self, _: Vec<Settlement>) -> Answer<Settled> {
+    fn rehearsal(&self) -> Box<dyn Rehearsal> {
+        Box::new(OutOfService {
+            name: self.name.clone(),
+        })
+    }
+
+    fn settle(&self, _: Vec<Settlement>, _: Millis) -> Answer<Settled> {
+        self.refuse()
+    }
+
+    fn forget_unknown(&self, _: Millis, _: usize) -> Answer<Settled> {
         self.refuse()
     }
 
@@ -54,6 +66,12 @@ impl Port for OutOfService {
 
     fn unavailable(&self) -> Option<Unavailable> {
         Some(self.reason())
+    }
+}
+
+impl Rehearsal for OutOfService {
+    fn place(&self, _: Vec<Document>) -> Answer<Placements> {
+        self.refuse()
     }
 }
 

@@ -7,15 +7,21 @@ use std::sync::mpsc;
 use futures_executor::block_on;
 
 use crate::fingerprint::{Distance, Fingerprint};
-use crate::forest::local::{Executor, Local, State, StateChange};
-use crate::forest::port::{Document, Outcome, Placed, Port, Reply, Settlement, Unavailable, When};
+use crate::forest::local::{Executor, Local, RETRY_WINDOW, State, StateChange};
+use crate::forest::port::{
+    Batch, Commit, Document, Earlier, Outcome, Placed, Port, Reply, Settlement, Unavailable, When,
+};
 use crate::forest::{Decision, Root, Settings};
 use crate::method::{
     Attributes, Family, Features, LearnedText, Method, Proof, Query, Refusal, Short, Similarity,
     Staged, Strict, StrictFeatures, Verified, WIDE, Workspace,
 };
 use crate::text::Fields;
+use crate::text::boilerplate::Taught;
 use crate::time::Millis;
+
+/// When answers come.
+const NOW: Millis = Millis(1_000);
 
 /// Runs every job at once, on the thread that asks.
 struct Inline;
@@ -134,18 +140,33 @@ fn documents(
 }
 
 fn place(subject: &Subject, batch: Vec<Document>) -> Vec<Placed> {
-    let replies = block_on(subject.port.place(batch)).unwrap().replies;
+    let replies = block_on(subject.port.place(provisional(batch)))
+        .unwrap()
+        .replies;
     let placed = replies.into_iter().map(|reply| reply.placed);
     placed.map(|placed| placed.expect(subject.name)).collect()
 }
 
-fn settle(subject: &Subject, placed: Vec<Placed>, outcome: Outcome) -> u64 {
-    let settlement = |placed: Placed| Settlement {
+fn provisional(documents: Vec<Document>) -> Batch {
+    Batch {
+        documents,
+        ..Batch::default()
+    }
+}
+
+fn settlement(placed: Placed, outcome: Outcome) -> Settlement {
+    Settlement {
         rollback: placed.rollback,
+        claimed: placed.claimed,
+        lesson: placed.lesson,
         outcome,
-    };
+    }
+}
+
+fn settle(subject: &Subject, placed: Vec<Placed>, outcome: Outcome) -> u64 {
+    let settlement = |placed: Placed| settlement(placed, outcome);
     let batch = placed.into_iter().map(settlement).collect();
-    block_on(subject.port.settle(batch)).unwrap().withdrawn
+    block_on(subject.port.settle(batch, NOW)).unwrap().withdrawn
 }
 
 fn nodes(subject: &Subject) -> usize {
@@ -217,6 +238,158 @@ fn refused_documents_leave_nothing_and_others_stay() {
 }
 
 #[test]
+fn an_unknown_outcome_is_a_refusal_when_no_retry_came() {
+    for subject in forests(None) {
+        let lost = place(&subject, documents(&subject, 0..3, 1));
+        let roots_before = roots(&lost);
+        settle(&subject, lost, Outcome::Unknown);
+        // One comes again and is stored.
+        let retried = place(&subject, documents(&subject, [1], 2));
+        assert_eq!(retried[0].root, roots_before[1], "{}", say(&subject));
+        settle(&subject, retried, Outcome::Accepted);
+        let before = nodes(&subject);
+        let forget = |at: i64, budget| {
+            let answer = subject.port.forget_unknown(Millis(at), budget);
+            block_on(answer).unwrap().withdrawn
+        };
+        let due = NOW.0 + RETRY_WINDOW.0;
+        assert_eq!(forget(due - 1, usize::MAX), 0);
+        assert!(forget(due, 1) > 0, "{}", say(&subject));
+        assert!(nodes(&subject) < before);
+        assert_eq!(forget(due, 1), 0, "the one that came again");
+        assert!(forget(due, 1) > 0);
+        assert_eq!(forget(due, usize::MAX), 0);
+        let stats = block_on(subject.port.stats()).unwrap();
+        assert_eq!(stats.roots, 1, "{}", say(&subject));
+    }
+}
+
+#[test]
+fn a_claimed_time_counts_for_others_when_it_is_accepted() {
+    for subject in forests(Some(Millis(100))) {
+        let claimed = |number, at| document(subject.method, number, When::Claimed(Millis(at)));
+        let old = place(&subject, vec![claimed(1, 0)]);
+        let root = old[0].root;
+        settle(&subject, old, Outcome::Accepted);
+        for (outcome, alive) in [
+            (Outcome::Refused, true),
+            (Outcome::Unknown, true),
+            (Outcome::Accepted, false),
+        ] {
+            let far = place(&subject, vec![claimed(2, 1_000)]);
+            assert_eq!(
+                far[0].clock,
+                Millis(1_000),
+                "its own stamp says when it came"
+            );
+            // The same document sees the time that it claims itself.
+            assert_eq!(place(&subject, vec![claimed(1, 50)])[0].root, root);
+            settle(&subject, far, outcome);
+            let tree = block_on(subject.port.tree(root)).unwrap();
+            let later = place(&subject, vec![claimed(1, 60)]);
+            let decision = later[0].decision;
+            settle(&subject, later, Outcome::Refused);
+            if alive {
+                assert_eq!(decision, Decision::Refreshed, "{}", say(&subject));
+                assert!(tree.is_some());
+            }
+        }
+        let next = document(subject.method, 3, When::AsBefore);
+        let reply = block_on(subject.port.check(next)).unwrap();
+        assert_eq!(reply.now, Some(Millis(1_000)));
+    }
+}
+
+#[test]
+fn a_rehearsal_sees_all_and_leaves_nothing() {
+    for subject in forests(Some(Millis(1_000))) {
+        settle(
+            &subject,
+            place(&subject, documents(&subject, 0..3, 1)),
+            Outcome::Accepted,
+        );
+        let known = roots(&place(&subject, documents(&subject, 0..3, 1)));
+        let before = format!("{:?}", block_on(subject.port.stats()).unwrap());
+        let rehearsal = subject.port.rehearsal();
+        let ask = |batch| -> Vec<Placed> {
+            let replies = block_on(rehearsal.place(batch)).unwrap().replies;
+            replies
+                .into_iter()
+                .filter_map(|reply| reply.placed)
+                .collect()
+        };
+        let first = ask(documents(&subject, [2, 7, 8], 5));
+        assert_eq!(first[0].root, known[2], "{}", say(&subject));
+        assert_eq!(first[1].decision, Decision::NewRoot);
+        // A later part of the same request meets the earlier one.
+        let second = ask(documents(&subject, [8, 1], 900));
+        assert_eq!(second[0].root, first[2].root, "{}", say(&subject));
+        assert_eq!(second[0].decision, Decision::Refreshed);
+        assert_eq!(second[1].root, known[1]);
+        assert!(
+            first
+                .iter()
+                .all(|placed| placed.rollback.nodes().is_empty())
+        );
+        let after = format!("{:?}", block_on(subject.port.stats()).unwrap());
+        assert_eq!(after, before, "{}", say(&subject));
+        // Nobody else meets it.
+        let other = subject.port.rehearsal();
+        let reply = block_on(other.place(documents(&subject, [7], 6))).unwrap();
+        let placed = reply.replies.into_iter().next().unwrap().placed.unwrap();
+        assert_eq!(placed.decision, Decision::NewRoot);
+    }
+}
+
+/// A text of `verified` whose first sentence is its own; the second is one that many share.
+fn with_footer(number: u64) -> Document {
+    let words: Vec<String> = (0..40)
+        .map(|n| format!("{:x}", (number * 977 + n + 1).wrapping_mul(0x9e37_79b9)))
+        .collect();
+    let footer = "All rights are reserved by the publisher of this page and by its many partners.";
+    let text = format!("{}. {footer}", words.join(" "));
+    let fields = Fields {
+        title: None,
+        body: &[&text],
+    };
+    Document {
+        features: Method::Verified.read(&fields, &mut Workspace::default()),
+        when: When::Still,
+    }
+}
+
+#[test]
+fn learning_waits_for_acceptance_and_one_request_counts_once() {
+    let port = || local::<Verified>(Distance(0), None, Similarity::default(), Arc::new(Inline));
+    let boilerplate = |port: &Arc<dyn Port>| {
+        let reply = block_on(port.check(with_footer(1_000))).unwrap();
+        reply.check.unwrap().boilerplate
+    };
+    let request = |port: &Arc<dyn Port>, from: u64, outcome| {
+        let documents = (from..from + 6).map(with_footer).collect();
+        let replies = block_on(port.place(provisional(documents)))
+            .unwrap()
+            .replies;
+        let placed = replies.into_iter().map(|reply| reply.placed.unwrap());
+        let batch = placed.map(|placed| settlement(placed, outcome)).collect();
+        block_on(port.settle(batch, NOW)).unwrap().learned
+    };
+    for outcome in [Outcome::Refused, Outcome::Unknown] {
+        let port = port();
+        for number in 0..10 {
+            assert_eq!(request(&port, number * 10, outcome), 0);
+        }
+        assert!(boilerplate(&port).is_empty(), "{outcome:?}");
+    }
+    let port = port();
+    let learned: Vec<u64> = (0..4)
+        .map(|number| request(&port, number * 10, Outcome::Accepted))
+        .collect();
+    assert_eq!(learned, [0, 0, 0, 1]);
+    assert_eq!(boilerplate(&port), [1]);
+}
+
+#[test]
 fn a_late_handle_does_not_touch_a_later_node() {
     for subject in forests(Some(Millis(100))) {
         let late = place(&subject, documents(&subject, [1], 0));
@@ -268,7 +441,9 @@ fn a_document_has_its_time_whether_or_not_it_has_a_place() {
             bare(When::AsBefore),
             document(subject.method, 2, When::Still),
         ];
-        let replies = block_on(subject.port.place(asked)).unwrap().replies;
+        let replies = block_on(subject.port.place(provisional(asked)))
+            .unwrap()
+            .replies;
         let times: Vec<Option<i64>> = replies.iter().map(|r| r.now.map(|now| now.0)).collect();
         // A document without a place does not move the clock.
         assert_eq!(times, [None, None, Some(3), Some(5), Some(5), None]);
@@ -285,7 +460,7 @@ fn features_of_another_method_have_no_place() {
             _ => "verified",
         };
         let stranger = document(other, 1, When::Still);
-        let mut replies = block_on(subject.port.place(vec![stranger]))
+        let mut replies = block_on(subject.port.place(provisional(vec![stranger])))
             .unwrap()
             .replies;
         let Some(Reply { placed: None, .. }) = replies.pop() else {
@@ -310,7 +485,9 @@ fn placements_that_nobody_waits_for_are_withdrawn() {
         port,
     };
     let run_one = || waiting.recv().unwrap()();
-    let answer = subject.port.place(documents(&subject, 0..3, 1));
+    let answer = subject
+        .port
+        .place(provisional(documents(&subject, 0..3, 1)));
     drop(answer);
     run_one();
     let stats = subject.port.stats();
@@ -349,6 +526,7 @@ impl Family for Fragile {
     fn ask<R>(
         strict: &mut StrictFeatures,
         (): &mut (),
+        _: &Taught,
         ask: impl FnOnce(&Query<'_, Glass>) -> R,
     ) -> R {
         ask(&Query {
@@ -375,10 +553,10 @@ fn a_panic_takes_the_forest_out_of_service() {
             };
             prints.iter().map(document).collect()
         };
-        let placed = block_on(port.place(batch(&[0, 1 << 20]))).unwrap();
+        let placed = block_on(port.place(provisional(batch(&[0, 1 << 20])))).unwrap();
         assert_eq!(placed.replies.len(), 2);
         assert_eq!(port.unavailable(), None);
-        let broken = block_on(port.place(batch(&[1 << 40, FATAL.0]))).unwrap_err();
+        let broken = block_on(port.place(provisional(batch(&[1 << 40, FATAL.0])))).unwrap_err();
         let Unavailable::Poisoned { forest, reason } = &broken else {
             panic!("{broken}");
         };
@@ -386,15 +564,15 @@ fn a_panic_takes_the_forest_out_of_service() {
         assert!(reason.contains("glass breaks"), "{reason}");
         assert_eq!(port.unavailable().as_ref(), Some(&broken));
         // Nobody sees what is left.
-        assert_eq!(block_on(port.place(batch(&[0]))).unwrap_err(), broken);
+        assert_eq!(
+            block_on(port.place(provisional(batch(&[0])))).unwrap_err(),
+            broken
+        );
         assert_eq!(block_on(port.stats()).unwrap_err(), broken);
         assert_eq!(block_on(port.expire(Millis(0), 1)).unwrap_err(), broken);
-        let settlement = |reply: Reply| Settlement {
-            rollback: reply.placed.unwrap().rollback,
-            outcome: Outcome::Refused,
-        };
+        let settlement = |reply: Reply| settlement(reply.placed.unwrap(), Outcome::Refused);
         let settlements = placed.replies.into_iter().map(settlement).collect();
-        assert_eq!(block_on(port.settle(settlements)).unwrap_err(), broken);
+        assert_eq!(block_on(port.settle(settlements, NOW)).unwrap_err(), broken);
     }
 }
 
@@ -411,7 +589,8 @@ fn the_changes_of_a_forest_make_the_same_forest() {
     first.record();
     let footer = "All rights are reserved by the publisher of this page and by its many partners. ";
     let mut workspace = Workspace::default();
-    let (mut learned, mut refused) = (0, Vec::new());
+    let (mut learned, mut placements) = (0, Vec::new());
+    let mut earlier = Earlier::default();
     for number in 0..60_usize {
         let words: Vec<String> = (0..40)
             .map(|n| {
@@ -427,18 +606,30 @@ fn the_changes_of_a_forest_make_the_same_forest() {
             body: &[&text],
         };
         let features = Method::Verified.read(&fields, &mut workspace);
-        let when = When::At(Millis(number as i64 * 10));
-        let reply = first.place(Document { features, when });
-        let placed = reply.placed.unwrap();
-        learned += placed.learned.len();
-        if number % 7 == 0 {
-            refused.push(Settlement {
-                rollback: placed.rollback,
-                outcome: Outcome::Refused,
-            });
-        }
+        let when = match number % 2 {
+            0 => When::Claimed(Millis(number as i64 * 10)),
+            _ => When::At(Millis(number as i64 * 10)),
+        };
+        let commit = match number < 15 {
+            true => Commit::AtOnce,
+            false => Commit::Provisional,
+        };
+        let document = Document { features, when };
+        let placed = first
+            .place_by(document, commit, &mut earlier)
+            .placed
+            .unwrap();
+        learned += placed.learned.len() as u64;
+        let outcome = match number % 7 {
+            0 => Outcome::Refused,
+            1 => Outcome::Unknown,
+            _ => Outcome::Accepted,
+        };
+        placements.push(settlement(placed, outcome));
         if number % 20 == 19 {
-            first.settle(std::mem::take(&mut refused));
+            learned += first.settle(std::mem::take(&mut placements), NOW).learned;
+            first.forget_unknown(Millis(NOW.0 + RETRY_WINDOW.0), 2);
+            earlier = Earlier::default();
         }
         for change in first.take_changes() {
             replica.apply(&change);

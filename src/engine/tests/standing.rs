@@ -1,0 +1,127 @@
+//! What strangers and known writers leave behind.
+
+use serde_json::json;
+
+use super::*;
+use crate::engine::Resolution;
+
+const CALLER: u64 = 5;
+
+fn from(caller: u64, now: i64) -> RequestContext {
+    RequestContext {
+        caller: Some(caller),
+        ..call(now)
+    }
+}
+
+/// The roots that the documents of a bulk got, and what is to be settled.
+fn send(engine: &Arc<Engine>, body: &str, context: RequestContext) -> (Vec<String>, Placed) {
+    let stamped = stamp(engine, body, Some("news-1"), context);
+    let (lines, placed) = written(body, stamped);
+    let roots = lines
+        .iter()
+        .filter_map(|line| line["cluster_root"].as_str());
+    (roots.map(str::to_owned).collect(), placed)
+}
+
+fn accepted(items: usize) -> Resolution {
+    answered(vec![json!({"index": {"status": 201}}); items].into())
+}
+
+fn settle(engine: &Arc<Engine>, placed: Placed, resolution: Resolution) {
+    wait(engine.settle(placed, resolution, Millis(0))).unwrap();
+}
+
+#[test]
+fn a_stranger_leaves_nothing_before_the_cluster_has_accepted_it() {
+    let body = index("1", &json!({"content": LONG}))
+        + &index("2", &json!({"content": OTHER}))
+        + &index("3", &json!({"content": LONG}));
+    for (resolution, left) in [
+        (Resolution::Unknown, 0),
+        (Resolution::NotSent, 0),
+        (Resolution::Status(302), 0),
+        (Resolution::Status(401), 0),
+        (Resolution::Status(503), 0),
+        (answered(json!([])), 0),
+        (
+            answered(vec![json!({"index": {"status": 403, "error": {}}}); 3].into()),
+            0,
+        ),
+        (
+            answered(json!([
+                {"index": {"status": 201}},
+                {"index": {"status": 400, "error": {}}},
+                {"index": {"status": 201}},
+            ])),
+            1,
+        ),
+        (accepted(3), 2),
+    ] {
+        let engine = engine(&[route(json!({}))]);
+        let shown = format!("{resolution:?}");
+        let (roots, placed) = send(&engine, &body, from(CALLER, 0));
+        assert_eq!(nodes(&engine), 0, "{shown}");
+        // It sees its own documents.
+        assert_eq!(roots[0], roots[2]);
+        assert_ne!(roots[0], roots[1]);
+        settle(&engine, placed, resolution);
+        assert_eq!(nodes(&engine), left, "{shown}");
+        let again = index("9", &json!({"content": LONG}));
+        let (later, _) = send(&engine, &again, call(1));
+        assert_eq!(later[0], roots[0], "the root that was stamped: {shown}");
+    }
+}
+
+#[test]
+fn who_was_accepted_is_known_for_that_index_until_it_is_denied() {
+    let engine = engine(&[route(json!({}))]);
+    let (first, second) = (
+        index("1", &json!({"content": LONG})),
+        index("2", &json!({"content": OTHER})),
+    );
+    let (_, placed) = send(&engine, &first, from(CALLER, 0));
+    settle(&engine, placed, accepted(1));
+    assert_eq!(nodes(&engine), 1);
+
+    let (_, placed) = send(&engine, &second, from(CALLER, 1));
+    assert_eq!(nodes(&engine), 2, "concurrent writers meet it");
+    settle(&engine, placed, Resolution::Status(403));
+    assert_eq!(nodes(&engine), 1);
+    let (_, placed) = send(&engine, &second, from(CALLER, 2));
+    assert_eq!(nodes(&engine), 1, "a stranger again");
+    settle(&engine, placed, accepted(1));
+    assert_eq!(nodes(&engine), 2);
+
+    let third = index(
+        "3",
+        &json!({"content": "Eleven tram drivers sang in the empty depot."}),
+    );
+    let (_, placed) = send(&engine, &third, from(CALLER + 1, 3));
+    assert_eq!(nodes(&engine), 2, "another caller");
+    settle(&engine, placed, Resolution::Unknown);
+    let elsewhere = third.replace("\"_id\"", "\"_index\":\"news-2\",\"_id\"");
+    let (_, placed) = send(&engine, &elsewhere, from(CALLER, 3));
+    assert_eq!(nodes(&engine), 2, "another index");
+    settle(&engine, placed, Resolution::Unknown);
+}
+
+#[test]
+fn a_strangers_date_moves_no_clock() {
+    let engine = engine(&[route(
+        json!({"clock": "field:published_at", "window": "1d"}),
+    )]);
+    let on = |day: u32, text: &str| {
+        let date = format!("2020-01-{day:02}T00:00:00Z");
+        index("1", &json!({"content": text, "published_at": date}))
+    };
+    let (_, placed) = send(&engine, &on(1, LONG), call(0));
+    settle(&engine, placed, accepted(1));
+    for resolution in [Resolution::Status(401), Resolution::Unknown] {
+        let (_, placed) = send(&engine, &on(9, OTHER), from(CALLER, 0));
+        settle(&engine, placed, resolution);
+        assert_eq!(nodes(&engine), 1);
+        let stamped = stamp(&engine, &on(1, LONG), Some("news-1"), call(0));
+        assert_eq!(stamped.tally().joined, 1);
+    }
+}

@@ -1,0 +1,74 @@
+//! Who has lately written where. A caller's right to write is the cluster's to know: it is known here from what the cluster
+//! has accepted of that caller, and only for a while.
+
+use std::collections::HashMap;
+
+use parking_lot::Mutex;
+
+use crate::time::Millis;
+
+/// How long after its last accepted write to an index a caller is known there.
+const KNOWN_FOR: Millis = Millis(10 * 60_000);
+
+/// Pairs of caller and index that are remembered: some megabytes.
+const REMEMBERED: usize = 1 << 16;
+
+/// Pairs of caller and index, as hashes, and when the cluster last accepted a write of theirs.
+#[derive(Debug, Default)]
+pub(super) struct Writers(Mutex<HashMap<(u64, u64), Millis>>);
+
+impl Writers {
+    /// Whether the cluster has lately accepted what this caller wrote to this index.
+    pub(super) fn knows(&self, caller: u64, index: u64, now: Millis) -> bool {
+        let known = self.0.lock();
+        let last = known.get(&(caller, index));
+        last.is_some_and(|&last| now.0.saturating_sub(last.0) < KNOWN_FOR.0)
+    }
+
+    /// The cluster has accepted a write.
+    pub(super) fn accepted(&self, caller: u64, index: u64, now: Millis) {
+        let mut known = self.0.lock();
+        if known.len() >= REMEMBERED && !known.contains_key(&(caller, index)) {
+            known.retain(|_, last| now.0.saturating_sub(last.0) < KNOWN_FOR.0);
+            // So many at once are no users of a cluster: who comes next is asked about again.
+            if known.len() >= REMEMBERED {
+                known.clear();
+            }
+        }
+        known.insert((caller, index), now);
+    }
+
+    /// The cluster has denied a write.
+    pub(super) fn denied(&self, caller: u64, index: u64) {
+        self.0.lock().remove(&(caller, index));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_caller_is_known_for_a_while_where_it_has_written() {
+        let writers = Writers::default();
+        let (at, later) = (Millis(5), Millis(5 + KNOWN_FOR.0));
+        assert!(!writers.knows(1, 7, at));
+        writers.accepted(1, 7, at);
+        assert!(writers.knows(1, 7, Millis(later.0 - 1)));
+        assert!(!writers.knows(1, 7, later), "too long ago");
+        assert!(!writers.knows(1, 8, at), "another index");
+        assert!(!writers.knows(2, 7, at), "another caller");
+        writers.denied(1, 7);
+        assert!(!writers.knows(1, 7, at));
+    }
+
+    #[test]
+    fn callers_without_number_take_no_memory_without_bound() {
+        let writers = Writers::default();
+        for caller in 0..3 * REMEMBERED as u64 {
+            writers.accepted(caller, 0, Millis(1));
+            assert!(writers.knows(caller, 0, Millis(1)));
+        }
+        assert!(writers.0.lock().len() <= REMEMBERED);
+    }
+}

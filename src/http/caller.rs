@@ -1,0 +1,135 @@
+//! Who asks, as far as the cluster could know it: by headers, or by parameters of the query.
+
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+
+use form_urlencoded::parse;
+use hyper::HeaderMap;
+
+/// Headers, or beginnings of names of headers, that say nothing of the caller: they belong to the one request, to its body or
+/// to the connection. What is not listed here counts, since a cluster can be set up to know callers by any header; a header
+/// that differs each time makes its sender a stranger each time, which costs it nothing but the company of concurrent
+/// writers.
+const OF_REQUEST: [&str; 32] = [
+    "accept",
+    "b3",
+    "baggage",
+    "cache-control",
+    "connection",
+    "content-",
+    "correlation-",
+    "date",
+    "elastic-apm-",
+    "expect",
+    "host",
+    "if-",
+    "keep-alive",
+    "origin",
+    "pragma",
+    "priority",
+    "range",
+    "referer",
+    "request-",
+    "sec-",
+    "te",
+    "trace",
+    "transfer-encoding",
+    "uber-trace-",
+    "upgrade",
+    "user-agent",
+    "via",
+    "x-b3-",
+    "x-correlation-",
+    "x-elastic-client-",
+    "x-opaque-",
+    "x-request-",
+];
+
+/// Parameters of the write APIs, which say nothing of the caller.
+const OF_WRITE: [&str; 28] = [
+    "_source",
+    "_source_excludes",
+    "_source_includes",
+    "batch_size",
+    "error_trace",
+    "filter_path",
+    "format",
+    "human",
+    "if_primary_term",
+    "if_seq_no",
+    "include_source_on_error",
+    "lang",
+    "list_executed_pipelines",
+    "op_type",
+    "pipeline",
+    "pretty",
+    "refresh",
+    "require_alias",
+    "require_data_stream",
+    "retry_on_conflict",
+    "routing",
+    "source",
+    "timeout",
+    "type",
+    "version",
+    "version_type",
+    "wait_for_active_shards",
+    "wait_for_completion",
+];
+
+/// A hash of all that the cluster could know the caller by. Keyed, so that nobody can look for one that is known here.
+pub(crate) fn caller(key: &RandomState, headers: &HeaderMap, query: Option<&str>) -> u64 {
+    let mut hasher = key.build_hasher();
+    // A map of headers gives its names in an order that follows from their hashes: the same names, the same order is not
+    // promised.
+    let mut told: Vec<(&str, &[u8])> = headers
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_bytes()))
+        .filter(|(name, _)| !OF_REQUEST.iter().any(|start| name.starts_with(start)))
+        .collect();
+    told.sort_unstable();
+    told.hash(&mut hasher);
+    for (name, value) in parse(query.unwrap_or_default().as_bytes()) {
+        if !OF_WRITE.contains(&&*name) {
+            (&*name, &*value).hash(&mut hasher);
+        }
+    }
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyper::header::{HeaderName, HeaderValue};
+
+    #[test]
+    fn callers_differ_by_what_a_cluster_could_know_them_by() {
+        let key = RandomState::new();
+        let of = |headers: &[(&'static str, &'static str)], query: Option<&str>| {
+            let headers = headers.iter().map(|&(name, value)| {
+                (
+                    HeaderName::from_static(name),
+                    HeaderValue::from_static(value),
+                )
+            });
+            caller(&key, &headers.collect(), query)
+        };
+        let ann = of(&[("authorization", "Basic YQ=="), ("x-role", "w")], None);
+        let again = [
+            ("x-role", "w"),
+            ("content-length", "7"),
+            ("x-opaque-id", "1"),
+            ("traceparent", "00-1-1-00"),
+            ("authorization", "Basic YQ=="),
+        ];
+        assert_eq!(of(&again, Some("refresh=true&filter_path=took")), ann);
+        for other in [
+            of(&[("authorization", "Basic YQ==")], None),
+            of(&[("authorization", "Basic Yg=="), ("x-role", "w")], None),
+            of(&again, Some("token=x")),
+            of(&[], None),
+        ] {
+            assert_ne!(other, ann);
+        }
+        assert_ne!(of(&[], Some("token=x")), of(&[], Some("token=y")));
+    }
+}
