@@ -6,12 +6,14 @@
 //!
 //! A bulk request passes the files in this order: [`parse`] splits it into items, [`scan_update`] finds the documents
 //! inside an update, [`scan`] reads the selected fields of one document and plans its [`Cut`], [`Splice`] holds the
-//! stamps of all documents and yields the stamped body in chunks, [`ResponseScanner`] reads what became of each item.
+//! stamps of all documents and yields the stamped body in chunks, [`ResponseScanner`] reads what became of each item, and
+//! [`FilterPath`] leaves of an answer what its caller asked for.
 
 mod action;
 mod cursor;
 mod cut;
 mod document;
+mod filter;
 mod lines;
 mod op;
 mod response;
@@ -23,6 +25,7 @@ mod update;
 pub use cursor::JsonError;
 pub use cut::Cut;
 pub use document::{Document, Value, scan};
+pub use filter::{FilterPath, STATUS_OF_ITEMS};
 pub use lines::{BulkError, BulkErrorKind, Item, parse};
 pub use op::Op;
 pub use response::{Outcome, ResponseScanner};

@@ -14,6 +14,9 @@ pub enum Op {
 }
 
 impl Op {
+    /// Every operation.
+    pub const ALL: [Op; 4] = [Op::Index, Op::Create, Op::Update, Op::Delete];
+
     /// The operation's name in actions and answers.
     pub fn name(self) -> &'static str {
         match self {
@@ -26,8 +29,6 @@ impl Op {
 
     /// The operation of this name.
     pub fn from_name(name: &[u8]) -> Option<Op> {
-        [Op::Index, Op::Create, Op::Update, Op::Delete]
-            .into_iter()
-            .find(|op| op.name().as_bytes() == name)
+        Op::ALL.into_iter().find(|op| op.name().as_bytes() == name)
     }
 }

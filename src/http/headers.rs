@@ -1,8 +1,9 @@
 //! Headers between the two connections.
 
 use hyper::header::{
-    AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderName,
-    HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+    ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE,
+    EXPECT, HeaderName, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER,
+    TRANSFER_ENCODING, UPGRADE,
 };
 use hyper::{HeaderMap, Uri};
 
@@ -88,6 +89,44 @@ pub(crate) fn encoding(headers: &HeaderMap) -> Encoding {
     }
 }
 
+/// Offers no other encoding of the answer than those that can be read here. Nobody is given what it did not ask for.
+pub(crate) fn accept_gzip_only(headers: &mut HeaderMap) {
+    let offered = headers.get_all(ACCEPT_ENCODING).iter();
+    let offered: Vec<(String, bool)> = offered
+        .flat_map(|value| value.to_str().unwrap_or_default().split(','))
+        .map(|coding| {
+            let mut parts = coding.split(';');
+            let name = parts.next().unwrap_or_default().trim();
+            let refused =
+                parts.any(|part| matches!(part.trim(), "q=0" | "q=0.0" | "q=0.00" | "q=0.000"));
+            (name.to_ascii_lowercase(), !refused)
+        })
+        .collect();
+    let readable = |(name, wanted): &(String, bool)| {
+        !wanted || matches!(name.as_str(), "gzip" | "x-gzip" | "identity")
+    };
+    if offered.iter().all(readable) {
+        return;
+    }
+    let takes_gzip = offered
+        .iter()
+        .any(|(name, wanted)| *wanted && name == "gzip");
+    headers.remove(ACCEPT_ENCODING);
+    if takes_gzip {
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+}
+
+/// Whether a body has one of the formats in which the servers answer.
+pub(crate) fn is_of_a_server(headers: &HeaderMap) -> bool {
+    let value = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok());
+    value.is_some_and(|value| {
+        ["json", "yaml", "cbor", "smile"]
+            .iter()
+            .any(|format| value.to_ascii_lowercase().contains(format))
+    })
+}
+
 /// Whether the body is JSON or NDJSON in one of the names that the servers take; other formats are relayed.
 pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     let Some(value) = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()) else {
@@ -169,6 +208,28 @@ mod tests {
             assert!(!is_json(&map(&[("content-type", no)])), "{no}");
         }
         assert!(!is_json(&map(&[])));
+    }
+
+    #[test]
+    fn encodings_of_answers_that_can_be_read() {
+        for (offered, passed_on) in [
+            (None, None),
+            (Some("gzip"), Some("gzip")),
+            (Some("gzip;q=0.5, identity"), Some("gzip;q=0.5, identity")),
+            (Some("gzip, deflate, br, zstd"), Some("gzip")),
+            (Some("deflate"), None),
+            (Some("*"), None),
+            (Some("deflate, gzip;q=0"), None),
+            (Some("br;q=0, gzip"), Some("br;q=0, gzip")),
+        ] {
+            let mut headers = HeaderMap::new();
+            if let Some(offered) = offered {
+                headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(offered));
+            }
+            accept_gzip_only(&mut headers);
+            let left = headers.get(ACCEPT_ENCODING).map(|v| v.to_str().unwrap());
+            assert_eq!(left, passed_on, "{offered:?}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! client <-- response_body: streamed back; of a bulk, read on the way and settled by placement
 //! ```
 
+mod filtered;
 mod logging;
 mod placement;
 mod request_body;

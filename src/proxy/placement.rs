@@ -58,6 +58,11 @@ impl PlacementGuard {
         finished(self.settle(Resolution::Status(status.as_u16()))).await;
     }
 
+    /// Settles, and waits until that is done.
+    pub(super) async fn settle_and_wait(self, resolution: Resolution) {
+        finished(self.settle(resolution)).await;
+    }
+
     /// The connection broke after the documents had been sent.
     pub(super) async fn leave_unknown(self) {
         finished(self.settle(Resolution::Unknown)).await;

@@ -12,6 +12,7 @@ use hyper::http::{request, response};
 use hyper::{HeaderMap, Request, Response};
 use tracing::{Instrument, Span, debug, warn};
 
+use super::filtered;
 use super::logging::log_stamped;
 use super::placement::PlacementGuard;
 use super::request_body::BufferedBody;
@@ -124,8 +125,20 @@ pub(super) async fn handle(
     // What has been sent is settled by its answer, whether or not the client waits for that: so it is a task of its own.
     let state = state.clone();
     let sending = async move {
+        let filter = match &placement {
+            Some(_) if is_bulk => {
+                headers::accept_gzip_only(&mut parts.headers);
+                filtered::ask_for_status(&mut parts)
+            }
+            _ => None,
+        };
         let (response, placement) = forward(&state, parts, body, placement).await?;
-        Ok(attach(response, placement, is_bulk, in_flight).await)
+        match (filter, placement) {
+            (Some(filter), Some(placement)) if response.status().is_success() => {
+                filtered::answer(response, &filter, placement, in_flight).await
+            }
+            (_, placement) => Ok(attach(response, placement, is_bulk, in_flight).await),
+        }
     };
     // A panic in it has been logged by the panic hook.
     tokio::spawn(sending.instrument(Span::current()))
@@ -324,7 +337,11 @@ async fn attach(
         }
         placement => {
             if let Some(placement) = placement {
-                placement.settle_by_status(parts.status).await;
+                // A page of something between that says 200 to everything is no answer of the cluster's.
+                match parts.status.is_success() && !headers::is_of_a_server(&parts.headers) {
+                    true => placement.leave_unknown().await,
+                    false => placement.settle_by_status(parts.status).await,
+                }
             }
             ResponseBody::relay(body, in_flight)
         }
