@@ -51,6 +51,7 @@ fn forest(stats: &Stats) -> Value {
         "roots": stats.roots,
         "expired": stats.expired_total,
         "withdrawn": stats.withdrawn_total,
+        "evicted": stats.evicted_total,
         "memory_bytes": stats.memory_bytes,
     })
 }
@@ -98,6 +99,11 @@ pub(super) async fn metrics(state: &AppState) -> Result<String, ProxyError> {
     each("forest_memory_bytes", "Memory of the forest", |s| {
         s.memory_bytes
     });
+    each(
+        "forest_evicted",
+        "Nodes that went before the window's end, for want of memory",
+        |s| usize::try_from(s.evicted_total).unwrap_or(usize::MAX),
+    );
     state
         .metrics
         .encode(&gauges)

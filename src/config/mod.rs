@@ -3,6 +3,7 @@
 //! Raw options ([`RawServeOptions`], [`RawRoute`]) are what was written there: strings, any of which may be absent.
 //! `validate` turns them into validated options ([`ServeOptions`], [`Route`]): typed, with the defaults filled in.
 
+mod memory;
 mod route;
 mod units;
 
@@ -101,6 +102,9 @@ pub struct RawServeOptions {
     /// Bytes of write requests held at once in the whole process; above it: 429 [default: 256MiB]
     #[arg(long, env = "SPINNEY_BUDGET", value_name = "SIZE")]
     budget: Option<String>,
+    /// Memory of all forests; above it the documents that came longest ago are forgotten early [default: half of the machine's]
+    #[arg(long, env = "SPINNEY_FOREST_MEMORY", value_name = "SIZE")]
+    forest_memory: Option<String>,
     /// How long a stop waits for requests in flight [default: 30s]
     #[arg(long, env = "SPINNEY_GRACE", value_name = "DURATION")]
     grace: Option<String>,
@@ -160,6 +164,8 @@ pub struct ServeOptions {
     pub tls: Option<Identity>,
     /// Bytes of write requests in flight for the whole process.
     pub budget: usize,
+    /// Bytes that all forests together may take; above it the oldest arrivals go before the window's end.
+    pub forest_memory: usize,
     /// How long a stop waits for requests in flight.
     pub grace: Duration,
     /// Threads for text work; 0 means all cores.
@@ -200,6 +206,7 @@ impl RawServeOptions {
             tls_cert: self.tls_cert.or(below.tls_cert),
             tls_key: self.tls_key.or(below.tls_key),
             budget: self.budget.or(below.budget),
+            forest_memory: self.forest_memory.or(below.forest_memory),
             grace: self.grace.or(below.grace),
             threads: self.threads.or(below.threads),
             prefix: self.prefix.or(below.prefix),
@@ -237,6 +244,10 @@ impl RawServeOptions {
             .map(|url| node(url))
             .collect::<Result<_, _>>()?;
         let budget = self.budget.as_deref().map_or(Ok(256 << 20), units::bytes);
+        let forest_memory = match self.forest_memory.as_deref() {
+            Some(size) => units::bytes(size),
+            None => Ok(memory::of_machine().map_or(DEFAULT_FOREST_MEMORY, |bytes| bytes / 2)),
+        };
         let grace = self
             .grace
             .as_deref()
@@ -265,6 +276,8 @@ impl RawServeOptions {
             )?,
             tls: identity("tls_cert", self.tls_cert, "tls_key", self.tls_key)?,
             budget: budget.map_err(|reason| ConfigError::option("budget", reason))?,
+            forest_memory: forest_memory
+                .map_err(|reason| ConfigError::option("forest_memory", reason))?,
             grace: Duration::from_millis(
                 grace
                     .map_err(|reason| ConfigError::option("grace", reason))?
@@ -280,6 +293,9 @@ impl RawServeOptions {
         })
     }
 }
+
+/// Memory of the forests where the machine does not say how much it has.
+const DEFAULT_FOREST_MEMORY: usize = 2 << 30;
 
 /// A route given by flags stands before those of the file; without an index pattern the flags win over every table.
 fn routes(flags: RawRoute, tables: Vec<RawRoute>) -> Result<Vec<Route>, ConfigError> {

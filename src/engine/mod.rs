@@ -358,6 +358,18 @@ impl Engine {
         result
     }
 
+    /// Sets how many bytes all forests together may take; each may take its equal share.
+    ///
+    /// # Errors
+    /// When a forest cannot be asked any more.
+    pub async fn limit_memory(&self, bytes: usize) -> Result<(), Unavailable> {
+        let share = bytes / self.forests.len().max(1);
+        for entry in &self.forests {
+            entry.port.set_memory_limit(share).await?;
+        }
+        Ok(())
+    }
+
     /// Removes expired nodes, at most `budget` of each forest whose clock is the arrival.
     ///
     /// # Errors

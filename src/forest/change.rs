@@ -62,6 +62,11 @@ pub enum Change<P> {
         /// The node.
         node: NodeRef,
     },
+    /// The node with the oldest arrival goes, because there is no room for all.
+    Evict {
+        /// The node.
+        node: NodeRef,
+    },
 }
 
 impl<P: Proof> Forest<P> {
@@ -111,13 +116,14 @@ impl<P: Proof> Forest<P> {
                 }
             },
             Change::Expire { node } => {
-                let oldest = self.slab.oldest();
-                let found = oldest.filter(|&id| self.slab.node_ref(id) == *node);
-                if let Some(id) = found {
-                    self.remove(id);
-                    self.expired_total += 1;
-                }
-                found.is_some()
+                let gone = self.remove_oldest(*node);
+                self.expired_total += u64::from(gone);
+                gone
+            }
+            Change::Evict { node } => {
+                let gone = self.remove_oldest(*node);
+                self.evicted_total += u64::from(gone);
+                gone
             }
         }
     }
@@ -180,6 +186,16 @@ impl<P: Proof> Forest<P> {
         if let Some(id) = self.index.find(fingerprint) {
             self.index.remove(fingerprint, id);
         }
+    }
+
+    /// Removes this node if it is the oldest.
+    fn remove_oldest(&mut self, node: NodeRef) -> bool {
+        let oldest = self.slab.oldest();
+        let found = oldest.filter(|&id| self.slab.node_ref(id) == node);
+        if let Some(id) = found {
+            self.remove(id);
+        }
+        found.is_some()
     }
 
     /// Removes a node from everything. A root must have no leaves.

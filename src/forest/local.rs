@@ -256,6 +256,10 @@ impl<F: Family> Port for Local<F> {
         self.with(move |state, _| state.forest.expire(now, budget))
     }
 
+    fn set_memory_limit(&self, bytes: usize) -> Answer<()> {
+        self.with(move |state, _| state.forest.set_memory_limit(bytes))
+    }
+
     fn unavailable(&self) -> Option<Unavailable> {
         self.shared.unavailable()
     }

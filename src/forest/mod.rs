@@ -81,6 +81,10 @@ pub struct Forest<P: Proof = ()> {
     proofs: Proofs<P>,
     thresholds: P::Thresholds,
     window: Option<Millis>,
+    /// Bytes that the nodes may take.
+    memory_limit: usize,
+    /// Nodes that went before the window's end, to keep within the limit.
+    evicted_total: u64,
     clock: Millis,
     /// The clock, or the latest time that a document claimed which is not accepted yet: what arrivals are set to.
     latest: Millis,
@@ -109,6 +113,8 @@ impl<P: Proof> Forest<P> {
             proofs: Proofs::new(),
             thresholds: P::Thresholds::default(),
             window: settings.window,
+            memory_limit: usize::MAX,
+            evicted_total: 0,
             clock: Millis(i64::MIN),
             latest: Millis(i64::MIN),
             expired_total: 0,
@@ -133,6 +139,8 @@ impl<P: Proof> Forest<P> {
             proofs: Proofs::new(),
             thresholds: self.thresholds,
             window: None,
+            memory_limit: usize::MAX,
+            evicted_total: 0,
             clock: Millis(i64::MIN),
             latest: Millis(i64::MIN),
             expired_total: 0,
@@ -141,6 +149,12 @@ impl<P: Proof> Forest<P> {
             planned: Vec::new(),
             recorded: None,
         }
+    }
+
+    /// Sets how many bytes the nodes may take. Beyond it the oldest arrivals go before their window ends, in their order, a
+    /// few with each placement.
+    pub fn set_memory_limit(&mut self, bytes: usize) {
+        self.memory_limit = bytes;
     }
 
     /// What proofs are held against here.

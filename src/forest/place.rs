@@ -79,6 +79,7 @@ impl<P: Proof> Forest<P> {
         // Twice what this placement can create, so that a backlog shrinks while documents come in.
         let due = 2 * (query.take.min(query.fingerprints.len()) + 1);
         self.expire(self.clock, due);
+        self.evict(due);
         let cutoff = self.cutoff(at);
         let mut changes = std::mem::take(&mut self.planned);
         let mut look = self.look(query, cutoff);

@@ -46,6 +46,9 @@ pub trait Port: Debug + Send + Sync {
     /// Lets up to `budget` nodes go that are before the window at `now`, oldest first, and answers how many went.
     fn expire(&self, now: Millis, budget: usize) -> Answer<usize>;
 
+    /// Sets how many bytes its nodes may take: beyond it the oldest arrivals go before the window's end.
+    fn set_memory_limit(&self, bytes: usize) -> Answer<()>;
+
     /// Why nothing can be placed here any more, if that is so. Never waits.
     fn unavailable(&self) -> Option<Unavailable>;
 }

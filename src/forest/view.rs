@@ -81,6 +81,8 @@ pub struct Stats {
     pub expired_total: u64,
     /// Nodes that were withdrawn.
     pub withdrawn_total: u64,
+    /// Nodes that went before the window's end, because there was no room for all.
+    pub evicted_total: u64,
     /// Bytes of memory held, an estimate.
     pub memory_bytes: usize,
 }
@@ -216,6 +218,7 @@ impl<P: Proof> Forest<P> {
             roots: self.slab.roots(),
             expired_total: self.expired_total,
             withdrawn_total: self.withdrawn_total,
+            evicted_total: self.evicted_total,
             memory_bytes: self.slab.memory_bytes()
                 + self.index.memory_bytes()
                 + self.proofs.memory_bytes(),

@@ -21,6 +21,9 @@ use crate::hamming::NodeId;
 use crate::method::Proof;
 use crate::time::Millis;
 
+/// A node with its places in the index: what `memory_bytes` comes to by node, growth included, in large forests.
+const NODE_BYTES: usize = 144;
+
 impl<P: Proof> Forest<P> {
     /// The latest time that was seen; [`i64::MIN`] before anything was.
     pub fn clock(&self) -> Millis {
@@ -45,6 +48,25 @@ impl<P: Proof> Forest<P> {
             gone += 1;
         }
         gone
+    }
+
+    /// Lets up to `budget` nodes go, oldest arrival first, as long as there are more than the limit of memory allows.
+    pub(super) fn evict(&mut self, budget: usize) {
+        for _ in 0..budget {
+            if self.live_bytes() <= self.memory_limit {
+                return;
+            }
+            let Some(oldest) = self.slab.oldest() else {
+                return;
+            };
+            let node = self.slab.node_ref(oldest);
+            self.commit(Change::Evict { node });
+        }
+    }
+
+    /// Bytes that the nodes take which are there; what is allocated for more of them is on top.
+    fn live_bytes(&self) -> usize {
+        self.slab.len() * NODE_BYTES + self.slab.roots() * size_of::<P>()
     }
 
     /// The earliest arrival that is alive at `now`, or at the clock if that is later.

@@ -31,6 +31,9 @@ use head_timeout::{HEAD_TIMEOUT, head_timeout};
 const EXPIRY_TICK: Duration = Duration::from_millis(100);
 const EXPIRY_BUDGET: usize = 2_000;
 
+/// How many of those ticks pass between two looks for a forest that is full.
+const EVICTION_TICKS: u64 = 50;
+
 /// How many headers a request may have: the servers bound the bytes of a head only, and 16 KiB hold no more.
 const MAX_HEADERS: usize = 4096;
 
@@ -90,6 +93,9 @@ pub(crate) async fn serve(
             "no route is configured, so nothing is stamped: give --index, or [[route]] tables in the file"
         );
     }
+    if let Err(reason) = state.engine.limit_memory(config.forest_memory).await {
+        state.engine_failed(&reason);
+    }
     ready(address);
 
     tokio::spawn(expire(state.clone()));
@@ -116,11 +122,30 @@ pub(crate) async fn serve(
     Ok(())
 }
 
+/// Says once that documents are forgotten before their window ends.
+async fn warn_of_eviction(state: &AppState) -> bool {
+    let forests = state.engine.stats().await.unwrap_or_default();
+    let full = forests.iter().find(|(_, stats)| stats.evicted_total > 0);
+    if let Some((forest, stats)) = full {
+        warn!(
+            forest,
+            nodes = stats.nodes,
+            "the forest is full: what came longest ago is forgotten before its window ends; give it more with --forest-memory, or a shorter window"
+        );
+    }
+    full.is_some()
+}
+
 async fn expire(state: Arc<AppState>) {
     let mut tick = tokio::time::interval(EXPIRY_TICK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+    let (mut ticks, mut warned) = (0_u64, false);
     loop {
         tick.tick().await;
+        ticks += 1;
+        if !warned && ticks.is_multiple_of(EVICTION_TICKS) {
+            warned = warn_of_eviction(&state).await;
+        }
         let now = state::now();
         if let Err(reason) = state.engine.expire(now, EXPIRY_BUDGET).await {
             state.engine_failed(&reason);

@@ -64,6 +64,10 @@ impl Port for OutOfService {
         self.refuse()
     }
 
+    fn set_memory_limit(&self, _: usize) -> Answer<()> {
+        self.refuse()
+    }
+
     fn unavailable(&self) -> Option<Unavailable> {
         Some(self.reason())
     }
