@@ -499,41 +499,36 @@ impl<F: Family> State<F> {
             let Self {
                 forest, learned, ..
             } = self;
-            let placed = F::ask(features, learned, &earlier.taught, |query| {
-                let foreseen = forest.foresee(query, at);
-                let clock = forest.clock().max(at);
-                match foreseen.decision {
-                    Decision::Joined { .. } | Decision::Refreshed => Placed {
-                        root: foreseen.root,
-                        decision: foreseen.decision,
-                        node_added: forest.node_added(query, foreseen.root).unwrap_or(clock),
-                        clock,
-                        stage: None,
-                        in_turn: foreseen.by.is_some(),
-                        refused: foreseen.refused,
-                        learned: Vec::new(),
-                        claimed: None,
-                        lesson: None,
-                        rollback: Rollback::default(),
-                    },
-                    Decision::NewRoot | Decision::Outside => {
-                        let placement = own.place(query, at);
-                        Placed {
-                            root: placement.root,
-                            decision: placement.decision,
-                            node_added: placement.node_added.max(clock),
-                            clock,
-                            stage: None,
-                            in_turn: placement.by.is_some(),
-                            refused: foreseen.refused,
-                            learned: Vec::new(),
-                            claimed: None,
-                            lesson: None,
-                            rollback: Rollback::default(),
-                        }
-                    }
+            let clock = forest.clock().max(at);
+            let (foreseen, node_added) = F::ask(features, learned, &earlier.taught, |query| {
+                let mut foreseen = forest.foresee(query, at);
+                if let Decision::Joined { .. } | Decision::Refreshed = foreseen.decision {
+                    let added = forest.node_added(query, foreseen.root);
+                    return (foreseen, added.unwrap_or(clock));
                 }
+                let placement = own.place(query, at);
+                foreseen.root = placement.root;
+                foreseen.decision = placement.decision;
+                foreseen.by = placement.by;
+                foreseen.refused.extend(placement.refused);
+                (foreseen, placement.node_added.max(clock))
             });
+            let mut placed = Placed {
+                root: foreseen.root,
+                decision: foreseen.decision,
+                node_added,
+                clock,
+                stage: foreseen.by.and_then(|by| F::stage(features, by)),
+                in_turn: foreseen.by.is_some(),
+                refused: foreseen.refused,
+                learned: Vec::new(),
+                claimed: None,
+                lesson: None,
+                rollback: Rollback::default(),
+            };
+            if placed.decision == Decision::NewRoot {
+                self.add_refused_by_boilerplate(features, placed.root, &mut placed.refused);
+            }
             earlier.time = now.map(|_| placed.clock).or(earlier.time);
             if placed.decision == Decision::NewRoot {
                 earlier.taught.add(&F::lesson(features).hashes);

@@ -256,7 +256,13 @@ async fn point_16_http_1_0() {
 /// A signature over the body cannot survive a stamp: refused with a reason, unless nothing would be stamped.
 #[tokio::test]
 async fn point_16_signed_bodies() {
-    let fake = Fake::start(|_| Reply::Bytes(fake::json(200, "", "{\"items\":[]}")));
+    let fake = Fake::start(|_| {
+        Reply::Bytes(fake::json(
+            200,
+            "",
+            "{\"items\":[{\"index\":{\"status\":201}}]}",
+        ))
+    });
     let spinney = start(&fake.url, &[]);
     let sign = |request: Request| {
         request
