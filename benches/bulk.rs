@@ -221,11 +221,12 @@ fn stamped(bodies: &[Bytes], method: &str) -> anyhow::Result<Arc<[Bytes]>> {
             now: Millis(now),
             latest: Millis(now),
             unique,
+            caller: None,
         };
         let write = Write::Bulk {
             index: Some("bench".into()),
         };
-        let stamped = engine.stamp(body.clone(), write, call);
+        let stamped = engine.parse_and_stamp(body.clone(), write, call);
         let (splice, _) = futures_executor::block_on(stamped)?.into_parts();
         let mut out = Vec::with_capacity(splice.len(body.len()));
         splice.write_to(body, &mut out);

@@ -15,9 +15,12 @@ pub fn parse_date(text: &str) -> Option<Millis> {
     let text = text.trim();
     if let Ok(millis) = text.parse::<i64>() {
         // Four digits are a year to the servers.
-        return (text.len() != 4)
-            .then_some(Millis(millis))
-            .or_else(|| parse_date(&format!("{text}-01-01")));
+        if text.len() == 4 {
+            return parse_date(&format!("{text}-01-01"));
+        }
+        // Beyond the years that can be written as a date it is a mistake.
+        let at = Timestamp::from_millisecond(millis).ok();
+        return at.map(|at| Millis(at.as_millisecond()));
     }
     let in_utc = |civil: DateTime| {
         civil
@@ -60,7 +63,14 @@ mod tests {
         assert_eq!(parse_date("1795251000000"), at);
         assert_eq!(parse_date("2026-11-21"), Some(Millis(1_795_219_200_000)));
         assert_eq!(parse_date("1970"), Some(Millis(0)));
-        for wrong in ["", "yesterday", "2026-13-01", "99999999999999999999"] {
+        for wrong in [
+            "",
+            "yesterday",
+            "2026-13-01",
+            "99999999999999999999",
+            "-9223372036854775808",
+            "9223372036854775807",
+        ] {
             assert_eq!(parse_date(wrong), None, "{wrong}");
         }
     }

@@ -101,7 +101,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 let write = WriteKind::Bulk {
                     index: Some(String::new()),
                 };
-                block_on(engine.stamp(piece.clone(), write, context))
+                block_on(engine.parse_and_stamp(piece.clone(), write, context))
                     .with_context(|| format!("after line {lines}"))?
             } else {
                 block_on(engine.stamp_lines(piece.clone(), context))?

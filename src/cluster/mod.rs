@@ -8,6 +8,7 @@
 //! - **In spinney's own name**, through the `opensearch` crate ([`operator`]): commands of an operator, whose
 //!   credentials stand in the URL.
 
+mod aliases;
 mod early_response;
 mod nodes;
 pub(crate) mod operator;
@@ -29,6 +30,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use crate::config::Identity;
 use crate::http::tls::{self, TlsError};
 use crate::http::{Body, ProxyError, full, headers};
+use aliases::Aliases;
 use early_response::EarlyResponseConnector;
 use nodes::Nodes;
 
@@ -73,6 +75,7 @@ impl From<ClusterError> for ProxyError {
 pub(crate) struct Client {
     http: hyper_util::client::legacy::Client<HttpsConnector<EarlyResponseConnector>, Body>,
     nodes: Nodes,
+    aliases: Aliases,
     elasticsearch: AtomicBool,
     /// `http.max_content_length` in bytes; 0: not known.
     max_content_length: AtomicU64,
@@ -109,6 +112,7 @@ impl Client {
         Ok(Client {
             http,
             nodes: Nodes::new(nodes)?,
+            aliases: Aliases::default(),
             elasticsearch: AtomicBool::new(false),
             max_content_length: AtomicU64::new(0),
         })

@@ -11,6 +11,7 @@
 //! Work runs on threads of the engine's own; what awaits it blocks no connection.
 
 mod check;
+mod date_math;
 mod explain;
 mod fields;
 mod forests;
@@ -26,7 +27,7 @@ mod writers;
 pub use crate::forest::port::Unavailable;
 pub use check::{CheckError, Checked, Fate};
 pub use explain::Explanation;
-pub use read::Unstamped;
+pub use read::{Parsed, Unstamped};
 pub use settle::{Placed, Resolution, Settled};
 pub use stamped::{LeftAlone, Refused, Stamped, Tally};
 
@@ -232,6 +233,19 @@ impl Engine {
         self.route(index).is_some()
     }
 
+    /// The name that a name with a date in it means at this time, if it can be read here.
+    pub fn resolve_date(name: &str, now: Millis) -> Option<String> {
+        date_math::resolve(name, now)
+    }
+
+    fn route_at(&self, index: &str, context: RequestContext) -> Option<usize> {
+        self.route(index).or_else(|| {
+            let is_date = date_math::is_date_math(index);
+            let meant = is_date.then(|| date_math::resolve(index, context.now));
+            self.route(&meant??)
+        })
+    }
+
     fn route(&self, index: &str) -> Option<usize> {
         self.routes
             .iter()
@@ -250,24 +264,22 @@ impl Engine {
         self.threads.run(job).await
     }
 
-    /// Stamps the documents of a write. What was placed is to be settled by [`settle`](Engine::settle); if this is
-    /// dropped before it ends, it is withdrawn.
+    /// Splits the body of a write into items and finds their routes.
     ///
     /// # Errors
     /// [`StampError::NotUnderstood`] when the body is to be passed on as it came, [`StampError::Unavailable`] when it
     /// must not be.
-    pub async fn stamp(
+    pub async fn parse(
         self: &Arc<Self>,
         body: Bytes,
         write: Write,
         context: RequestContext,
-    ) -> Result<Stamped, StampError> {
-        let (engine, source) = (self.clone(), body.clone());
-        let is_bulk = matches!(write, Write::Bulk { .. });
-        let items = move || -> Result<_, NotUnderstood> {
+    ) -> Result<Parsed, StampError> {
+        let engine = self.clone();
+        let parse = move || -> Result<_, NotUnderstood> {
             match &write {
                 Write::Bulk { index } => {
-                    let items = bulk::parse(&source)?;
+                    let items = bulk::parse(&body)?;
                     Ok(engine.work_items(&items, index.as_deref(), context))
                 }
                 Write::Document { op, index, id } => {
@@ -277,14 +289,32 @@ impl Engine {
                         id: id.as_deref().map(Into::into),
                         routing: None,
                         action: 0..0,
-                        source: Some(0..source.len()),
+                        source: Some(0..body.len()),
                     };
-                    Ok(engine.work_items(&[item], None, context))
+                    let parsed = engine.work_items(&[item], None, context);
+                    Ok(Parsed {
+                        is_bulk: false,
+                        ..parsed
+                    })
                 }
             }
         };
-        let items = self.run(items).await??;
-        let stamped = self.stamp_items(body, items, context).await?;
+        Ok(self.run(parse).await??)
+    }
+
+    /// Stamps the documents of a write. What was placed is to be settled by [`settle`](Engine::settle); if this is
+    /// dropped before it ends, it is withdrawn.
+    ///
+    /// # Errors
+    /// As [`parse`](Engine::parse).
+    pub async fn stamp(
+        self: &Arc<Self>,
+        body: Bytes,
+        parsed: Parsed,
+        context: RequestContext,
+    ) -> Result<Stamped, StampError> {
+        let is_bulk = parsed.is_bulk;
+        let stamped = self.stamp_items(body, parsed.items, context).await?;
         // A bulk goes on when some of its sources are not understood: they fail by themselves.
         if !is_bulk
             && let [LeftAlone { reason, .. }] = stamped.left_alone()
@@ -293,6 +323,20 @@ impl Engine {
             return Err(NotUnderstood::Document(error.clone()).into());
         }
         Ok(stamped)
+    }
+
+    /// Both, where no name stands for another.
+    ///
+    /// # Errors
+    /// As [`parse`](Engine::parse).
+    pub async fn parse_and_stamp(
+        self: &Arc<Self>,
+        body: Bytes,
+        write: Write,
+        context: RequestContext,
+    ) -> Result<Stamped, StampError> {
+        let parsed = self.parse(body.clone(), write, context).await?;
+        self.stamp(body, parsed, context).await
     }
 
     /// Stamps a body of one document a line, all of the first route. Blank lines stay.
@@ -320,8 +364,8 @@ impl Engine {
             }
             start = end + 1;
         }
-        let items = self.work_items(&items, Some(""), context);
-        self.stamp_items(body, items, context).await
+        let parsed = self.work_items(&items, Some(""), context);
+        self.stamp_items(body, parsed.items, context).await
     }
 
     /// Name and state of every forest.

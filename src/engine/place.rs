@@ -88,7 +88,7 @@ impl Engine {
             return Standing::Owner;
         };
         let mut known = None;
-        for item in items.iter().filter(|item| item.source.is_some()) {
+        for item in items.iter().filter(|item| item.wanted().is_some()) {
             if known == Some(item.index) {
                 continue;
             }

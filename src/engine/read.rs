@@ -31,8 +31,8 @@ const SPLIT: usize = 16;
 pub(super) struct WorkItem {
     pub(super) op: Op,
     /// Where its source stands in the body, if it has one and a route wants it.
-    pub(super) source: Option<Range<usize>>,
-    route: usize,
+    source: Option<Range<usize>>,
+    route: Option<usize>,
     /// A hash of the name of its index.
     pub(super) index: u64,
     /// The root of a document without usable text.
@@ -85,7 +85,43 @@ pub enum Unstamped {
     Splice(#[from] bulk::SpliceError),
 }
 
+/// The items of a body, and the names of indices for which there is no route as they are written.
+#[derive(Debug)]
+pub struct Parsed {
+    pub(super) items: Vec<WorkItem>,
+    /// Each with its hash; the first few.
+    pub(super) unrouted: Vec<(u64, String)>,
+    pub(super) is_bulk: bool,
+}
+
+/// Names of indices without a route that are kept, to be asked about.
+const MOST_UNROUTED: usize = 64;
+
+impl Parsed {
+    /// Names of indices for which there is no route; the first few.
+    pub fn unrouted(&self) -> impl Iterator<Item = &str> {
+        self.unrouted.iter().map(|(_, name)| name.as_str())
+    }
+
+    /// Takes the items of the index `name` for those of another index, which that name stands for.
+    pub fn stands_for(&mut self, engine: &Engine, name: &str, index: &str) {
+        let hash = xxh3_64(name.as_bytes());
+        let Some(route) = engine.route(index) else {
+            return;
+        };
+        let meant = self.items.iter_mut().filter(|item| item.index == hash);
+        for item in meant {
+            item.route.get_or_insert(route);
+        }
+    }
+}
+
 impl WorkItem {
+    /// Its source and its route, if there is something to stamp.
+    pub(super) fn wanted(&self) -> Option<(Range<usize>, usize)> {
+        Some((self.source.clone()?, self.route?))
+    }
+
     /// How many of these items are read at once; at least one.
     pub(super) fn batch(items: &[WorkItem], stranger: bool) -> usize {
         let most = if stranger {
@@ -95,7 +131,7 @@ impl WorkItem {
         };
         let mut bytes = 0;
         let small = items.iter().take(BATCH).take_while(|item| {
-            bytes += item.source.as_ref().map_or(0, ExactSizeIterator::len);
+            bytes += item.wanted().map_or(0, |(source, _)| source.len());
             bytes <= most
         });
         small.count().max(1)
@@ -109,38 +145,41 @@ impl Engine {
         items: &[Item<'_>],
         index: Option<&str>,
         context: RequestContext,
-    ) -> Vec<WorkItem> {
+    ) -> Parsed {
         // Neighbours mostly go to the same index.
-        let mut last: Option<(&str, Option<usize>)> = None;
-        let mut named: Option<(&str, u64)> = None;
+        let mut last: Option<(&str, u64, Option<usize>)> = None;
+        let mut unrouted: Vec<(u64, String)> = Vec::new();
         let items = items.iter().enumerate().map(|(at, item)| {
             let index = item.index.as_deref().or(index);
-            let route = index.and_then(|index| match last {
-                Some((name, route)) if name == index => route,
-                _ => self.route(index),
+            let (hash, route) = match (index, last) {
+                (None, _) => (0, None),
+                (Some(index), Some((name, hash, route))) if name == index => (hash, route),
+                (Some(index), _) => {
+                    let (hash, route) = (xxh3_64(index.as_bytes()), self.route_at(index, context));
+                    let is_known = unrouted.iter().any(|&(known, _)| known == hash);
+                    if route.is_none() && !is_known && unrouted.len() < MOST_UNROUTED {
+                        unrouted.push((hash, index.to_owned()));
+                    }
+                    last = Some((index, hash, route));
+                    (hash, route)
+                }
+            };
+            let own_root = index.map_or(0, |index| {
+                own_root(index, item.id.as_deref(), context.unique, at)
             });
-            if let (Some(name), None) = (index, &item.index) {
-                last = Some((name, route));
-            }
-            let own_root = match (index, route) {
-                (Some(index), Some(_)) => own_root(index, item.id.as_deref(), context.unique, at),
-                _ => 0,
-            };
-            let hash = match (index, named) {
-                (Some(index), Some((name, hash))) if name == index => hash,
-                (Some(index), _) => xxh3_64(index.as_bytes()),
-                (None, _) => 0,
-            };
-            named = index.map(|index| (index, hash));
             WorkItem {
                 op: item.op,
-                source: item.source.clone().filter(|_| route.is_some()),
-                route: route.unwrap_or_default(),
+                source: item.source.clone(),
+                route,
                 index: hash,
                 own_root,
             }
         });
-        items.collect()
+        Parsed {
+            items: items.collect(),
+            unrouted,
+            is_bulk: true,
+        }
     }
 
     /// Reads some items of a body on all threads. An item that is not understood says why.
@@ -183,14 +222,14 @@ impl Engine {
         workspace: &mut Workspace,
     ) -> Result<Read, JsonError> {
         let mut read = Read::default();
-        let Some(source) = item.source.clone() else {
+        let Some((source, route)) = item.wanted() else {
             return Ok(read);
         };
         let bytes = body.get(source.clone()).unwrap_or_default();
         let mut prepare = |range: Range<usize>| {
             let object = bytes.get(range.clone()).unwrap_or_default();
             let base = source.start + range.start;
-            self.prepare(object, base, at, item, context, workspace)
+            self.prepare(object, base, (at, route), item, context, workspace)
         };
         if item.op != Op::Update {
             read.objects[0] = Some(prepare(0..bytes.len())?.0);
@@ -216,12 +255,12 @@ impl Engine {
         &self,
         object: &[u8],
         base: usize,
-        at: usize,
+        (at, of_route): (usize, usize),
         item: &WorkItem,
         context: RequestContext,
         workspace: &mut Workspace,
     ) -> Result<(Prepared, bool), JsonError> {
-        let bound = &self.routes[item.route];
+        let bound = &self.routes[of_route];
         let Bound {
             route,
             selection,
@@ -250,7 +289,7 @@ impl Engine {
         let prepared = Prepared {
             item: at,
             index: item.index,
-            route: item.route,
+            route: of_route,
             object: base..base + object.len(),
             hashes: features.as_ref().map(Features::hashes).unwrap_or_default(),
             proof: features.as_ref().and_then(Features::proof),
@@ -293,12 +332,12 @@ impl Engine {
         let item = WorkItem {
             op: Op::Index,
             source: Some(0..body.len()),
-            route,
+            route: Some(route),
             index: 0,
             own_root,
         };
         let workspace = &mut Workspace::default();
-        let prepared = self.prepare(body, 0, 0, &item, context, workspace);
+        let prepared = self.prepare(body, 0, (0, route), &item, context, workspace);
         prepared.map(|(prepared, _)| prepared)
     }
 }

@@ -8,6 +8,7 @@
 
 mod filtered;
 mod logging;
+mod names;
 mod placement;
 mod request_body;
 mod response_body;
@@ -36,7 +37,7 @@ pub(crate) async fn handle(
     request: Request<Incoming>,
 ) -> Result<Response<Body>, ProxyError> {
     let in_flight = state.in_flight.enter().ok_or(ProxyError::Stopping)?;
-    if let Some(write) = write::classify(state, target, &request) {
+    if let Some(write) = write::classify(state, target, &request).await {
         return write::handle(state, write, request, in_flight).await;
     }
     if let Some(address) = &state.publish_address

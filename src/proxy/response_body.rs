@@ -350,7 +350,10 @@ mod tests {
             caller: None,
             ..state.request_context(0)
         };
-        let stamped = state.engine.stamp(BULK.into(), write, context).await;
+        let stamped = state
+            .engine
+            .parse_and_stamp(BULK.into(), write, context)
+            .await;
         let (_, placed) = stamped.unwrap().into_parts();
         assert_eq!(state.nodes().await, 1);
         let in_flight = state.in_flight.enter().unwrap();
@@ -451,7 +454,10 @@ mod tests {
             caller: None,
             ..state.request_context(0)
         };
-        let stamped = state.engine.stamp(BULK.into(), write, context).await;
+        let stamped = state
+            .engine
+            .parse_and_stamp(BULK.into(), write, context)
+            .await;
         let (_, placed) = stamped.unwrap().into_parts();
         let in_flight = state.in_flight.enter().unwrap();
         drop(PlacementGuard::new(state.clone(), in_flight, placed));

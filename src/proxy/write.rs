@@ -14,6 +14,7 @@ use tracing::{Instrument, Span, debug, warn};
 
 use super::filtered;
 use super::logging::log_stamped;
+use super::names::index_behind;
 use super::placement::PlacementGuard;
 use super::request_body::BufferedBody;
 use super::response_body::ResponseBody;
@@ -27,7 +28,7 @@ use crate::http::caller::caller;
 use crate::http::headers::{self, Encoding, set_length};
 use crate::http::{Body, ProxyError};
 use crate::shutdown::InFlightGuard;
-use crate::state::AppState;
+use crate::state::{self, AppState};
 
 /// What stamping a line takes in memory on top of the body: half an item, a stamp, an edit and a rollback handle.
 const BYTES_PER_LINE: usize = 320;
@@ -40,7 +41,7 @@ const ASK_LIMIT_ABOVE: u64 = 1 << 20;
 
 /// The documents that a request carries, if a route may want them. What is not JSON or has another encoding than gzip is
 /// relayed, and counted.
-pub(super) fn classify(
+pub(super) async fn classify(
     state: &AppState,
     target: Target<'_>,
     request: &Request<Incoming>,
@@ -50,9 +51,9 @@ pub(super) fn classify(
         Target::Bulk { index } if engine.has_routes() => Write::Bulk {
             index: index.map(Into::into),
         },
-        Target::Document { op, index, id } if engine.routes(&index) => Write::Document {
+        Target::Document { op, index, id } if engine.has_routes() => Write::Document {
             op,
-            index: index.into(),
+            index: routed(state, request, index.into()).await?,
             id: id.map(Into::into),
         },
         _ => return None,
@@ -74,6 +75,15 @@ pub(super) fn classify(
         );
     }
     None
+}
+
+/// The index by whose route documents are stamped that are written under this name.
+async fn routed(state: &AppState, request: &Request<Incoming>, name: String) -> Option<String> {
+    if state.engine.routes(&name) {
+        return Some(name);
+    }
+    let caller = caller(&state.callers, request.headers(), request.uri().query());
+    index_behind(state, caller, request.headers(), &name, state::now()).await
 }
 
 /// Stamps the documents, forwards them, and settles them by the response.
@@ -107,7 +117,15 @@ pub(super) async fn handle(
         content,
         reservation,
         placement,
-    } = prepare(state, write, buffered, encoding, caller, &in_flight).await?;
+    } = prepare(
+        state,
+        write,
+        buffered,
+        encoding,
+        (caller, &parts.headers),
+        &in_flight,
+    )
+    .await?;
     let body = match content {
         Content::AsItCame(raw) => BufferedBody::whole(raw, reservation),
         Content::Edited { splice, plain } => {
@@ -169,7 +187,7 @@ async fn prepare(
     write: Write,
     buffered: Buffered,
     encoding: Encoding,
-    caller: u64,
+    (caller, headers): (u64, &HeaderMap),
     in_flight: &InFlightGuard,
 ) -> Result<Prepared, ProxyError> {
     let raw = buffered.bytes.clone();
@@ -181,7 +199,20 @@ async fn prepare(
     };
     let began = Instant::now();
     let (body, context) = (plain.clone(), state.request_context(caller));
-    let mut stamped = match state.engine.stamp(body, write.clone(), context).await {
+    let stamping = async {
+        let mut parsed = state
+            .engine
+            .parse(body.clone(), write.clone(), context)
+            .await?;
+        let unrouted: Vec<String> = parsed.unrouted().map(Into::into).collect();
+        for name in unrouted {
+            if let Some(index) = index_behind(state, caller, headers, &name, context.now).await {
+                parsed.stands_for(&state.engine, &name, &index);
+            }
+        }
+        state.engine.stamp(body, parsed, context).await
+    };
+    let mut stamped = match stamping.await {
         Ok(stamped) => stamped,
         Err(StampError::NotUnderstood(reason)) => {
             return Ok(as_it_came(state, &reason, raw, reservation));

@@ -45,7 +45,7 @@ fn stamp(
     let write = Write::Bulk {
         index: index.map(Into::into),
     };
-    wait(engine.stamp(body.to_owned().into(), write, context)).unwrap()
+    wait(engine.parse_and_stamp(body.to_owned().into(), write, context)).unwrap()
 }
 
 fn call(now: i64) -> RequestContext {
@@ -395,7 +395,7 @@ fn bodies_that_are_no_bulks_are_not_understood() {
         let write = Write::Bulk {
             index: Some("news-1".into()),
         };
-        let error = wait(engine.stamp(body.into(), write, call(0))).unwrap_err();
+        let error = wait(engine.parse_and_stamp(body.into(), write, call(0))).unwrap_err();
         let told = error.to_string();
         assert!(told.starts_with("line "), "{body}: {told}");
     }
@@ -409,7 +409,7 @@ fn bodies_that_are_no_bulks_are_not_understood() {
             index: "news-1".into(),
             id: None,
         };
-        let error = wait(engine.stamp(body.into(), write, call(0))).unwrap_err();
+        let error = wait(engine.parse_and_stamp(body.into(), write, call(0))).unwrap_err();
         let told = error.to_string();
         assert!(
             told.starts_with("the document is not understood: "),

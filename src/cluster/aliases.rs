@@ -1,0 +1,127 @@
+//! Aliases: the cluster is asked, in a caller's name, and its answer is remembered for a while.
+
+use std::collections::HashMap;
+
+use hyper::{HeaderMap, StatusCode};
+use parking_lot::Mutex;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::Value;
+use tracing::debug;
+
+use super::Client;
+use crate::time::Millis;
+
+/// How long an answer is remembered.
+const REMEMBERED_FOR: Millis = Millis(60_000);
+
+/// Answers that are remembered.
+const REMEMBERED: usize = 4096;
+
+/// The most bytes of an answer.
+const ANSWER: usize = 1 << 20;
+
+/// What the cluster has said of names, by caller: what one may see, another may not.
+#[derive(Debug, Default)]
+pub(super) struct Aliases(Mutex<HashMap<(u64, String), Answer>>);
+
+#[derive(Debug, Clone)]
+struct Answer {
+    at: Millis,
+    index: Option<String>,
+}
+
+impl Aliases {
+    fn remembered(&self, caller: u64, name: &str, now: Millis) -> Option<Option<String>> {
+        let known = self.0.lock();
+        let answer = known.get(&(caller, name.to_owned()))?;
+        let is_fresh = now.0.saturating_sub(answer.at.0) < REMEMBERED_FOR.0;
+        is_fresh.then(|| answer.index.clone())
+    }
+
+    fn remember(&self, caller: u64, name: &str, now: Millis, index: Option<String>) {
+        let mut known = self.0.lock();
+        if known.len() >= REMEMBERED {
+            known.retain(|_, answer| now.0.saturating_sub(answer.at.0) < REMEMBERED_FOR.0);
+            if known.len() >= REMEMBERED {
+                known.clear();
+            }
+        }
+        known.insert((caller, name.to_owned()), Answer { at: now, index });
+    }
+}
+
+impl Client {
+    /// The index that is written to under an alias. `None` if the name is none, or the caller may not know. `caller` is a hash
+    /// of what the cluster knows callers by.
+    pub(crate) async fn write_index(
+        &self,
+        caller: u64,
+        headers: &HeaderMap,
+        name: &str,
+        now: Millis,
+    ) -> Option<String> {
+        if let Some(known) = self.aliases.remembered(caller, name, now) {
+            return known;
+        }
+        let path = format!("/_alias/{}", utf8_percent_encode(name, NON_ALPHANUMERIC));
+        let index = match self.get_as(headers, &path, ANSWER).await {
+            Ok(answer) if answer.status() == StatusCode::OK => write_index(answer.body(), name),
+            Ok(answer) => {
+                debug!(name, status = %answer.status(), "no alias, as far as the writer may know");
+                None
+            }
+            Err(error) => {
+                debug!(name, %error, "the cluster does not say what a name stands for");
+                return None;
+            }
+        };
+        self.aliases.remember(caller, name, now, index.clone());
+        index
+    }
+}
+
+/// Of the indices behind an alias, the one that is written to.
+fn write_index(answer: &[u8], alias: &str) -> Option<String> {
+    let answer: serde_json::Map<String, Value> = serde_json::from_slice(answer).ok()?;
+    let is_write = |index: &Value| index["aliases"][alias]["is_write_index"] == true;
+    let only = answer.len() == 1;
+    let written = answer.iter().find(|(_, index)| only || is_write(index))?;
+    Some(written.0.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_index_that_is_written_to() {
+        let index = |answer: Value| write_index(answer.to_string().as_bytes(), "a");
+        let plain = json!({"aliases": {"a": {}}});
+        let write = json!({"aliases": {"a": {"is_write_index": true}}});
+        let news = || Some("news-1".to_owned());
+        let logs = || Some("logs-1".to_owned());
+        assert_eq!(index(json!({"news-1": plain})), news());
+        assert_eq!(index(json!({"news-1": write, "logs-1": plain})), news());
+        assert_eq!(index(json!({"news-1": plain, "logs-1": write})), logs());
+        assert_eq!(index(json!({"news-1": plain, "news-2": plain})), None);
+        assert_eq!(index(json!({})), None);
+        assert_eq!(index(json!([])), None);
+    }
+
+    #[test]
+    fn answers_are_remembered_for_a_while_by_caller() {
+        let names = Aliases::default();
+        names.remember(1, "a", Millis(0), Some("news-1".into()));
+        names.remember(1, "b", Millis(0), None);
+        let news = Some(Some("news-1".to_owned()));
+        assert_eq!(names.remembered(1, "a", Millis(REMEMBERED_FOR.0 - 1)), news);
+        assert_eq!(names.remembered(1, "b", Millis(0)), Some(None));
+        assert_eq!(names.remembered(2, "a", Millis(0)), None);
+        assert_eq!(names.remembered(1, "a", REMEMBERED_FOR), None);
+        for n in 0..2 * REMEMBERED {
+            names.remember(3, &n.to_string(), Millis(0), None);
+        }
+        assert!(names.0.lock().len() <= REMEMBERED);
+    }
+}
