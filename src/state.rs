@@ -3,9 +3,10 @@
 use std::hash::RandomState;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hyper::header::HeaderValue;
+use tokio_util::task::TaskTracker;
 use tracing::error;
 
 use crate::cluster::{self, ClientError};
@@ -20,6 +21,9 @@ use crate::time::Millis;
 /// How far in the future, in milliseconds, a document's own date may lie: clocks differ and zones are mistaken.
 const CLOCK_SKEW: i64 = 24 * 3_600_000;
 
+/// Characters of a client's own id of a request that the log shows.
+const REQUEST_ID_CHARS: usize = 128;
+
 /// What all requests share. The proxy and the own endpoints take it; the server makes it.
 pub(crate) struct AppState {
     /// Stamps documents.
@@ -28,10 +32,16 @@ pub(crate) struct AppState {
     pub cluster: cluster::Client,
     /// Bytes of write requests that may be held.
     pub budget: Arc<Budget>,
+    /// How long the body of a write may take.
+    pub body_timeout: Duration,
+    /// How long a client may send nothing, between two requests or in the middle of one that is relayed.
+    pub idle_timeout: Duration,
     /// What `_stats` and `_metrics` show.
     pub metrics: Metrics,
     /// Requests being answered.
     pub in_flight: InFlight,
+    /// Connections of clients, each a token of this.
+    pub connections: TaskTracker,
     /// When the process began to serve.
     pub started: Instant,
     /// The address that sniffing clients are to read, if any.
@@ -67,10 +77,14 @@ impl AppState {
                 &config.upstream,
                 config.upstream_ca.as_deref(),
                 config.upstream_identity.as_ref(),
+                config.limits.upstream_timeout,
             )?,
-            budget: Budget::new(config.budget),
+            budget: Budget::new(config.budget, config.limits.client_share),
+            body_timeout: config.limits.body_timeout,
+            idle_timeout: config.limits.idle_timeout,
             metrics: Metrics::default(),
             in_flight: InFlight::default(),
+            connections: TaskTracker::new(),
             started: Instant::now(),
             publish_address: config.publish_address.clone(),
             callers: RandomState::new(),
@@ -80,11 +94,11 @@ impl AppState {
         })
     }
 
-    /// What the log calls a request: the id that the client gave it, or one of our own.
+    /// What the log calls a request: the id that the client gave it, as far as a log can show it, or one of our own.
     pub(crate) fn request_id(&self, opaque_id: Option<&HeaderValue>) -> String {
-        match opaque_id.and_then(|id| id.to_str().ok()) {
-            Some(id) => id.to_owned(),
-            None => format!(
+        match opaque_id {
+            Some(id) if !id.is_empty() => loggable(id.as_bytes()),
+            _ => format!(
                 "{:08x}-{}",
                 self.nonce as u32,
                 self.requests.fetch_add(1, Relaxed)
@@ -128,6 +142,16 @@ impl AppState {
         let count = self.requests.fetch_add(1, Relaxed);
         xxhash_rust::xxh3::xxh3_64_with_seed(&count.to_le_bytes(), self.nonce)
     }
+}
+
+/// An id that somebody else chose, for a log line: short, and without what could end the field that it stands in and begin
+/// another one.
+fn loggable(id: &[u8]) -> String {
+    let shown = |&byte: &u8| {
+        let plain = byte.is_ascii_graphic() && !b"\"\\={}".contains(&byte);
+        if plain { char::from(byte) } else { '_' }
+    };
+    id.iter().take(REQUEST_ID_CHARS).map(shown).collect()
 }
 
 /// The edge's clock; the pure rooms are given the time.
@@ -182,5 +206,29 @@ impl AppState {
     pub(crate) async fn nodes(&self) -> usize {
         let forests = self.engine.stats().await.unwrap();
         forests.iter().map(|(_, stats)| stats.nodes).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_the_log_calls_a_request() {
+        let state = AppState::for_test();
+        let named = |id: &[u8]| state.request_id(Some(&HeaderValue::from_bytes(id).unwrap()));
+        let kibana = "1f0e-9c;kibana:application:discover:";
+        assert_eq!(named(kibana.as_bytes()), kibana);
+        let forged = "x method=DELETE path=\"/\"}: stopped\t\u{e4}[2J";
+        assert_eq!(
+            named(forged.as_bytes()),
+            "x_method_DELETE_path__/__:_stopped___[2J"
+        );
+        assert_eq!(named(&[b'a'; 5000]).len(), REQUEST_ID_CHARS);
+        let own = [state.request_id(None), named(b""), state.request_id(None)];
+        assert!(
+            own[0] != own[1] && own[1] != own[2] && own[0] != own[2],
+            "{own:?}"
+        );
     }
 }

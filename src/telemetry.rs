@@ -86,12 +86,20 @@ counters! {
     write_bytes,
     /// Requests refused with 429 because the budget of bytes in flight was used up.
     refused_over_budget,
+    /// Requests refused with 408 because their body came too slowly.
+    bodies_too_slow,
+    /// Connections beyond the most that there may be, whose requests were refused with 503.
+    connections_refused,
+    /// Connections that were closed to make room for others.
+    connections_evicted,
     /// Requests refused with 503 during a stop.
     refused_stopping,
     /// Requests that no cluster node could be reached for.
     upstream_unreachable,
     /// Requests whose connection to the cluster broke after they had been sent.
     upstream_broken,
+    /// Writes that the cluster did not begin to answer in time.
+    upstream_timed_out,
     /// Items that the cluster refused.
     items_failed,
     /// Nodes withdrawn because the only document that used them was refused.

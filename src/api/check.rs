@@ -53,7 +53,7 @@ pub(super) async fn handle(
             return Err(error);
         }
     };
-    let buffered = body::buffer(&state.budget, body, &parts.headers).await?;
+    let buffered = body::buffer(&state.budget, state.body_timeout, &parts, body).await?;
     let (document, _reservation) = decode(state, buffered, encoding(&parts.headers)).await?;
     if document.trim_ascii().is_empty() {
         return Err(ProxyError::BadDocument("the body is empty".into()));
@@ -119,18 +119,29 @@ async fn denied(
 ) -> Result<Option<Response<Body>>, ProxyError> {
     let path = format!("/{raw_index}/_count?terminate_after=1");
     let answer = state.cluster.get_as(caller, &path, ANSWER_BYTES).await?;
-    if answer.status() == StatusCode::NOT_FOUND {
+    // A load balancer has pages of its own for every status, and they are no consent.
+    let said: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
+    if answer.status() == StatusCode::NOT_FOUND && is_index_not_found(&said) {
         return Ok(None);
     }
     if !answer.status().is_success() {
         return Ok(Some(answer.map(full)));
     }
+    if said.get("count").and_then(Value::as_u64).is_none() {
+        return Err(ProxyError::NotTheCluster("GET /INDEX/_count"));
+    }
     // OpenSearch can be configured to search nothing instead of refusing; any index has a shard.
-    let counted: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
-    match counted.pointer("/_shards/total").and_then(Value::as_u64) {
+    match said.pointer("/_shards/total").and_then(Value::as_u64) {
         Some(1..) => Ok(None),
         _ => Err(ProxyError::NotShown(index.to_owned())),
     }
+}
+
+/// Whether this is what the servers answer of an index that is not there.
+fn is_index_not_found(said: &Value) -> bool {
+    let kind = said.pointer("/error/type").and_then(Value::as_str);
+    let status = said.get("status").and_then(Value::as_u64);
+    kind == Some("index_not_found_exception") && status == Some(404)
 }
 
 /// Whether a name means one index: with a pattern or a list the cluster would answer for what the caller may read of it,

@@ -25,6 +25,7 @@ pub(super) async fn stats(state: &AppState) -> Value {
         "uptime_s": state.started.elapsed().as_secs(),
         "stopping": state.in_flight.is_draining(),
         "requests_in_flight": state.in_flight.count(),
+        "connections": state.connections.len(),
         "budget": {"bytes": state.budget.capacity(), "used_bytes": state.budget.used()},
         "counters": counters,
         "refusals": refusals,
@@ -71,6 +72,11 @@ pub(super) async fn metrics(state: &AppState) -> Result<String, ProxyError> {
         "requests_in_flight",
         "Requests being answered",
         state.in_flight.count() as u64,
+    );
+    gauges.add(
+        "connections",
+        "Connections of clients",
+        state.connections.len() as u64,
     );
     gauges.add(
         "budget_bytes",

@@ -30,9 +30,12 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    let served = runtime.block_on(server::serve(options, |address| {
-        // Scripts wait for this line; one that has stopped reading must not stop the server.
+    let served = runtime.block_on(server::serve(options, |address, admin| {
+        // Scripts wait for these lines; one that has stopped reading must not stop the server.
         let mut out = std::io::stdout();
+        if let Some(admin) = admin {
+            let _ = writeln!(out, "spinney answers probes on {scheme}://{admin}");
+        }
         let _ = writeln!(out, "spinney is listening on {scheme}://{address}")
             .and_then(|()| out.flush());
     }));

@@ -20,8 +20,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
-use hyper::body::Incoming;
-use hyper::header::{EXPECT, HOST, InvalidHeaderValue};
+use hyper::body::{Body as _, Incoming};
+use hyper::header::{EXPECT, HOST, HeaderValue, InvalidHeaderValue, TRANSFER_ENCODING};
 use hyper::{HeaderMap, Method, Request, Response, Uri};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -29,13 +29,17 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 use crate::config::Identity;
 use crate::http::tls::{self, TlsError};
-use crate::http::{Body, ProxyError, full, headers};
+use crate::http::{Body, ClientBodyError, ProxyError, full, headers};
 use aliases::Aliases;
 use early_response::EarlyResponseConnector;
 use nodes::Nodes;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How many headers an answer may have. Each deprecated thing in a request is a `Warning` of its own, and a bulk can use
+/// hundreds; hyper takes 100. Their bytes are bounded by hyper's buffer of 400 KiB.
+const MAX_HEADERS: usize = 4096;
 
 /// The most bytes of an answer to a question about the cluster.
 const LIMITS_ANSWER: usize = 1 << 20;
@@ -49,6 +53,12 @@ pub(crate) enum ClusterError {
     /// The request may have been carried out.
     #[error("the connection to the cluster broke: {0}")]
     Broken(String),
+    /// It has not begun to answer for so long. The request may have been carried out.
+    #[error("the cluster has not answered for {} seconds", .0.as_secs())]
+    TimedOut(Duration),
+    /// The client's own side of the request broke off.
+    #[error("the request did not come whole: {0}")]
+    ClientBody(ProxyError),
 }
 
 /// Why the client cannot be made.
@@ -67,6 +77,8 @@ impl From<ClusterError> for ProxyError {
         match error {
             ClusterError::Unreachable(reason) => ProxyError::Unreachable(reason),
             ClusterError::Broken(reason) => ProxyError::Broken(reason),
+            ClusterError::TimedOut(after) => ProxyError::UpstreamTimeout(after.as_secs()),
+            ClusterError::ClientBody(error) => error,
         }
     }
 }
@@ -76,6 +88,7 @@ pub(crate) struct Client {
     http: hyper_util::client::legacy::Client<HttpsConnector<EarlyResponseConnector>, Body>,
     nodes: Nodes,
     aliases: Aliases,
+    timeout: Option<Duration>,
     elasticsearch: AtomicBool,
     /// `http.max_content_length` in bytes; 0: not known.
     max_content_length: AtomicU64,
@@ -83,7 +96,7 @@ pub(crate) struct Client {
 
 impl Client {
     /// A client for these nodes (scheme and authority each). `ca`: the only authority to trust instead of those of the system;
-    /// `identity`: the certificate to show.
+    /// `identity`: the certificate to show; `timeout`: how long [`Client::forward`] waits for the head of an answer.
     ///
     /// # Errors
     /// When TLS material cannot be read.
@@ -91,6 +104,7 @@ impl Client {
         nodes: &[Uri],
         ca: Option<&Path>,
         identity: Option<&Identity>,
+        timeout: Option<Duration>,
     ) -> Result<Client, ClientError> {
         let mut http = HttpConnector::new();
         http.enforce_http(false);
@@ -107,12 +121,14 @@ impl Client {
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(POOL_IDLE_TIMEOUT)
             .http1_preserve_header_case(true)
+            .http1_max_headers(MAX_HEADERS)
             .set_host(false)
             .build(connector);
         Ok(Client {
             http,
             nodes: Nodes::new(nodes)?,
             aliases: Aliases::default(),
+            timeout,
             elasticsearch: AtomicBool::new(false),
             max_content_length: AtomicU64::new(0),
         })
@@ -123,16 +139,38 @@ impl Client {
         self.elasticsearch.load(Relaxed)
     }
 
-    /// Forwards a request, path and query as they came, and returns the response without its hop-by-hop headers.
+    /// Forwards a request whose body is here, path and query as they came, and returns the response without its hop-by-hop
+    /// headers.
     ///
     /// # Errors
-    /// [`ClusterError::Unreachable`] when nothing was sent, [`ClusterError::Broken`] when it is not known what became of
-    /// it.
+    /// [`ClusterError::Unreachable`] when nothing was sent, [`ClusterError::Broken`] and [`ClusterError::TimedOut`] when it
+    /// is not known what became of it.
     pub(crate) async fn forward(
+        &self,
+        request: Request<Body>,
+    ) -> Result<Response<Incoming>, ClusterError> {
+        let Some(timeout) = self.timeout else {
+            return self.relay(request).await;
+        };
+        let answered = tokio::time::timeout(timeout, self.relay(request)).await;
+        answered.unwrap_or(Err(ClusterError::TimedOut(timeout)))
+    }
+
+    /// The same without any time-out: a search, a merge or a copy of an index takes as long as it does, and a client that has
+    /// waited enough hangs up. The body may still be coming.
+    ///
+    /// # Errors
+    /// As [`Client::forward`]; [`ClusterError::ClientBody`] when it was the client that broke off.
+    pub(crate) async fn relay(
         &self,
         mut request: Request<Body>,
     ) -> Result<Response<Incoming>, ClusterError> {
         headers::strip_hop_by_hop(request.headers_mut());
+        // hyper takes a GET for one without a body unless this says otherwise.
+        if request.body().size_hint().exact().is_none() {
+            let chunked = HeaderValue::from_static("chunked");
+            request.headers_mut().insert(TRANSFER_ENCODING, chunked);
+        }
         let node = self
             .nodes
             .pick()
@@ -158,7 +196,15 @@ impl Client {
                 self.nodes.eject(node);
                 Err(ClusterError::Unreachable(describe(&error)))
             }
-            Err(error) => Err(ClusterError::Broken(describe(&error))),
+            Err(error) => Err(match client_body_error(&error) {
+                Some(ClientBodyError::Broken(reason)) => {
+                    ClusterError::ClientBody(ProxyError::BadBody(reason.clone()))
+                }
+                Some(ClientBodyError::Silent(time)) => {
+                    ClusterError::ClientBody(ProxyError::BodyTimeout(time.as_secs()))
+                }
+                None => ClusterError::Broken(describe(&error)),
+            }),
         }
     }
 
@@ -214,6 +260,12 @@ impl Client {
         self.max_content_length.store(limit, Relaxed);
         Some(limit)
     }
+}
+
+/// The failure of the client's side that caused this error, if one did.
+fn client_body_error<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e ClientBodyError> {
+    let mut causes = std::iter::successors(Some(error), |&error| error.source());
+    causes.find_map(|cause| cause.downcast_ref())
 }
 
 /// An error with its causes, each given once: many errors of HTTP clients repeat their cause in their own text.

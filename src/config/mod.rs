@@ -3,6 +3,7 @@
 //! Raw options ([`RawServeOptions`], [`RawRoute`]) are what was written there: strings, any of which may be absent.
 //! `validate` turns them into validated options ([`ServeOptions`], [`Route`]): typed, with the defaults filled in.
 
+mod limits;
 mod memory;
 mod route;
 mod units;
@@ -17,6 +18,7 @@ use serde::Deserialize;
 use crate::bulk::StampNames;
 use crate::time::Millis;
 
+pub use limits::Limits;
 pub use route::{Clock, RawRoute, Route};
 
 /// What the names of the stamp's fields begin with where nobody chose another prefix.
@@ -76,6 +78,9 @@ pub struct RawServeOptions {
     /// Address and port to listen on; port 0 takes a free one [default: 127.0.0.1:9201]
     #[arg(long, env = "SPINNEY_LISTEN", value_name = "ADDRESS")]
     listen: Option<String>,
+    /// Address and port of a second listener for /_spinney/_health, _ready, _stats and _metrics only
+    #[arg(long, env = "SPINNEY_ADMIN_LISTEN", value_name = "ADDRESS")]
+    admin_listen: Option<String>,
     /// URL of a cluster node; several share the load [default: http://127.0.0.1:9200]
     #[arg(
         long,
@@ -105,6 +110,21 @@ pub struct RawServeOptions {
     /// Memory of all forests; above it the documents that came longest ago are forgotten early [default: half of the machine's]
     #[arg(long, env = "SPINNEY_FOREST_MEMORY", value_name = "SIZE")]
     forest_memory: Option<String>,
+    /// The most of the budget that one client (IP address) may hold [default: 50%]
+    #[arg(long, env = "SPINNEY_CLIENT_SHARE", value_name = "PERCENT")]
+    client_share: Option<String>,
+    /// How long the body of a write request may take to arrive [default: 10m]
+    #[arg(long, env = "SPINNEY_BODY_TIMEOUT", value_name = "DURATION")]
+    body_timeout: Option<String>,
+    /// How long the cluster may take to begin its answer to a write, or none [default: 10m]
+    #[arg(long, env = "SPINNEY_UPSTREAM_TIMEOUT", value_name = "DURATION")]
+    upstream_timeout: Option<String>,
+    /// Client connections that are served at once [default: not quite half of the files that the process may open, 8192 at most]
+    #[arg(long, env = "SPINNEY_MAX_CONNECTIONS", value_name = "N")]
+    max_connections: Option<usize>,
+    /// How long a client may send nothing, between two requests or in the middle of one that is relayed [default: 10m]
+    #[arg(long, env = "SPINNEY_IDLE_TIMEOUT", value_name = "DURATION")]
+    idle_timeout: Option<String>,
     /// How long a stop waits for requests in flight [default: 30s]
     #[arg(long, env = "SPINNEY_GRACE", value_name = "DURATION")]
     grace: Option<String>,
@@ -154,6 +174,8 @@ pub enum LogFormat {
 pub struct ServeOptions {
     /// Where to accept connections; port 0 takes a free one.
     pub listen: SocketAddr,
+    /// Where to accept connections for the own endpoints alone.
+    pub admin_listen: Option<SocketAddr>,
     /// Scheme and authority of each node, without a trailing slash; at least one.
     pub upstream: Vec<hyper::Uri>,
     /// PEM file of the only authority to trust towards the cluster.
@@ -166,6 +188,8 @@ pub struct ServeOptions {
     pub budget: usize,
     /// Bytes that all forests together may take; above it the oldest arrivals go before the window's end.
     pub forest_memory: usize,
+    /// How much, how many and how long.
+    pub limits: Limits,
     /// How long a stop waits for requests in flight.
     pub grace: Duration,
     /// Threads for text work; 0 means all cores.
@@ -199,6 +223,7 @@ impl RawServeOptions {
         })?;
         Ok(RawServeOptions {
             listen: self.listen.or(below.listen),
+            admin_listen: self.admin_listen.or(below.admin_listen),
             upstream: self.upstream.or(below.upstream),
             upstream_ca: self.upstream_ca.or(below.upstream_ca),
             upstream_cert: self.upstream_cert.or(below.upstream_cert),
@@ -207,6 +232,11 @@ impl RawServeOptions {
             tls_key: self.tls_key.or(below.tls_key),
             budget: self.budget.or(below.budget),
             forest_memory: self.forest_memory.or(below.forest_memory),
+            client_share: self.client_share.or(below.client_share),
+            body_timeout: self.body_timeout.or(below.body_timeout),
+            upstream_timeout: self.upstream_timeout.or(below.upstream_timeout),
+            max_connections: self.max_connections.or(below.max_connections),
+            idle_timeout: self.idle_timeout.or(below.idle_timeout),
             grace: self.grace.or(below.grace),
             threads: self.threads.or(below.threads),
             prefix: self.prefix.or(below.prefix),
@@ -223,13 +253,13 @@ impl RawServeOptions {
     /// # Errors
     /// When a value is not one of its option, or options do not go together.
     pub fn validate(self) -> Result<ServeOptions, ConfigError> {
+        let limits = Limits::of(&self)?;
         let listen = self.listen.as_deref().unwrap_or("127.0.0.1:9201");
-        let listen = listen.parse().map_err(|_| {
-            ConfigError::option(
-                "listen",
-                format!("'{listen}' is not an address with a port, such as 127.0.0.1:9201"),
-            )
-        })?;
+        let listen = address("listen", listen)?;
+        let admin_listen = self.admin_listen.as_deref();
+        let admin_listen = admin_listen
+            .map(|text| address("admin_listen", text))
+            .transpose()?;
         let upstream = self
             .upstream
             .unwrap_or_else(|| vec!["http://127.0.0.1:9200".into()]);
@@ -266,6 +296,8 @@ impl RawServeOptions {
         };
         Ok(ServeOptions {
             listen,
+            admin_listen,
+            limits,
             upstream,
             upstream_ca: self.upstream_ca,
             upstream_identity: identity(
@@ -321,6 +353,13 @@ fn routes(flags: RawRoute, tables: Vec<RawRoute>) -> Result<Vec<Route>, ConfigEr
     }
     Route::agree_on_forests(&routes)?;
     Ok(routes)
+}
+
+fn address(option: &str, text: &str) -> Result<SocketAddr, ConfigError> {
+    let wrong = |_| format!("'{text}' is not an address with a port, such as 127.0.0.1:9201");
+    text.parse()
+        .map_err(wrong)
+        .map_err(|reason| ConfigError::option(option, reason))
 }
 
 fn node(url: &str) -> Result<hyper::Uri, ConfigError> {
@@ -382,6 +421,10 @@ mod tests {
             (
                 with(|o| o.listen = Some("9201".into())),
                 "listen: '9201' is not an address with a port, such as 127.0.0.1:9201".to_owned(),
+            ),
+            (
+                with(|o| o.admin_listen = Some("health".into())),
+                "admin_listen: 'health' is not an address with a port, such as 127.0.0.1:9201".into(),
             ),
             (
                 with(|o| o.upstream = Some(Vec::new())),

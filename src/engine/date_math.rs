@@ -132,7 +132,7 @@ fn span(number: i64, unit: char) -> Option<Span> {
 
 fn round(at: DateTime, unit: char) -> Option<DateTime> {
     let second = at.with().subsec_nanosecond(0);
-    let minute = || second.clone().second(0);
+    let minute = || second.second(0);
     let day = || minute().minute(0).hour(0);
     match unit {
         's' => second.build().ok(),

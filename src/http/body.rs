@@ -1,5 +1,6 @@
 //! Request bodies that are read whole, held within the budget and decompressed within it.
 
+use std::fmt::Display;
 use std::io::Read as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,20 +9,30 @@ use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
 use http_body_util::BodyExt;
 use hyper::HeaderMap;
-use hyper::body::{Body as _, Incoming};
+use hyper::body::{Body as HttpBody, Incoming};
 use hyper::header::EXPECT;
+use hyper::http::request;
+use tokio::time::{Instant, timeout_at};
 
 use super::budget::{Budget, Reservation};
 use super::error::ProxyError;
+use super::wire::ClientAddress;
 
 /// How long a client may pause inside a body while it holds a part of the budget.
-const BODY_READ_TIMEOUT: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_secs(60);
+
+/// Bytes a second that a body must bring on average, once [`RATE_GRACE`] is over. The slowest line that anybody writes a
+/// cluster over is faster by far; whoever sends more slowly holds memory rather than writes.
+const LEAST_RATE: usize = 1 << 10;
+
+/// How long a body may be slower than [`LEAST_RATE`]: connections start slowly, and a lost packet can cost seconds.
+const RATE_GRACE: Duration = Duration::from_secs(30);
 
 /// How long the rest of a body that nobody wants is read.
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A body of unknown length begins with this many bytes of the budget.
-const FIRST_RESERVATION: usize = 64 << 10;
+/// Room for the beginning of a body; more comes as the body does, whatever length it was said to have.
+const FIRST_ROOM: usize = 64 << 10;
 
 /// A whole body and its part of the budget.
 pub(crate) struct Buffered {
@@ -29,17 +40,21 @@ pub(crate) struct Buffered {
     pub reservation: Reservation,
 }
 
-/// Reads a body into one piece of memory, within the budget.
+/// Reads the body of a request into one piece of memory, within the budget and `limit`. Its part of the budget grows as it
+/// comes: a length that was only announced is nobody's loss.
 ///
 /// # Errors
-/// When it does not fit, stops coming or breaks off. The rest of it is discarded.
+/// When it does not fit, comes too slowly or breaks off. The rest of it is discarded.
 pub(crate) async fn buffer(
     budget: &Arc<Budget>,
+    limit: Duration,
+    head: &request::Parts,
     body: Incoming,
-    headers: &HeaderMap,
 ) -> Result<Buffered, ProxyError> {
-    collect(budget, body).await.map_err(|(error, rest)| {
-        discard(rest, headers);
+    let reservation = budget.enter(ClientAddress::of(&head.extensions).0);
+    let read = collect(budget, reservation, limit, body).await;
+    read.map_err(|(error, rest)| {
+        discard(rest, &head.headers);
         error
     })
 }
@@ -53,29 +68,36 @@ pub(crate) fn discard(body: Incoming, headers: &HeaderMap) {
 }
 
 /// Reads a body to its end, for a limited time, and keeps nothing of it.
-pub(crate) async fn read_to_end(mut body: Incoming) {
+pub(crate) async fn read_to_end<B>(mut body: B)
+where
+    B: HttpBody<Data = Bytes> + Unpin,
+{
     let all = async { while let Some(Ok(_)) = body.frame().await {} };
     // Whoever sends for longer than that has to live with the broken pipe.
     let _ = tokio::time::timeout(DISCARD_TIMEOUT, all).await;
 }
 
-async fn collect(
-    budget: &Arc<Budget>,
-    mut body: Incoming,
-) -> Result<Buffered, (ProxyError, Incoming)> {
-    let exact = body
-        .size_hint()
-        .exact()
-        .map(|n| usize::try_from(n).unwrap_or(usize::MAX));
-    let first = exact.unwrap_or(FIRST_RESERVATION);
-    let mut reservation = match budget.reserve(first) {
-        Ok(reservation) => reservation,
-        Err(error) => return Err((error, body)),
-    };
-    let mut bytes = Vec::with_capacity(first);
+async fn collect<B>(
+    budget: &Budget,
+    mut reservation: Reservation,
+    limit: Duration,
+    mut body: B,
+) -> Result<Buffered, (ProxyError, B)>
+where
+    B: HttpBody<Data = Bytes> + Unpin,
+    B::Error: Display,
+{
+    let length = body.size_hint().exact();
+    let length = length.map(|length| usize::try_from(length).unwrap_or(usize::MAX));
+    if let Some(Err(error)) = length.map(|length| budget.could_hold(length)) {
+        return Err((error, body));
+    }
+    let pace = Pace::new(limit);
+    let mut bytes = Vec::new();
     loop {
-        let error = match tokio::time::timeout(BODY_READ_TIMEOUT, body.frame()).await {
-            Err(_) => ProxyError::BodyTimeout(BODY_READ_TIMEOUT.as_secs()),
+        let (deadline, too_late) = pace.deadline(bytes.len());
+        let error = match timeout_at(deadline, body.frame()).await {
+            Err(_) => too_late,
             Ok(None) => {
                 return Ok(Buffered {
                     bytes: bytes.into(),
@@ -87,8 +109,9 @@ async fn collect(
                 let Some(data) = frame.data_ref() else {
                     continue;
                 };
-                match reservation.grow_to(bytes.len() + data.len()) {
+                match reservation.receive(bytes.len() + data.len()) {
                     Ok(()) => {
+                        make_room(&mut bytes, data.len(), length);
                         bytes.extend_from_slice(data);
                         continue;
                     }
@@ -97,6 +120,50 @@ async fn collect(
             }
         };
         return Err((error, body));
+    }
+}
+
+/// Makes room for `more` bytes: twice as much as there was, so that every byte is moved a few times only, but not more than
+/// the whole body needs.
+fn make_room(bytes: &mut Vec<u8>, more: usize, length: Option<usize>) {
+    let needed = bytes.len() + more;
+    if needed > bytes.capacity() {
+        let room = (bytes.capacity() * 2).max(FIRST_ROOM);
+        let room = length.map_or(room, |length| room.min(length)).max(needed);
+        bytes.reserve_exact(room - bytes.len());
+    }
+}
+
+/// How fast a body has to come.
+struct Pace {
+    began: Instant,
+    limit: Duration,
+}
+
+impl Pace {
+    fn new(limit: Duration) -> Pace {
+        Pace {
+            began: Instant::now(),
+            limit,
+        }
+    }
+
+    /// Until when the next byte has to come if there are so many, and what is wrong if it does not.
+    fn deadline(&self, received: usize) -> (Instant, ProxyError) {
+        let now = Instant::now();
+        let pause = (now + PAUSE, ProxyError::BodyTimeout(PAUSE.as_secs()));
+        let bytes_last = Duration::from_secs((received / LEAST_RATE) as u64).max(RATE_GRACE);
+        let too_slow = ProxyError::BodyTooSlow {
+            received,
+            seconds: bytes_last.as_secs(),
+        };
+        let rate = (self.began + bytes_last, too_slow);
+        // A limit beyond all times is none.
+        let end = self.began.checked_add(self.limit);
+        let whole = end.map(|end| (end, ProxyError::BodyTooLong(self.limit.as_secs())));
+        let first =
+            |a: (Instant, ProxyError), b: (Instant, ProxyError)| if b.0 < a.0 { b } else { a };
+        whole.into_iter().fold(first(pause, rate), first)
     }
 }
 
@@ -133,10 +200,240 @@ pub(crate) fn decompress(
 }
 
 #[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the clock is paused: time goes by at once"
+)]
 mod tests {
+    use std::convert::Infallible;
     use std::io::Write as _;
+    use std::net::{IpAddr, Ipv4Addr};
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use hyper::body::{Frame, SizeHint};
+    use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+    use tokio::task::JoinHandle;
+    use tokio::time::sleep;
 
     use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(600);
+    const SECOND: Duration = Duration::from_secs(1);
+    const A: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+    const B: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
+
+    /// A body that comes when the test sends it.
+    struct Sent {
+        pieces: UnboundedReceiver<Bytes>,
+        length: Option<u64>,
+    }
+
+    impl HttpBody for Sent {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            let polled = self.pieces.poll_recv(cx);
+            polled.map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
+        }
+
+        fn size_hint(&self) -> SizeHint {
+            self.length
+                .map_or_else(SizeHint::default, SizeHint::with_exact)
+        }
+    }
+
+    type Reading = JoinHandle<Result<Buffered, ProxyError>>;
+
+    /// A client that sends a body, and the task that reads it.
+    fn send(
+        budget: &Arc<Budget>,
+        client: IpAddr,
+        length: Option<u64>,
+    ) -> (UnboundedSender<Bytes>, Reading) {
+        let (sender, pieces) = unbounded_channel();
+        let budget = budget.clone();
+        let reading = async move {
+            let (reservation, body) = (budget.enter(client), Sent { pieces, length });
+            let read = collect(&budget, reservation, LIMIT, body).await;
+            read.map_err(|(error, _)| error)
+        };
+        (sender, tokio::spawn(reading))
+    }
+
+    fn piece(bytes: usize) -> Bytes {
+        vec![b'x'; bytes].into()
+    }
+
+    /// Lets the tasks read what was sent.
+    async fn read() {
+        sleep(Duration::from_millis(1)).await;
+    }
+
+    /// A budget of which a client may hold half, however little that is.
+    fn halved(capacity: usize) -> Arc<Budget> {
+        let budget = Budget::new(capacity, 50);
+        budget.expect_bodies_of(1);
+        budget
+    }
+
+    fn reserved(budget: &Arc<Budget>, bytes: usize) -> Reservation {
+        let mut reservation = budget.enter(A);
+        reservation.receive(bytes).unwrap();
+        reservation
+    }
+
+    async fn error(reading: Reading) -> ProxyError {
+        match reading.await.unwrap() {
+            Ok(_) => panic!("the body was taken"),
+            Err(error) => error,
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_budget_is_taken_as_bytes_come() {
+        let budget = halved(1000);
+        let (first, reading) = send(&budget, A, Some(500));
+        read().await;
+        assert_eq!(budget.used(), 0, "a length is no byte");
+        first.send(piece(100)).unwrap();
+        read().await;
+        assert_eq!(budget.used(), 100);
+        first.send(piece(400)).unwrap();
+        drop(first);
+        let buffered = reading.await.unwrap().ok().unwrap();
+        assert_eq!(
+            (buffered.bytes.len(), buffered.reservation.bytes()),
+            (500, 500)
+        );
+        drop(buffered);
+        assert_eq!(budget.used(), 0);
+        // What can never fit is refused before a byte of it has come.
+        for (length, allowed) in [(1001, None), (501, Some(500))] {
+            let (_silent, reading) = send(&budget, A, Some(length));
+            let wanted = usize::try_from(length).unwrap();
+            let expected = match allowed {
+                None => ProxyError::LargerThanBudget {
+                    wanted,
+                    budget: 1000,
+                },
+                Some(allowed) => ProxyError::LargerThanShare { wanted, allowed },
+            };
+            assert_eq!(error(reading).await, expected);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn slow_bodies_that_fill_the_budget_stop_nobody_for_ever() {
+        let budget = halved(1000);
+        let all: Vec<_> = [A, A, B, B]
+            .map(|client| send(&budget, client, Some(400)))
+            .into();
+        for (sender, _) in &all {
+            sender.send(piece(250)).unwrap();
+        }
+        read().await;
+        assert_eq!(budget.used(), 1000);
+        // None of them can go on, and none waits for the others.
+        let mut senders = Vec::new();
+        for (at, (sender, reading)) in all.into_iter().enumerate() {
+            sender.send(piece(150)).unwrap();
+            if at % 2 == 0 {
+                let error = error(reading).await;
+                assert!(
+                    matches!(error, ProxyError::OverShare { wanted: 150, .. }),
+                    "{error}"
+                );
+            } else {
+                drop(sender);
+                senders.push(reading);
+            }
+        }
+        // With the room of those that were refused the others end.
+        for reading in senders {
+            assert_eq!(reading.await.unwrap().ok().unwrap().bytes.len(), 400);
+        }
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bodies_have_to_come_at_some_pace() {
+        let budget = Budget::new(1 << 20, 50);
+        // Not a byte, and a byte now and then.
+        for bytes in [0, 1] {
+            let (sender, reading) = send(&budget, A, None);
+            sender.send(piece(bytes)).unwrap();
+            sleep(RATE_GRACE - SECOND).await;
+            assert!(!reading.is_finished());
+            sender.send(piece(bytes)).unwrap();
+            sleep(2 * SECOND).await;
+            let expected = ProxyError::BodyTooSlow {
+                received: 2 * bytes,
+                seconds: 30,
+            };
+            assert_eq!(error(reading).await, expected);
+            assert_eq!(budget.used(), 0);
+        }
+        // Slow, but fast enough; then a pause, which is longer than any.
+        let (sender, reading) = send(&budget, A, None);
+        for _ in 0..120 {
+            sender.send(piece(2 * LEAST_RATE)).unwrap();
+            sleep(SECOND).await;
+        }
+        sleep(PAUSE - 2 * SECOND).await;
+        assert!(!reading.is_finished());
+        sleep(3 * SECOND).await;
+        assert_eq!(error(reading).await, ProxyError::BodyTimeout(60));
+        // Many bytes at first, and then too few.
+        let (sender, reading) = send(&budget, A, None);
+        sender.send(piece(100 * LEAST_RATE)).unwrap();
+        for _ in 0..3 {
+            sleep(30 * SECOND).await;
+            assert!(!reading.is_finished());
+            sender.send(piece(1)).unwrap();
+        }
+        sleep(11 * SECOND).await;
+        assert!(matches!(
+            error(reading).await,
+            ProxyError::BodyTooSlow { seconds: 100, .. }
+        ));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bodies_have_to_end() {
+        let budget = Budget::new(1 << 30, 50);
+        let (sender, reading) = send(&budget, A, None);
+        for _ in 0..599 {
+            sender.send(piece(10 * LEAST_RATE)).unwrap();
+            sleep(SECOND).await;
+        }
+        assert!(!reading.is_finished());
+        sleep(2 * SECOND).await;
+        assert_eq!(error(reading).await, ProxyError::BodyTooLong(600));
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn room_is_made_as_a_body_comes() {
+        for length in [None, Some(1_000_000)] {
+            let (mut bytes, mut moved) = (Vec::new(), 0);
+            for _ in 0..1000 {
+                let before = bytes.capacity();
+                make_room(&mut bytes, 1000, length);
+                if bytes.capacity() != before {
+                    moved += bytes.len();
+                }
+                assert!(bytes.capacity() <= 2 * (bytes.len() + 1000).max(FIRST_ROOM));
+                bytes.extend_from_slice(&[b'x'; 1000]);
+            }
+            assert!(moved <= 2 * bytes.len(), "{moved}");
+            assert!(length.is_none_or(|length| bytes.capacity() == length));
+        }
+    }
 
     fn gzip(bytes: &[u8]) -> Vec<u8> {
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -146,15 +443,15 @@ mod tests {
 
     #[test]
     fn gzip_within_the_budget() {
-        let budget = Budget::new(100_000);
+        let budget = Budget::new(100_000, 50);
         let two_members = [gzip(b"one "), gzip(b"two")].concat();
-        let mut reservation = budget.reserve(two_members.len()).unwrap();
+        let mut reservation = reserved(&budget, two_members.len());
         let plain = decompress(&two_members, &mut reservation).unwrap();
         assert_eq!(plain, "one two");
         assert_eq!(budget.used(), two_members.len() + plain.len());
 
         let bomb = gzip(&vec![b' '; 1 << 20]);
-        let result = decompress(&bomb, &mut budget.reserve(bomb.len()).unwrap());
+        let result = decompress(&bomb, &mut reserved(&budget, bomb.len()));
         assert!(matches!(result, Err(DecompressError::Budget(_))));
         let result = decompress(b"no gzip", &mut reservation);
         assert!(matches!(result, Err(DecompressError::Malformed(_))));

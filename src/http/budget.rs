@@ -1,30 +1,52 @@
-//! One budget of bytes in flight for the whole process.
+//! One budget of bytes in flight for the whole process, of which no client may hold more than a share.
 
+use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use parking_lot::Mutex;
+
 use super::error::ProxyError;
 
-/// How many bytes of write requests are held, and how many may be. Lock-free: one counter.
+/// The largest body that a cluster takes unless it was told otherwise (`http.max_content_length`).
+const LARGEST_BODY: usize = 100 << 20;
+
+/// How many bytes of write requests are held, and how many may be. What grows and shrinks are counters; the lock is only
+/// for who has one.
 #[derive(Debug)]
 pub(crate) struct Budget {
     capacity: usize,
     used: AtomicUsize,
+    /// What one client may hold, where that is enough for a body as large as the cluster takes.
+    share: usize,
+    /// A client whose share is smaller than this may still hold one such body.
+    largest_body: AtomicUsize,
+    /// Clients that hold anything, with how much they hold.
+    clients: Mutex<HashMap<IpAddr, Arc<AtomicUsize>>>,
 }
 
-/// Bytes taken from a [`Budget`]; they go back when this is dropped.
+/// Bytes taken from a [`Budget`] for one request; they go back when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     budget: Arc<Budget>,
+    client: IpAddr,
+    held_by_client: Arc<AtomicUsize>,
     bytes: usize,
 }
 
 impl Budget {
-    /// A budget of which nothing is used.
-    pub(crate) fn new(capacity: usize) -> Arc<Budget> {
+    /// A budget of which nothing is used, and of which each client may hold so many hundredths.
+    pub(crate) fn new(capacity: usize, percent: u8) -> Arc<Budget> {
+        // In this order: a budget need not be a hundredfold to be shared, and must not overflow.
+        let share =
+            capacity / 100 * usize::from(percent) + capacity % 100 * usize::from(percent) / 100;
         Arc::new(Budget {
             capacity,
             used: AtomicUsize::new(0),
+            share,
+            largest_body: AtomicUsize::new(LARGEST_BODY),
+            clients: Mutex::default(),
         })
     }
 
@@ -38,27 +60,62 @@ impl Budget {
         self.used.load(Relaxed)
     }
 
-    /// Takes `bytes`, or says why they cannot be had. Never waits: the client knows best when to come back.
+    /// The cluster has said how large a body it takes.
+    pub(crate) fn expect_bodies_of(&self, bytes: u64) {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        self.largest_body.store(bytes, Relaxed);
+    }
+
+    /// A reservation without a byte: a body takes its part as it comes.
+    pub(crate) fn enter(self: &Arc<Self>, client: IpAddr) -> Reservation {
+        Reservation {
+            budget: self.clone(),
+            client,
+            held_by_client: self.clients.lock().entry(client).or_default().clone(),
+            bytes: 0,
+        }
+    }
+
+    /// What one client may hold of bodies that are still coming.
+    fn allowed(&self) -> usize {
+        let largest = self.largest_body.load(Relaxed);
+        self.share.max(largest).min(self.capacity)
+    }
+
+    /// Whether a body that comes could ever be held.
     ///
     /// # Errors
-    /// [`ProxyError::LargerThanBudget`] when it can never fit, [`ProxyError::OverBudget`] when it does not fit now.
-    pub(crate) fn reserve(self: &Arc<Self>, bytes: usize) -> Result<Reservation, ProxyError> {
-        let mut reservation = Reservation {
-            budget: self.clone(),
-            bytes: 0,
-        };
-        reservation.grow_to(bytes)?;
-        Ok(reservation)
+    /// [`ProxyError::LargerThanBudget`], [`ProxyError::LargerThanShare`].
+    pub(crate) fn could_hold(&self, wanted: usize) -> Result<(), ProxyError> {
+        let (budget, allowed) = (self.capacity, self.allowed());
+        if wanted > budget {
+            return Err(ProxyError::LargerThanBudget { wanted, budget });
+        }
+        if wanted > allowed {
+            return Err(ProxyError::LargerThanShare { wanted, allowed });
+        }
+        Ok(())
     }
 }
 
 impl Reservation {
-    /// Makes the reservation at least `bytes` large.
+    /// Makes the reservation at least `bytes` large, for a body that is still coming. Never waits: the client knows best when
+    /// to come back, and two that wait for each other's bytes would wait for ever.
     ///
     /// # Errors
-    /// As [`Budget::reserve`]; the reservation stays as it was.
+    /// When it can never fit ([`Budget::could_hold`]), or does not fit now: [`ProxyError::OverShare`],
+    /// [`ProxyError::OverBudget`]. The reservation stays as it was.
+    pub(crate) fn receive(&mut self, bytes: usize) -> Result<(), ProxyError> {
+        self.budget.could_hold(bytes)?;
+        self.take(bytes, false)
+    }
+
+    /// The same for a request that has come whole: what its stamping takes is not held for longer than that, so that the
+    /// only request of a client may take what there is.
+    ///
+    /// # Errors
+    /// As [`Reservation::receive`].
     pub(crate) fn grow_to(&mut self, bytes: usize) -> Result<(), ProxyError> {
-        let more = bytes.saturating_sub(self.bytes);
         let budget = self.budget.capacity;
         if bytes > budget {
             return Err(ProxyError::LargerThanBudget {
@@ -66,17 +123,41 @@ impl Reservation {
                 budget,
             });
         }
-        let fits = |used: usize| used.checked_add(more).filter(|&sum| sum <= budget);
+        self.take(bytes, true)
+    }
+
+    fn take(&mut self, bytes: usize, whole: bool) -> Result<(), ProxyError> {
+        let wanted = bytes.saturating_sub(self.bytes);
+        let (budget, allowed) = (self.budget.capacity, self.budget.allowed());
+        let is_allowed = |held: usize| {
+            let sum = held.checked_add(wanted)?;
+            let is_only_one = held == self.bytes;
+            (sum <= allowed || whole && is_only_one).then_some(sum)
+        };
+        if let Err(used) = self
+            .held_by_client
+            .fetch_update(Relaxed, Relaxed, is_allowed)
+        {
+            return Err(ProxyError::OverShare {
+                used,
+                allowed,
+                wanted,
+            });
+        }
+        let fits = |used: usize| used.checked_add(wanted).filter(|&sum| sum <= budget);
         match self.budget.used.fetch_update(Relaxed, Relaxed, fits) {
             Ok(_) => {
-                self.bytes += more;
+                self.bytes += wanted;
                 Ok(())
             }
-            Err(used) => Err(ProxyError::OverBudget {
-                used,
-                budget,
-                wanted: more,
-            }),
+            Err(used) => {
+                self.held_by_client.fetch_sub(wanted, Relaxed);
+                Err(ProxyError::OverBudget {
+                    used,
+                    budget,
+                    wanted,
+                })
+            }
         }
     }
 
@@ -89,19 +170,47 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         self.budget.used.fetch_sub(self.bytes, Relaxed);
+        self.held_by_client.fetch_sub(self.bytes, Relaxed);
+        let mut clients = self.budget.clients.lock();
+        // The one in the map and this one: nobody else has it, and nobody gets it without the lock.
+        if Arc::strong_count(&self.held_by_client) == 2 {
+            clients.remove(&self.client);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
+
+    const A: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+    const B: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
+
+    /// A budget whose share counts also where it is small.
+    fn budget(capacity: usize, percent: u8) -> Arc<Budget> {
+        let budget = Budget::new(capacity, percent);
+        budget.expect_bodies_of(1);
+        budget
+    }
+
+    fn reserve(
+        budget: &Arc<Budget>,
+        client: IpAddr,
+        bytes: usize,
+    ) -> Result<Reservation, ProxyError> {
+        let mut reservation = budget.enter(client);
+        reservation.receive(bytes)?;
+        Ok(reservation)
+    }
 
     #[test]
     fn what_is_taken_comes_back() {
-        let budget = Budget::new(100);
-        let mut first = budget.reserve(60).unwrap();
+        let budget = Budget::new(100, 50);
+        let mut first = reserve(&budget, A, 60).unwrap();
         assert!(matches!(
-            budget.reserve(41),
+            reserve(&budget, B, 41),
             Err(ProxyError::OverBudget {
                 used: 60,
                 wanted: 41,
@@ -109,25 +218,95 @@ mod tests {
             })
         ));
         assert!(matches!(
-            budget.reserve(101),
+            reserve(&budget, B, 101),
             Err(ProxyError::LargerThanBudget { .. })
         ));
         assert!(first.grow_to(101).is_err());
         first.grow_to(100).unwrap();
         first.grow_to(50).unwrap();
-        assert_eq!(budget.used(), 100);
+        assert_eq!((budget.used(), first.bytes()), (100, 100));
         drop(first);
         assert_eq!(budget.used(), 0);
+        assert!(budget.clients.lock().is_empty());
+    }
+
+    #[test]
+    fn a_client_holds_no_more_than_its_share() {
+        let budget = budget(1000, 50);
+        let mut first = reserve(&budget, A, 300).unwrap();
+        assert!(matches!(
+            reserve(&budget, A, 201),
+            Err(ProxyError::OverShare {
+                used: 300,
+                allowed: 500,
+                wanted: 201
+            })
+        ));
+        // What was refused is not held, and another client has a share of its own.
+        let second = reserve(&budget, A, 200).unwrap();
+        let other = reserve(&budget, B, 500).unwrap();
+        assert!(first.receive(301).is_err());
+        assert!(matches!(
+            reserve(&budget, B, 1),
+            Err(ProxyError::OverShare { .. })
+        ));
+        drop((second, other));
+        first.receive(500).unwrap();
+        assert!(matches!(
+            first.receive(501),
+            Err(ProxyError::LargerThanShare {
+                wanted: 501,
+                allowed: 500
+            })
+        ));
+        drop(first);
+        assert_eq!(budget.used(), 0);
+        assert!(budget.clients.lock().is_empty());
+    }
+
+    #[test]
+    fn one_body_as_large_as_the_cluster_takes_is_always_allowed() {
+        let budget = Budget::new(LARGEST_BODY + 1000, 10);
+        drop(reserve(&budget, A, LARGEST_BODY).unwrap());
+        assert!(reserve(&budget, A, LARGEST_BODY + 1).is_err());
+        budget.expect_bodies_of(u64::MAX);
+        drop(reserve(&budget, A, LARGEST_BODY + 1000).unwrap());
+        assert!(matches!(
+            reserve(&budget, A, LARGEST_BODY + 1001),
+            Err(ProxyError::LargerThanBudget { .. })
+        ));
+    }
+
+    #[test]
+    fn the_only_request_of_a_client_is_stamped_in_all_that_there_is() {
+        let budget = budget(1000, 50);
+        let mut whole = reserve(&budget, A, 400).unwrap();
+        let second = reserve(&budget, A, 1).unwrap();
+        assert!(matches!(
+            whole.grow_to(600),
+            Err(ProxyError::OverShare { .. })
+        ));
+        drop(second);
+        whole.grow_to(600).unwrap();
+        let other = reserve(&budget, B, 300).unwrap();
+        assert!(matches!(
+            whole.grow_to(701),
+            Err(ProxyError::OverBudget { .. })
+        ));
+        drop(other);
+        whole.grow_to(1000).unwrap();
     }
 
     #[test]
     fn threads_never_take_more_than_there_is() {
-        let budget = Budget::new(1000);
+        let budget = budget(1000, 40);
         std::thread::scope(|scope| {
-            for _ in 0..8 {
-                scope.spawn(|| {
+            for thread in 0..8 {
+                let client = IpAddr::V4(Ipv4Addr::new(10, 0, 0, thread % 3));
+                let budget = &budget;
+                scope.spawn(move || {
                     for n in 1..2000 {
-                        let taken = budget.reserve(n % 400);
+                        let taken = reserve(budget, client, n % 400);
                         assert!(budget.used() <= 1000);
                         drop(taken);
                     }
@@ -135,5 +314,6 @@ mod tests {
             }
         });
         assert_eq!(budget.used(), 0);
+        assert!(budget.clients.lock().is_empty());
     }
 }

@@ -31,6 +31,28 @@ pub(crate) enum ProxyError {
         /// Bytes that may be held.
         budget: usize,
     },
+    /// The client holds as much as one client may.
+    #[error(
+        "this client holds {used} of the {allowed} bytes of spinney's budget that one client may hold and {wanted} more do not fit: retry later, send fewer bulks at once, or raise --client-share"
+    )]
+    OverShare {
+        /// Bytes held by all requests of this client.
+        used: usize,
+        /// Bytes that one client may hold.
+        allowed: usize,
+        /// Bytes that this request needs besides.
+        wanted: usize,
+    },
+    /// It can never fit into what one client may hold.
+    #[error(
+        "the request has {wanted} bytes or more and one client may hold {allowed} bytes of spinney's budget: send smaller bulks, or raise --budget or --client-share"
+    )]
+    LargerThanShare {
+        /// Bytes that this request needs at least.
+        wanted: usize,
+        /// Bytes that one client may hold.
+        allowed: usize,
+    },
     /// The stamps push a legal body over the cluster's limit.
     #[error(
         "the stamped body has {stamped} bytes and the cluster takes at most {limit} (http.max_content_length): send smaller bulks"
@@ -60,9 +82,39 @@ pub(crate) enum ProxyError {
         "the connection to the cluster broke after the request had been sent, its outcome is not known: {0}"
     )]
     Broken(String),
+    /// There are as many connections as may be.
+    #[error(
+        "spinney has as many connections as it takes: retry later, close connections that are not needed, or raise --max-connections"
+    )]
+    TooManyConnections,
+    /// The cluster has not begun to answer. What became of the request is not known.
+    #[error(
+        "the cluster has not answered for {0} seconds, the outcome of the request is not known: look at the cluster, or raise --upstream-timeout"
+    )]
+    UpstreamTimeout(u64),
+    /// What answers is no search cluster, or something between spinney and it.
+    #[error(
+        "what answers as the cluster is none: its answer to {0} is not one of OpenSearch or Elasticsearch; correct --upstream, or what stands between spinney and the cluster"
+    )]
+    NotTheCluster(&'static str),
     /// The client has stopped sending for this many seconds.
-    #[error("no byte of the request body came for {0} seconds")]
+    #[error("no byte of the request body came for {0} seconds: send it without pauses")]
     BodyTimeout(u64),
+    /// The client sends too slowly for the part of the budget that it holds.
+    #[error(
+        "only {received} bytes of the request body came in {seconds} seconds: send it faster, or in smaller bulks"
+    )]
+    BodyTooSlow {
+        /// Bytes so far.
+        received: usize,
+        /// Seconds since the head of the request.
+        seconds: u64,
+    },
+    /// The body was not complete in time.
+    #[error(
+        "the request body was not complete after {0} seconds: send smaller bulks, or raise --body-timeout"
+    )]
+    BodyTooLong(u64),
     /// The body broke off or could not be decoded.
     #[error("the request body could not be read: {0}")]
     BadBody(String),
@@ -76,6 +128,11 @@ pub(crate) enum ProxyError {
         "spinney has no endpoint {0}: see GET /_spinney/_stats, _health, _ready and _metrics, and POST /_spinney/INDEX/_check"
     )]
     NoEndpoint(String),
+    /// The listener of probes and monitors has nothing else.
+    #[error(
+        "{0} is not served on this address: here are GET /_spinney/_health, _ready, _stats and _metrics; send everything else to the address of --listen"
+    )]
+    NotAdmin(String),
     /// An endpoint that shows something.
     #[error("this endpoint of spinney takes GET only")]
     GetOnly,
@@ -110,19 +167,23 @@ impl ProxyError {
     /// The status of the response.
     pub(crate) fn status(&self) -> StatusCode {
         match self {
-            Self::OverBudget { .. } => StatusCode::TOO_MANY_REQUESTS,
-            Self::LargerThanBudget { .. } | Self::StampOverLimit { .. } => {
-                StatusCode::PAYLOAD_TOO_LARGE
+            Self::OverBudget { .. } | Self::OverShare { .. } => StatusCode::TOO_MANY_REQUESTS,
+            Self::LargerThanBudget { .. }
+            | Self::LargerThanShare { .. }
+            | Self::StampOverLimit { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Stopping
+            | Self::TooManyConnections
+            | Self::ForestUnavailable { .. }
+            | Self::Unreachable(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Broken(_) | Self::NotTheCluster(_) => StatusCode::BAD_GATEWAY,
+            Self::UpstreamTimeout(_) => StatusCode::GATEWAY_TIMEOUT,
+            Self::BodyTimeout(_) | Self::BodyTooSlow { .. } | Self::BodyTooLong(_) => {
+                StatusCode::REQUEST_TIMEOUT
             }
-            Self::Stopping | Self::ForestUnavailable { .. } | Self::Unreachable(_) => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
-            Self::Broken(_) => StatusCode::BAD_GATEWAY,
-            Self::BodyTimeout(_) => StatusCode::REQUEST_TIMEOUT,
             Self::BadBody(_) | Self::SignedBody | Self::NotOneIndex(_) | Self::BadDocument(_) => {
                 StatusCode::BAD_REQUEST
             }
-            Self::NoEndpoint(_) | Self::NoRoute(_) => StatusCode::NOT_FOUND,
+            Self::NoEndpoint(_) | Self::NotAdmin(_) | Self::NoRoute(_) => StatusCode::NOT_FOUND,
             Self::GetOnly | Self::PostOnly => StatusCode::METHOD_NOT_ALLOWED,
             // As the servers answer a content type that they do not take.
             Self::UnsupportedBody => StatusCode::NOT_ACCEPTABLE,
@@ -134,15 +195,20 @@ impl ProxyError {
     /// The `type` of the error, for programs.
     fn kind(&self) -> &'static str {
         match self {
-            Self::OverBudget { .. } => "spinney_over_budget_exception",
-            Self::LargerThanBudget { .. } | Self::StampOverLimit { .. } => {
-                "spinney_too_large_exception"
-            }
+            Self::OverBudget { .. } | Self::OverShare { .. } => "spinney_over_budget_exception",
+            Self::LargerThanBudget { .. }
+            | Self::LargerThanShare { .. }
+            | Self::StampOverLimit { .. } => "spinney_too_large_exception",
+            Self::TooManyConnections => "spinney_too_many_connections_exception",
             Self::Stopping => "spinney_stopping_exception",
             Self::ForestUnavailable { .. } => "spinney_forest_unavailable_exception",
             Self::Unreachable(_) => "spinney_upstream_unreachable_exception",
             Self::Broken(_) => "spinney_upstream_broken_exception",
+            Self::UpstreamTimeout(_) => "spinney_upstream_timeout_exception",
+            Self::NotTheCluster(_) => "spinney_upstream_answer_exception",
             Self::BodyTimeout(_)
+            | Self::BodyTooSlow { .. }
+            | Self::BodyTooLong(_)
             | Self::BadBody(_)
             | Self::UnsupportedBody
             | Self::BadDocument(_) => "spinney_body_exception",
@@ -150,7 +216,9 @@ impl ProxyError {
             Self::NoRoute(_) => "spinney_no_route_exception",
             Self::NotShown(_) => "spinney_forbidden_exception",
             Self::SignedBody => "spinney_signed_body_exception",
-            Self::NoEndpoint(_) | Self::GetOnly | Self::PostOnly => "spinney_no_endpoint_exception",
+            Self::NoEndpoint(_) | Self::NotAdmin(_) | Self::GetOnly | Self::PostOnly => {
+                "spinney_no_endpoint_exception"
+            }
             Self::Internal => "spinney_internal_exception",
         }
     }
@@ -160,7 +228,11 @@ impl ProxyError {
     fn is_temporary(&self) -> bool {
         matches!(
             self,
-            Self::OverBudget { .. } | Self::Stopping | Self::Unreachable(_)
+            Self::OverBudget { .. }
+                | Self::OverShare { .. }
+                | Self::TooManyConnections
+                | Self::Stopping
+                | Self::Unreachable(_)
         )
     }
 

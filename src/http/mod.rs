@@ -12,4 +12,4 @@ pub(crate) mod tls;
 mod wire;
 
 pub(crate) use error::ProxyError;
-pub(crate) use wire::{Body, BoxError, full};
+pub(crate) use wire::{Body, BoxError, ClientAddress, ClientBodyError, full};

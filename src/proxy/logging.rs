@@ -22,9 +22,17 @@ pub(super) async fn log_stamped(
     body: &Bytes,
     stamped: &Stamped,
 ) -> Result<(), Unavailable> {
-    for sentence in stamped.learned() {
+    let learned = stamped.learned();
+    if !learned.is_empty() {
+        info!(
+            sentences = learned.len(),
+            "sentences have become boilerplate"
+        );
+    }
+    // What somebody has written is for those who look for a mistake, not for every log.
+    for sentence in learned {
         let begins: String = sentence.chars().take(SENTENCE_CHARS).collect();
-        info!(begins, "a sentence has become boilerplate");
+        debug!(begins, "a sentence has become boilerplate");
     }
     for LeftAlone { item, reason } in stamped.left_alone() {
         match reason {

@@ -1,57 +1,99 @@
 //! Bodies of requests on their way to the cluster.
 
+use std::fmt::Display;
+use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::Request;
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use hyper::header::EXPECT;
+use tokio::time::Sleep;
 
 use crate::bulk::Splice;
 use crate::http::body::read_to_end;
 use crate::http::budget::Reservation;
-use crate::http::{Body, BoxError};
+use crate::http::{Body, BoxError, ClientBodyError};
 
 /// The size of the pieces in which a stamped body goes out.
 const CHUNK_BYTES: usize = 128 << 10;
 
-/// A request that is forwarded as it comes.
-pub(super) fn stream(request: Request<Incoming>) -> Request<Body> {
+/// A request that is forwarded as it comes; its body may pause for so long.
+pub(super) fn stream(request: Request<Incoming>, pause: Duration) -> Request<Body> {
     let expects_continue = request.headers().contains_key(EXPECT);
     request.map(|body| {
-        RequestBody {
-            inner: Some(body),
-            client_sends: !expects_continue,
-        }
-        .map_err(|e| -> BoxError { Box::new(e) })
-        .boxed_unsync()
+        RequestBody::new(body, !expects_continue, pause)
+            .map_err(|e| -> BoxError { Box::new(e) })
+            .boxed_unsync()
     })
 }
 
 /// A body that is streamed. Dropped before its end (the cluster has answered already, or cannot be reached), it leaves a
 /// task that discards the rest: most clients write the whole body before they read the answer, and without a reader they
 /// would see a broken pipe.
-struct RequestBody {
-    inner: Option<Incoming>,
+struct RequestBody<B>
+where
+    B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Send,
+{
+    inner: Option<B>,
     /// A client that expects `100 Continue` sends nothing before the first frame is asked for.
     client_sends: bool,
+    /// How long the client may send nothing: it holds two connections meanwhile.
+    pause: Duration,
+    /// Runs while the client is waited for, and only then: when the cluster takes nothing, it is not the client who pauses.
+    pausing: Option<Pin<Box<Sleep>>>,
 }
 
-impl HttpBody for RequestBody {
-    type Data = Bytes;
-    type Error = hyper::Error;
+impl<B> RequestBody<B>
+where
+    B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Send,
+{
+    fn new(inner: B, client_sends: bool, pause: Duration) -> RequestBody<B> {
+        RequestBody {
+            inner: Some(inner),
+            client_sends,
+            pause,
+            pausing: None,
+        }
+    }
+}
 
+impl<B> HttpBody for RequestBody<B>
+where
+    B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Display + Send,
+{
+    type Data = Bytes;
+    type Error = ClientBodyError;
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is a deadline, and the test pauses the clock"
+    )]
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, ClientBodyError>>> {
         self.client_sends = true;
-        match &mut self.inner {
-            Some(body) => Pin::new(body).poll_frame(cx),
-            None => Poll::Ready(None),
+        let Some(body) = &mut self.inner else {
+            return Poll::Ready(None);
+        };
+        if let Poll::Ready(frame) = Pin::new(body).poll_frame(cx) {
+            self.pausing = None;
+            let broken = |error: B::Error| ClientBodyError::Broken(error.to_string());
+            return Poll::Ready(frame.map(|frame| frame.map_err(broken)));
         }
+        let pause = self.pause;
+        let pausing = self
+            .pausing
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(pause)));
+        ready!(pausing.as_mut().poll(cx));
+        Poll::Ready(Some(Err(ClientBodyError::Silent(pause))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -65,10 +107,15 @@ impl HttpBody for RequestBody {
     }
 }
 
-impl Drop for RequestBody {
+impl<B> Drop for RequestBody<B>
+where
+    B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Send,
+{
     fn drop(&mut self) {
+        let ended = self.inner.as_ref().is_none_or(HttpBody::is_end_stream);
         if self.client_sends
-            && !self.is_end_stream()
+            && !ended
             && let Some(rest) = self.inner.take()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
@@ -130,5 +177,55 @@ impl HttpBody for BufferedBody {
 
     fn size_hint(&self) -> SizeHint {
         SizeHint::with_exact(self.left)
+    }
+}
+
+#[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the clock is paused: time goes by at once"
+)]
+mod tests {
+    use std::convert::Infallible;
+
+    use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+    use tokio::time::sleep;
+
+    use super::*;
+
+    const PAUSE: Duration = Duration::from_secs(600);
+    const SECOND: Duration = Duration::from_secs(1);
+
+    struct Sent(UnboundedReceiver<Bytes>);
+
+    impl HttpBody for Sent {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            let polled = self.0.poll_recv(cx);
+            polled.map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_may_pause_but_not_for_ever() {
+        let (sender, pieces) = unbounded_channel();
+        let mut body = RequestBody::new(Sent(pieces), true, PAUSE);
+        for _ in 0..3 {
+            let sending = sender.clone();
+            tokio::spawn(async move {
+                sleep(PAUSE - SECOND).await;
+                sending.send(Bytes::from_static(b"x")).unwrap();
+            });
+            assert!(body.frame().await.unwrap().is_ok());
+            // Nobody asks for more: it is not the client who pauses.
+            sleep(2 * PAUSE).await;
+        }
+        let silent = body.frame().await.unwrap();
+        assert!(matches!(silent, Err(ClientBodyError::Silent(PAUSE))));
     }
 }

@@ -31,6 +31,30 @@ pub(crate) enum Target<'a> {
     Relay,
 }
 
+/// What Elasticsearch 7 has under `/{index}/{type}/`, where `_doc` is a type like any other: not ids of documents. Ids that it
+/// makes itself may begin with `_` too, so that not everything is an API that begins with one.
+const TYPED_APIS: [&str; 19] = [
+    "_bulk",
+    "_count",
+    "_delete_by_query",
+    "_explain",
+    "_graph",
+    "_mapping",
+    "_mappings",
+    "_mget",
+    "_msearch",
+    "_mtermvectors",
+    "_percolate",
+    "_mpercolate",
+    "_query",
+    "_rollup_search",
+    "_search",
+    "_source",
+    "_termvectors",
+    "_update_by_query",
+    "_validate",
+];
+
 /// Classifies a request by method and raw path (without the query string).
 pub(crate) fn classify<'a>(method: &Method, path: &'a str) -> Target<'a> {
     if let Some(rest) = path.strip_prefix("/_spinney")
@@ -64,13 +88,16 @@ pub(crate) fn classify<'a>(method: &Method, path: &'a str) -> Target<'a> {
             index: Some(decode_segment(index)),
         },
         [index, "_doc"] if post && is_index(index) => document(Op::Index, index, None),
-        [index, "_doc", id] if is_index(index) => document(Op::Index, index, Some(id)),
+        [index, "_doc", id] if is_index(index) && !TYPED_APIS.contains(id) => {
+            document(Op::Index, index, Some(id))
+        }
         [index, "_create", id] if is_index(index) => document(Op::Create, index, Some(id)),
         [index, "_update", id] if post && is_index(index) => document(Op::Update, index, Some(id)),
         [index, kind] if post && is_index(index) && is_index(kind) => {
             document(Op::Index, index, None)
         }
-        [index, kind, id] if is_index(index) && is_index(kind) => {
+        // `/{index}/{type}/_search` and its like: whatever begins with `_` here is an API, known or not.
+        [index, kind, id] if is_index(index) && is_index(kind) && !id.starts_with('_') => {
             document(Op::Index, index, Some(id))
         }
         [index, kind, id, "_create"] if is_index(index) && is_type(kind) => {
@@ -96,90 +123,5 @@ fn document<'a>(op: Op, index: &'a str, id: Option<&'a str>) -> Target<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn post(path: &str) -> Target<'_> {
-        classify(&Method::POST, path)
-    }
-
-    fn bulk(index: &str) -> Target<'_> {
-        Target::Bulk {
-            index: Some(index.into()),
-        }
-    }
-
-    #[test]
-    fn bulks() {
-        assert_eq!(post("/_bulk"), Target::Bulk { index: None });
-        for slashes in ["/_bulk/", "/_bulk//", "//_bulk"] {
-            assert_eq!(post(slashes), Target::Bulk { index: None });
-        }
-        assert_eq!(classify(&Method::PUT, "/news/_bulk"), bulk("news"));
-        assert_eq!(post("/news/_doc/_bulk"), bulk("news"));
-        assert_eq!(post("/news/article/_bulk"), bulk("news"));
-        assert_eq!(
-            post("/%3Cnews-%7Bnow%2Fd%7D%3E/_bulk"),
-            bulk("<news-{now/d}>")
-        );
-        assert_eq!(classify(&Method::GET, "/_bulk"), Target::Relay);
-        assert_eq!(post("/_bulk/stream"), Target::Relay);
-        assert_eq!(post("/news/_bulk/stream"), Target::Relay);
-    }
-
-    #[test]
-    fn single_documents() {
-        let doc = |op, id: Option<&'static str>| Target::Document {
-            op,
-            index: "news".into(),
-            id: id.map(Into::into),
-        };
-        assert_eq!(post("/news/_doc"), doc(Op::Index, None));
-        assert_eq!(classify(&Method::PUT, "/news/_doc"), Target::Relay);
-        assert_eq!(
-            classify(&Method::PUT, "/news/_doc/a%2Fb"),
-            doc(Op::Index, Some("a/b"))
-        );
-        assert_eq!(post("/news/_create/1/"), doc(Op::Create, Some("1")));
-        assert_eq!(post("/news/_update/1"), doc(Op::Update, Some("1")));
-        assert_eq!(classify(&Method::PUT, "/news/_update/1"), Target::Relay);
-        assert_eq!(post("/news/article"), doc(Op::Index, None));
-        assert_eq!(
-            classify(&Method::PUT, "/news/article/1"),
-            doc(Op::Index, Some("1"))
-        );
-        assert_eq!(
-            classify(&Method::PUT, "/news/_doc/1/_create"),
-            doc(Op::Create, Some("1"))
-        );
-        assert_eq!(post("/news/article/1/_update"), doc(Op::Update, Some("1")));
-    }
-
-    #[test]
-    fn everything_else_is_relayed() {
-        for path in [
-            "/",
-            "",
-            "/news",
-            "/news/_search",
-            "/news/_mapping/x",
-            "/_cat/indices",
-            "/news/_doc/1/2/3",
-            "//",
-        ] {
-            assert_eq!(post(path), Target::Relay, "{path}");
-        }
-        assert_eq!(classify(&Method::GET, "/news/_doc/1"), Target::Relay);
-        assert_eq!(classify(&Method::DELETE, "/news/_doc/1"), Target::Relay);
-        assert_eq!(post("/_spinneys"), Target::Relay);
-    }
-
-    #[test]
-    fn own_endpoints() {
-        assert_eq!(post("/_spinney"), Target::Own(""));
-        assert_eq!(
-            classify(&Method::GET, "/_spinney/_stats"),
-            Target::Own("/_stats")
-        );
-    }
-}
+#[path = "router_tests.rs"]
+mod tests;

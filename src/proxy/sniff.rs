@@ -37,7 +37,7 @@ pub(super) async fn handle(
     address: &str,
 ) -> Result<Response<Body>, ProxyError> {
     request.headers_mut().remove(ACCEPT_ENCODING);
-    let request = request_body::stream(request);
+    let request = request_body::stream(request, state.idle_timeout);
     let (mut parts, body) = state.cluster.forward(request).await?.into_parts();
     let body = Limited::new(body, LIMIT)
         .collect()

@@ -105,7 +105,7 @@ pub(super) async fn handle(
         &counters.document_requests
     };
     kind.inc();
-    let buffered = body::buffer(&state.budget, body, &parts.headers).await?;
+    let buffered = body::buffer(&state.budget, state.body_timeout, &parts, body).await?;
     counters.write_bytes.inc_by(buffered.bytes.len() as u64);
     if is_bulk {
         state.metrics.observe_bulk(buffered.bytes.len());
@@ -320,7 +320,11 @@ async fn may_edit(
     if stamped <= ASK_LIMIT_ABOVE {
         return Ok(());
     }
-    match state.cluster.max_content_length(caller).await {
+    let limit = state.cluster.max_content_length(caller).await;
+    if let Some(limit) = limit {
+        state.budget.expect_bodies_of(limit);
+    }
+    match limit {
         Some(limit) if plain <= limit && stamped > limit => {
             Err(ProxyError::StampOverLimit { stamped, limit })
         }
@@ -346,7 +350,9 @@ async fn forward(
             if let Some(placement) = placement {
                 match error {
                     ClusterError::Unreachable(_) => placement.roll_back().await,
-                    ClusterError::Broken(_) => placement.leave_unknown().await,
+                    ClusterError::Broken(_)
+                    | ClusterError::TimedOut(_)
+                    | ClusterError::ClientBody(_) => placement.leave_unknown().await,
                 }
             }
             Err(error.into())

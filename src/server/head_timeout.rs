@@ -11,22 +11,27 @@ use std::time::{Duration, Instant};
 
 use hyper::rt::{Read, ReadBufCursor, Sleep, Timer, Write};
 
+use super::connections::Slot;
+
 /// How long the head of a request may take from its first byte on.
 pub(super) const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// How long a connection may be idle between two requests. The servers let them be for ever, and clients count on that: a
-/// request on a connection that is just being closed fails.
-pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Whether bytes have come since hyper began to wait for a head.
 #[derive(Debug, Clone, Default)]
 struct HeadBegun(Arc<AtomicBool>);
 
-/// The timer and the stream of one connection.
-pub(super) fn head_timeout<T>(stream: T) -> (HeadTimer, HeadTimeoutIo<T>) {
+/// The timer and the stream of one connection, which may be idle for so long between two requests. The servers let it be for
+/// ever, and clients count on that: a request on a connection that is just being closed fails.
+pub(super) fn head_timeout<T>(
+    stream: T,
+    idle: Duration,
+    slot: Arc<Slot>,
+) -> (HeadTimer, HeadTimeoutIo<T>) {
     let begun = HeadBegun::default();
     let timer = HeadTimer {
         begun: begun.clone(),
+        idle,
+        slot,
     };
     (timer, HeadTimeoutIo { stream, begun })
 }
@@ -36,6 +41,8 @@ pub(super) fn head_timeout<T>(stream: T) -> (HeadTimer, HeadTimeoutIo<T>) {
 #[derive(Debug, Clone)]
 pub(super) struct HeadTimer {
     begun: HeadBegun,
+    idle: Duration,
+    slot: Arc<Slot>,
 }
 
 #[expect(
@@ -45,10 +52,12 @@ pub(super) struct HeadTimer {
 impl Timer for HeadTimer {
     fn sleep(&self, _: Duration) -> Pin<Box<dyn Sleep>> {
         self.begun.0.store(false, Relaxed);
+        self.slot.waits();
         Box::pin(HeadSleep {
             begun: self.begun.clone(),
             in_head: false,
-            sleep: Box::pin(tokio::time::sleep(IDLE_TIMEOUT)),
+            sleep: Box::pin(tokio::time::sleep(self.idle)),
+            slot: self.slot.clone(),
         })
     }
 
@@ -57,11 +66,18 @@ impl Timer for HeadTimer {
     }
 }
 
-/// Ends when the connection has been idle, or in the middle of a head, for too long.
+/// Ends when the connection has been idle, or in the middle of a head, for too long. hyper drops it when the head is there.
 struct HeadSleep {
     begun: HeadBegun,
     in_head: bool,
     sleep: Pin<Box<tokio::time::Sleep>>,
+    slot: Arc<Slot>,
+}
+
+impl Drop for HeadSleep {
+    fn drop(&mut self) {
+        self.slot.answers();
+    }
 }
 
 impl Future for HeadSleep {
@@ -147,16 +163,19 @@ mod tests {
     use tokio::task::JoinHandle;
     use tokio::time::{advance, sleep};
 
+    use super::super::connections::{Connections, Evict};
     use super::*;
     use crate::http::full;
 
     const SECOND: Duration = Duration::from_secs(1);
+    const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
     const HEAD: &[u8] = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n";
 
     /// A connection that is served as ours are; the task ends with it.
     fn connect() -> (DuplexStream, JoinHandle<hyper::Result<()>>) {
         let (client, server) = tokio::io::duplex(4096);
-        let (timer, io) = head_timeout(TokioIo::new(server));
+        let (slot, _) = Connections::new(1).enter(Evict::Waiting).unwrap();
+        let (timer, io) = head_timeout(TokioIo::new(server), IDLE_TIMEOUT, Arc::new(slot));
         let mut http = http1::Builder::new();
         http.timer(timer).header_read_timeout(HEAD_TIMEOUT);
         let service = service_fn(async |_| Ok::<_, Infallible>(Response::new(full("ok"))));

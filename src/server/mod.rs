@@ -1,31 +1,28 @@
-//! Connections: accepted, served over HTTP/1.1 with or without TLS, and drained at the end. Each request goes to the own
-//! endpoints or to the proxy; whatever goes wrong there becomes a response here.
+//! Requests: each goes to the own endpoints or to the proxy, and whatever goes wrong there becomes a response here. Connections
+//! are accepted, served over HTTP/1.1 with or without TLS (`accept`), and drained at the end.
 
+mod accept;
+mod connections;
 mod head_timeout;
 
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hyper::body::Incoming;
 use hyper::header::{CONNECTION, HeaderValue};
-use hyper::rt::{Read, Write};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
 use hyper::{Request, Response};
-use hyper_util::rt::TokioIo;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
-use tracing::{Instrument, debug, error, info, warn};
+use tracing::{Instrument, debug, info, warn};
 
 use crate::config::ServeOptions;
 use crate::http::tls::{self, TlsError};
-use crate::http::{Body, ProxyError};
+use crate::http::{Body, ProxyError, body};
 use crate::proxy::router::{self, Target};
 use crate::state::{self, AppState, StateError};
 use crate::{api, proxy, shutdown};
-use head_timeout::{HEAD_TIMEOUT, head_timeout};
+use accept::Listener;
 
 /// How often expired nodes are removed while nobody writes, and how many at once.
 const EXPIRY_TICK: Duration = Duration::from_millis(100);
@@ -33,14 +30,6 @@ const EXPIRY_BUDGET: usize = 2_000;
 
 /// How many of those ticks pass between two looks for a forest that is full.
 const EVICTION_TICKS: u64 = 50;
-
-/// How many headers a request may have: the servers bound the bytes of a head only, and 16 KiB hold no more.
-const MAX_HEADERS: usize = 4096;
-
-const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// How long to wait when the system gives no more connections: those in use come back.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Why the process cannot serve.
 #[derive(Debug, thiserror::Error)]
@@ -64,7 +53,8 @@ pub(crate) enum ServeError {
     Signals(#[source] std::io::Error),
 }
 
-/// Serves until a signal, then drains what is in flight. `ready` gets the address once connections are accepted.
+/// Serves until a signal, then drains what is in flight. `ready` gets the addresses once connections are accepted: the one
+/// for everything, and the one for the own endpoints alone if there is such a listener.
 ///
 /// # Errors
 /// When the address cannot be bound or TLS material cannot be read.
@@ -74,20 +64,28 @@ pub(crate) enum ServeError {
 )]
 pub(crate) async fn serve(
     config: ServeOptions,
-    ready: impl FnOnce(SocketAddr),
+    ready: impl FnOnce(SocketAddr, Option<SocketAddr>),
 ) -> Result<(), ServeError> {
     let tls = config.tls.as_ref().map(tls::server).transpose()?;
     let acceptor = tls.map(TlsAcceptor::from);
-    let cannot_listen = |source| ServeError::Listen {
-        address: config.listen,
-        source,
+    let (listener, address) = listen(config.listen).await?;
+    let admin = match config.admin_listen {
+        Some(address) => Some(listen(address).await?),
+        None => None,
     };
-    let listener = TcpListener::bind(config.listen)
-        .await
-        .map_err(cannot_listen)?;
-    let address = listener.local_addr().map_err(cannot_listen)?;
     let state = Arc::new(AppState::new(&config)?);
-    info!(%address, upstream = ?config.upstream, routes = config.routes.len(), "listening");
+    let admin_address = admin.as_ref().map(|(_, address)| *address);
+    info!(
+        %address,
+        admin_address = admin_address.map(tracing::field::display),
+        upstream = ?config.upstream,
+        routes = config.routes.len(),
+        max_connections = config.limits.connections,
+        "listening"
+    );
+    if let Some(reason) = config.limits.too_many_connections() {
+        warn!("{reason}");
+    }
     if config.routes.is_empty() {
         warn!(
             "no route is configured, so nothing is stamped: give --index, or [[route]] tables in the file"
@@ -96,10 +94,18 @@ pub(crate) async fn serve(
     if let Err(reason) = state.engine.limit_memory(config.forest_memory).await {
         state.engine_failed(&reason);
     }
-    ready(address);
+    ready(address, admin_address);
 
     tokio::spawn(expire(state.clone()));
-    let accepting = tokio::spawn(accept(listener, acceptor, state.clone()));
+    let main = Listener::main(acceptor.clone(), config.limits);
+    let accepting = tokio::spawn(accept::accept(listener, main, state.clone()));
+    if let Some((listener, _)) = admin {
+        tokio::spawn(accept::accept(
+            listener,
+            Listener::admin(acceptor),
+            state.clone(),
+        ));
+    }
     let signal = shutdown::signal().await.map_err(ServeError::Signals)?;
     info!(signal, in_flight = state.in_flight.count(), "stopping");
     // Whoever asks a second time does not want to wait.
@@ -136,6 +142,13 @@ async fn warn_of_eviction(state: &AppState) -> bool {
     full.is_some()
 }
 
+async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
+    let cannot_listen = |source| ServeError::Listen { address, source };
+    let listener = TcpListener::bind(address).await.map_err(cannot_listen)?;
+    let address = listener.local_addr().map_err(cannot_listen)?;
+    Ok((listener, address))
+}
+
 async fn expire(state: Arc<AppState>) {
     let mut tick = tokio::time::interval(EXPIRY_TICK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
@@ -159,67 +172,23 @@ async fn expire(state: Arc<AppState>) {
     }
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "nothing signals when a file descriptor comes free again"
-)]
-async fn accept(listener: TcpListener, acceptor: Option<TlsAcceptor>, state: Arc<AppState>) {
-    loop {
-        let (stream, peer) = match listener.accept().await {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                // Out of file descriptors, most likely.
-                error!(%error, "cannot accept a connection");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
-            }
-        };
-        let (state, acceptor) = (state.clone(), acceptor.clone());
-        tokio::spawn(async move {
-            if let Err(error) = connection(stream, acceptor, state).await {
-                debug!(%peer, %error, "connection ended");
-            }
-        });
-    }
-}
-
-async fn connection(
-    stream: TcpStream,
-    acceptor: Option<TlsAcceptor>,
-    state: Arc<AppState>,
-) -> anyhow::Result<()> {
-    stream.set_nodelay(true)?;
-    match acceptor {
-        None => serve_http(TokioIo::new(stream), state).await?,
-        Some(acceptor) => {
-            let handshake = acceptor.accept(stream);
-            let stream = tokio::time::timeout(TLS_HANDSHAKE_TIMEOUT, handshake).await??;
-            serve_http(TokioIo::new(stream), state).await?;
-        }
-    }
-    Ok(())
-}
-
-async fn serve_http<T>(stream: T, state: Arc<AppState>) -> hyper::Result<()>
-where
-    T: Read + Write + Unpin + Send + 'static,
-{
-    let (timer, stream) = head_timeout(stream);
-    let mut http = http1::Builder::new();
-    http.timer(timer)
-        .header_read_timeout(HEAD_TIMEOUT)
-        .preserve_header_case(true)
-        .max_headers(MAX_HEADERS)
-        .auto_date_header(false);
-    let service = service_fn(move |request| {
-        let state = state.clone();
-        async move { Ok::<_, Infallible>(respond(&state, request).await) }
-    });
-    http.serve_connection(stream, service).await
+/// What a connection is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// Everything.
+    Everything,
+    /// Probes and monitors, on a listener of their own.
+    Admin,
+    /// It is one too many. Probes are answered all the same: whoever restarts a process because it is busy makes it worse.
+    TooMany,
 }
 
 /// Answers one request; whatever goes wrong becomes a response.
-async fn respond(state: &Arc<AppState>, request: Request<Incoming>) -> Response<Body> {
+async fn respond(
+    state: &Arc<AppState>,
+    purpose: Purpose,
+    request: Request<Incoming>,
+) -> Response<Body> {
     let began = Instant::now();
     state.metrics.counters.requests.inc();
     let opaque_id = request.headers().get("x-opaque-id").cloned();
@@ -232,9 +201,18 @@ async fn respond(state: &Arc<AppState>, request: Request<Incoming>) -> Response<
     let response = async move {
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         // The own endpoints answer while the process drains too: liveness and readiness are asked for then.
-        let (result, ours) = match router::classify(&method, &path) {
-            Target::Own(endpoint) => (api::handle(state, endpoint, request).await, true),
-            target => (proxy::handle(state, target, request).await, false),
+        let (result, ours) = match (purpose, router::classify(&method, &path)) {
+            (Purpose::Admin | Purpose::TooMany, Target::Own(endpoint))
+                if api::is_monitored(endpoint) =>
+            {
+                (api::handle(state, endpoint, request).await, true)
+            }
+            (Purpose::Admin, _) => (refuse(request, ProxyError::NotAdmin(path.clone())), true),
+            (Purpose::TooMany, _) => (refuse(request, ProxyError::TooManyConnections), true),
+            (Purpose::Everything, Target::Own(endpoint)) => {
+                (api::handle(state, endpoint, request).await, true)
+            }
+            (Purpose::Everything, target) => (proxy::handle(state, target, request).await, false),
         };
         let draining = state.in_flight.is_draining();
         let failed = result.is_err();
@@ -258,6 +236,13 @@ async fn respond(state: &Arc<AppState>, request: Request<Incoming>) -> Response<
     response
 }
 
+/// Refuses a request without a look at its body.
+fn refuse(request: Request<Incoming>, error: ProxyError) -> Result<Response<Body>, ProxyError> {
+    let (parts, body) = request.into_parts();
+    body::discard(body, &parts.headers);
+    Err(error)
+}
+
 /// Gives a response of our own what every response of the cluster has: the client's id of the request, and the header
 /// that the Elasticsearch clients check.
 fn mark_as_ours(state: &AppState, response: &mut Response<Body>, opaque_id: Option<HeaderValue>) {
@@ -278,8 +263,17 @@ fn record(state: &AppState, error: &ProxyError) {
     use ProxyError as E;
     let counters = &state.metrics.counters;
     match error {
-        E::OverBudget { .. } | E::LargerThanBudget { .. } => {
+        E::OverBudget { .. }
+        | E::OverShare { .. }
+        | E::LargerThanBudget { .. }
+        | E::LargerThanShare { .. } => {
             counters.refused_over_budget.inc();
+        }
+        E::BodyTimeout(_) | E::BodyTooSlow { .. } | E::BodyTooLong(_) => {
+            counters.bodies_too_slow.inc();
+        }
+        E::TooManyConnections => {
+            counters.connections_refused.inc();
         }
         E::Stopping => {
             counters.refused_stopping.inc();
@@ -290,11 +284,15 @@ fn record(state: &AppState, error: &ProxyError) {
         E::Broken(_) => {
             counters.upstream_broken.inc();
         }
+        E::UpstreamTimeout(_) => {
+            counters.upstream_timed_out.inc();
+        }
         _ => {}
     }
     match error {
         // What the client does wrong, and what comes with every stop.
         E::NoEndpoint(_)
+        | E::NotAdmin(_)
         | E::GetOnly
         | E::PostOnly
         | E::NotOneIndex(_)
@@ -311,17 +309,40 @@ fn record(state: &AppState, error: &ProxyError) {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
     use http_body_util::BodyExt;
     use hyper::{Method, StatusCode};
+    use hyper_util::rt::TokioIo;
     use serde_json::Value;
 
     use super::*;
-    use crate::http::full;
+    use crate::http::{ClientAddress, full};
 
     /// One request over a connection of its own.
     async fn ask(state: &Arc<AppState>, method: Method, path: &str, body: &'static str) -> Answer {
+        ask_as(state, CLIENT, Purpose::Everything, method, path, body).await
+    }
+
+    const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+
+    async fn ask_as(
+        state: &Arc<AppState>,
+        client: IpAddr,
+        purpose: Purpose,
+        method: Method,
+        path: &str,
+        body: &'static str,
+    ) -> Answer {
+        let client_address = ClientAddress(client);
         let (client, server) = tokio::io::duplex(64 << 10);
-        tokio::spawn(serve_http(TokioIo::new(server), state.clone()));
+        let io = TokioIo::new(server);
+        tokio::spawn(accept::serve_alone(
+            io,
+            client_address,
+            purpose,
+            state.clone(),
+        ));
         let connecting = hyper::client::conn::http1::handshake(TokioIo::new(client));
         let (mut sender, connection) = connecting.await.unwrap();
         tokio::spawn(connection);
@@ -387,6 +408,54 @@ mod tests {
             assert_eq!(kind, "spinney_upstream_unreachable_exception", "{path}");
         }
         assert_eq!(state.in_flight.count(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_client_that_holds_its_share_is_refused_and_another_is_not() {
+        let state = AppState::for_test();
+        let half = state.budget.capacity() / 2;
+        let mut held = state.budget.enter(CLIENT);
+        held.receive(half).unwrap();
+        let other = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
+        for (client, status, kind) in [
+            (CLIENT, 429, "spinney_over_budget_exception"),
+            (other, 503, "spinney_upstream_unreachable_exception"),
+        ] {
+            let everything = Purpose::Everything;
+            let answer = ask_as(
+                &state,
+                client,
+                everything,
+                Method::POST,
+                "/news-1/_bulk",
+                BULK,
+            );
+            let answer = answer.await;
+            assert_eq!(answer.status, status);
+            assert_eq!(answer.body["error"]["type"], kind);
+            assert!(answer.retry_after);
+        }
+        assert_eq!(state.budget.used(), half);
+        assert_eq!(state.metrics.counters.refused_over_budget.get(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_connection_too_many_and_one_for_probes_are_for_probes() {
+        let state = AppState::for_test();
+        for (purpose, path, status) in [
+            (Purpose::TooMany, "/_spinney/_health", 200),
+            (Purpose::TooMany, "/_spinney/_health/", 200),
+            (Purpose::TooMany, "/_spinney/_none", 503),
+            (Purpose::TooMany, "/news-1/_bulk", 503),
+            (Purpose::Admin, "/_spinney/_health", 200),
+            (Purpose::Admin, "/_spinney/news-1/_check", 404),
+            (Purpose::Admin, "/_spinney", 404),
+            (Purpose::Admin, "/news-1/_bulk", 404),
+        ] {
+            let answer = ask_as(&state, CLIENT, purpose, Method::GET, path, "").await;
+            assert_eq!(answer.status, status, "{purpose:?} {path}");
+        }
+        assert_eq!(state.metrics.counters.connections_refused.get(), 2);
     }
 
     #[tokio::test]

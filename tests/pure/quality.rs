@@ -57,6 +57,7 @@ fn roots(method: &str, documents: &[&str]) -> HashMap<String, String> {
         now: Millis(0),
         latest: Millis(i64::MAX),
         unique: 0,
+        caller: None,
     };
     let engine = std::sync::Arc::new(engine(method));
     let stamped = engine.stamp_lines(body.clone().into(), call);

@@ -293,7 +293,9 @@ fn the_cluster_is_asked_first() {
             let ask = Request::json("POST", path, balance(4).to_string())
                 .header("authorization", "Basic bWU6bWU=");
             let answer = ask.to(&spinney.url);
-            if status == 200 {
+            if body == "nothing" {
+                assert_eq!(error(&answer, 502).0, "spinney_upstream_answer_exception");
+            } else if status == 200 {
                 assert_eq!(error(&answer, 403).0, "spinney_forbidden_exception");
             } else {
                 assert_eq!((answer.status, answer.text().as_str()), (status, body));
@@ -309,24 +311,93 @@ fn the_cluster_is_asked_first() {
     );
 }
 
-/// Each reason, in an answer, in the log and in the counters.
+/// Pages of something that stands between spinney and the cluster show nobody anything.
 #[test]
-fn every_refusal_has_a_reason() {
-    let cluster = cluster();
-    let word = |seed: u64, n: u64| {
+fn only_the_cluster_itself_consents() {
+    let page = |status: u16, kind: &str, body: &str| {
+        let length = body.len();
+        format!(
+            "HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n{body}"
+        )
+    };
+    let ask = |path: &str| match path {
+        "check" => Request::json("POST", "/_spinney/news-x/_check", balance(4).to_string()),
+        _ => Request::get(&format!("/_spinney/{path}")),
+    };
+    let missing = "{\"error\":{\"type\":\"index_not_found_exception\"},\"status\":404}";
+    for (status, kind, body) in [
+        (200, "text/html", "<html>It works!</html>"),
+        (200, "application/json", "{\"status\":\"UP\"}"),
+        (200, "application/json", "{\"_shards\":{\"total\":1}}"),
+        (204, "text/plain", ""),
+        (404, "text/html", "<html>Not found</html>"),
+        (
+            404,
+            "application/json",
+            "{\"error\":\"no such site\",\"status\":404}",
+        ),
+        (200, "application/json", missing),
+        (503, "text/html", "<html>Later</html>"),
+    ] {
+        let made = page(status, kind, body);
+        let cluster = Fake::in_any_health(move |_| Reply::Bytes(made.clone().into_bytes()));
+        let spinney = start(&cluster.url, &[]);
+        for path in ["_stats", "_metrics", "check"] {
+            let answer = ask(path).to(&spinney.url);
+            if status < 300 {
+                let (kind, _) = error(&answer, 502);
+                assert_eq!(kind, "spinney_upstream_answer_exception", "{path} {body}");
+            } else {
+                assert_eq!(
+                    (answer.status, answer.text().as_str()),
+                    (status, body),
+                    "{path}"
+                );
+            }
+        }
+    }
+    // What the servers say of an index that is not there hides nothing.
+    let cluster = Fake::start(move |_| Reply::Bytes(fake::json(404, "", missing)));
+    let spinney = start(&cluster.url, &[]);
+    for path in ["check", "_stats", "_metrics"] {
+        let answer = ask(path).to(&spinney.url);
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+    }
+}
+
+fn run(seed: u64, count: u64) -> String {
+    let word = |n: u64| {
         let mixed = (seed * 1009 + n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         format!(
             "w{:x} ",
             (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 36
         )
     };
-    let run = |seed: u64, count: u64| -> String { (0..count).map(|n| word(seed, n)).collect() };
-    // A full stop ends a sentence only before a capital.
-    let sentence = |words: String| format!("Also {}. ", words.trim_end());
-    let words = |seed: u64, count: u64| sentence(run(seed, count));
-    // One sentence each, a quarter of it the same: some of the smallest fingerprints of a few will be.
-    let shared = |seed: u64| sentence(run(7, 20) + &run(seed, 60));
+    (0..count).map(word).collect()
+}
+
+/// A full stop ends a sentence only before a capital.
+fn sentence(words: &str) -> String {
+    format!("Also {}. ", words.trim_end())
+}
+
+fn words(seed: u64, count: u64) -> String {
+    sentence(&run(seed, count))
+}
+
+/// Texts of which no two are similar, all with the same sentences at their end.
+fn with_one_footer() -> (Vec<String>, String) {
     let footer: String = (0..12).map(|n| words(1000 + n, 14)).collect();
+    let texts = (0..12).map(|n| format!("{}{footer}", words(50 + n, 250)));
+    (texts.collect(), footer)
+}
+
+/// Each reason, in an answer, in the log and in the counters.
+#[test]
+fn every_refusal_has_a_reason() {
+    let cluster = cluster();
+    // One sentence each, a quarter of it the same: some of the smallest fingerprints of a few will be.
+    let shared = |seed: u64| sentence(&(run(7, 20) + &run(seed, 60)));
     let shuffled = [
         "harbour bridge traffic closed morning",
         "morning closed traffic bridge harbour",
@@ -340,13 +411,7 @@ fn every_refusal_has_a_reason() {
                 .map(|n| BALANCE.replace('N', &n.to_string()))
                 .to_vec(),
         ),
-        (
-            "verified",
-            "boilerplate",
-            (0..12)
-                .map(|n| format!("{}{footer}", words(50 + n, 250)))
-                .collect(),
-        ),
+        ("verified", "boilerplate", with_one_footer().0),
         ("short", "radius", shuffled.map(str::to_owned).to_vec()),
     ] {
         let texts: Vec<String> = texts;
@@ -403,5 +468,35 @@ fn the_log_names_the_items_of_a_bulk() {
                 assert!(line.contains(part), "{part}: {line}");
             }
         }
+    }
+}
+
+/// What users have written is not in the log of every day, whatever was learned from it.
+#[test]
+fn the_log_shows_no_text() {
+    let cluster = cluster();
+    let (texts, footer) = with_one_footer();
+    let first = footer.split(' ').nth(1).unwrap();
+    for (level, shown) in [("info", false), ("spinney=debug", true)] {
+        let args = [
+            "--upstream",
+            &cluster.url,
+            "--index",
+            "news-*",
+            "--log",
+            level,
+        ];
+        let spinney = Spinney::start(&args);
+        for (n, text) in texts.iter().enumerate() {
+            write(
+                &spinney,
+                "news-x",
+                &n.to_string(),
+                &json!({"content": text}),
+            );
+        }
+        let log = spinney.end_and_log();
+        assert!(log.contains("sentences have become boilerplate"), "{log}");
+        assert_eq!(log.contains(first), shown, "{level}: {log}");
     }
 }

@@ -21,6 +21,7 @@ mod check;
 mod clients;
 mod common;
 mod faults;
+mod limits;
 mod malformed;
 mod protocol;
 mod secure;

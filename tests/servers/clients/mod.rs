@@ -384,7 +384,7 @@ async fn opensearch_py_four_writers_over_the_budget() {
     let index = common::unique_index("budget");
     create_index(&server, &index).await;
     let mut spinney = start_spinney(server.url(), &["--budget", "500KiB"]);
-    let slow = begin_bulk(&spinney, 400 << 10).await;
+    let mut slow = begin_bulk(&spinney, 400 << 10).await;
 
     let articles = articles(ARTICLES);
     let driver = Driver::python("opensearch", "streaming_bulk");
@@ -400,6 +400,8 @@ async fn opensearch_py_four_writers_over_the_budget() {
     let outcomes = tokio::join!(run(first), run(second), run(third), run(fourth), async {
         let waiting = Waiting::until("somebody is refused");
         while refused_over_budget(&own).await == 0 {
+            // A pause that is too long would end it.
+            slow.write_all(b" ").await.unwrap();
             waiting.pause().await;
         }
         drop(slow);
@@ -411,13 +413,15 @@ async fn opensearch_py_four_writers_over_the_budget() {
     server.delete_index(&index).await;
 }
 
-/// A bulk request that announces so many bytes and sends none of them; spinney has made room for it.
+/// A bulk request that sends so many bytes, for which spinney has made room, and not the rest.
 async fn begin_bulk(spinney: &Spinney, bytes: usize) -> TcpStream {
     let mut stream = TcpStream::connect(spinney.address()).await.unwrap();
+    let announced = bytes + (64 << 10);
     let head = format!(
-        "POST /_bulk HTTP/1.1\r\nhost: spinney\r\ncontent-type: application/x-ndjson\r\ncontent-length: {bytes}\r\n\r\n"
+        "POST /_bulk HTTP/1.1\r\nhost: spinney\r\ncontent-type: application/x-ndjson\r\ncontent-length: {announced}\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(&vec![b' '; bytes]).await.unwrap();
     let own = Server::new(&spinney.url);
     let waiting = Waiting::until("spinney makes room for the request");
     while stats(&own).await["budget"]["used_bytes"] != bytes {

@@ -30,11 +30,35 @@ impl Received {
             .collect()
     }
 
+    /// The body without its chunks, if it came in such.
+    pub fn whole_body(&self) -> Vec<u8> {
+        if self.headers("transfer-encoding").is_empty() {
+            return self.body.clone();
+        }
+        let (mut whole, mut rest) = (Vec::new(), &self.body[..]);
+        loop {
+            let line = find(rest, b"\r\n").unwrap();
+            let size = std::str::from_utf8(&rest[..line]).unwrap();
+            let size = usize::from_str_radix(size, 16).unwrap();
+            if size == 0 {
+                return whole;
+            }
+            let chunk = &rest[line + 2..];
+            whole.extend_from_slice(&chunk[..size]);
+            rest = &chunk[size + 2..];
+        }
+    }
+
     /// The target as it stands in the request line.
     pub fn target(&self) -> &str {
         self.head.split(' ').nth(1).unwrap()
     }
 }
+
+/// What every fake answers of its health unless its test says otherwise: spinney shows its state only to whom the cluster
+/// shows this.
+pub const HEALTH: &str =
+    "{\"cluster_name\":\"made up\",\"status\":\"green\",\"timed_out\":false,\"number_of_nodes\":1}";
 
 /// Listens until it is dropped.
 pub struct Fake {
@@ -61,6 +85,11 @@ pub fn json(status: u16, headers: &str, body: &str) -> Vec<u8> {
 
 impl Fake {
     pub fn start(reply: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Fake {
+        Self::with(None, healthy(reply))
+    }
+
+    /// The same, with an answer of the test's own for its health too.
+    pub fn in_any_health(reply: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Fake {
         Self::with(None, reply)
     }
 
@@ -70,7 +99,7 @@ impl Fake {
         gate: Arc<Gate>,
         reply: impl Fn(&Received) -> Reply + Send + Sync + 'static,
     ) -> Fake {
-        Self::with(Some(gate), reply)
+        Self::with(Some(gate), healthy(reply))
     }
 
     fn with(
@@ -110,6 +139,15 @@ impl Fake {
     /// The last request so far.
     pub fn last(&self) -> Received {
         self.received().pop().expect("a request has come")
+    }
+}
+
+fn healthy(
+    reply: impl Fn(&Received) -> Reply + Send + Sync,
+) -> impl Fn(&Received) -> Reply + Send + Sync {
+    move |request| match request.target() {
+        "/_cluster/health" => Reply::Bytes(json(200, "", HEALTH)),
+        _ => reply(request),
     }
 }
 

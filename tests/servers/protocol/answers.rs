@@ -135,12 +135,7 @@ async fn point_10_whole_answers() {
         (503, 0),
         (504, 0),
     ] {
-        let fake = Fake::start(move |request| {
-            // Spinney asks for leave to show its state.
-            let own = request.target() == "/_cluster/health";
-            let body = "{\"made\":\"up\"}";
-            Reply::Bytes(fake::json(if own { 200 } else { status }, "", body))
-        });
+        let fake = Fake::start(move |_| Reply::Bytes(fake::json(status, "", "{\"made\":\"up\"}")));
         let spinney = start(&fake.url, &[]);
         let document = format!("{{\"content\":\"{}\"}}", text(2));
         for request in [
@@ -153,6 +148,31 @@ async fn point_10_whole_answers() {
         }
         assert_eq!(nodes(&stats(&spinney.url)), left, "after {status}");
     }
+}
+
+/// Every deprecated thing in a request is a warning of its own: hundreds of them are no failure of the cluster's.
+#[tokio::test]
+async fn point_18_answers_with_many_headers() {
+    const MANY: usize = 700;
+    let warning =
+        |n: usize| format!("299 Made-Up-7.0 \"deprecated thing number {n}, use another one\"");
+    let headers: String = (0..MANY)
+        .map(|n| format!("Warning: {}\r\n", warning(n)))
+        .collect();
+    let body = "{\"took\":1,\"errors\":false,\"items\":[{\"index\":{\"status\":201}}]}";
+    let fake = Fake::start(move |_| Reply::Bytes(fake::json(200, &headers, body)));
+    let spinney = start(&fake.url, &[]);
+    for request in [
+        Request::bulk("/news-x/_bulk", article("a", 1)),
+        Request::get("/news-x/_search"),
+    ] {
+        let answer = request.to(&spinney.url);
+        assert_eq!((answer.status, answer.text().as_str()), (200, body));
+        let warnings = answer.headers.iter().filter(|(name, _)| name == "Warning");
+        let warnings: Vec<_> = warnings.map(|(_, value)| value.clone()).collect();
+        assert_eq!(warnings, (0..MANY).map(warning).collect::<Vec<_>>());
+    }
+    assert_eq!(stats(&spinney.url)["counters"]["upstream_broken"], 0);
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Points 3 and 4: how a body is packed and how its length is told.
+//! Points 3, 4 and 18: how a body is packed, how its length is told, and in which requests it may stand.
 
 use std::io::Write;
 
@@ -250,4 +250,119 @@ async fn point_04_the_cluster_gets_a_length() {
     let got = fake.last();
     assert_eq!(got.headers("content-encoding"), ["gzip"]);
     assert_eq!(got.body, gzip(article("a", 1).as_bytes()));
+}
+
+/// A body goes on in every method, in chunks if it came so: a search without its query would find everything.
+#[tokio::test]
+async fn point_18_bodies_in_every_method() {
+    let fake = Fake::start(|_| {
+        let answer = b"HTTP/1.1 200 Made Up\r\ncontent-length: 0\r\n\r\n";
+        Reply::Bytes(answer.to_vec())
+    });
+    let spinney = start(&fake.url, &[]);
+    let query = "{\"query\":{\"ids\":{\"values\":[\"a\"]}}}";
+    for method in ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"] {
+        let whole = Request::json(method, "/news-x/_search", query);
+        let chunked = whole.clone().chunked(7);
+        let none = Request::new(method, "/news-x/_search");
+        let length = query.len().to_string();
+        let whole = match method {
+            "HEAD" => whole.header("Content-Length", &length),
+            _ => whole,
+        };
+        for (request, coding, length, body) in [
+            (whole, vec![], vec![length.as_str()], query),
+            (chunked, vec!["chunked"], vec![], query),
+            (
+                Request::json(method, "/x/_search", "").chunked(1),
+                vec!["chunked"],
+                vec![],
+                "",
+            ),
+        ] {
+            assert_eq!(request.to(&spinney.url).status, 200, "{method}");
+            let got = fake.last();
+            assert_eq!(got.headers("transfer-encoding"), coding, "{method}");
+            assert_eq!(got.headers("content-length"), length, "{method}");
+            assert_eq!(got.whole_body(), body.as_bytes(), "{method}");
+        }
+        // To a request without a body none is added.
+        if method == "GET" || method == "HEAD" {
+            assert_eq!(none.to(&spinney.url).status, 200);
+            let got = fake.last();
+            assert!(got.headers("transfer-encoding").is_empty(), "{}", got.head);
+            assert!(got.headers("content-length").is_empty(), "{}", got.head);
+        }
+    }
+}
+
+/// The real servers see the same body, whatever the method.
+#[tokio::test]
+async fn point_18_reading_with_a_body() {
+    for (upstream, label) in [
+        (common::opensearch(), "p18-os"),
+        (common::elasticsearch(), "p18-es"),
+    ] {
+        let twins = Twins::new(&upstream, label).await;
+        let two = article("a", 1) + &article("b", 2);
+        twins.prepare(&Request::bulk("/@index/_bulk?refresh=true", two));
+        let query = "{\"query\":{\"ids\":{\"values\":[\"a\"]}}}";
+        for (method, path) in [
+            (
+                "GET",
+                "/@index/_search?filter_path=hits.total,hits.hits._id",
+            ),
+            ("GET", "/@index/_count"),
+            ("GET", "/@index/_validate/query"),
+            ("POST", "/@index/_count"),
+            ("GET", "/@index/_doc/_count"),
+            ("DELETE", "/_search/scroll"),
+            ("OPTIONS", "/@index/_search"),
+            ("HEAD", "/@index"),
+        ] {
+            for request in [
+                Request::json(method, path, query).chunked(5),
+                Request::json(method, path, query),
+            ] {
+                let answer = twins.same(&request);
+                if path == "/@index/_count" {
+                    assert_eq!(answer.json()["count"], 1, "{method} {path}");
+                }
+            }
+        }
+        twins.same_documents().await;
+        twins.end().await;
+    }
+}
+
+/// A client that breaks the rules in the middle of a body is told so; it is not the cluster that failed.
+#[tokio::test]
+async fn point_18_bodies_that_break_off() {
+    let fake = Fake::start(|_| Reply::Bytes(json(200, "", "{}")));
+    let spinney = start(&fake.url, &[]);
+    for target in ["/other/_doc", "/news-x/_search", "/news-x/_bulk"] {
+        let mut wire = Wire::connect(&spinney.url);
+        let head = "Host: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n";
+        wire.send(
+            format!("POST {target} HTTP/1.1\r\n{head}\r\n5\r\n{{\"a\":\r\nno size\r\n").as_bytes(),
+        );
+        let answer = wire.last_answer(false);
+        assert_eq!(answer.status, 400, "{target}: {}", answer.text());
+        let error = &answer.json()["error"];
+        assert_eq!(error["type"], "spinney_body_exception", "{target}");
+        wire.expect_close();
+    }
+    let counters = &common::twin::stats(&spinney.url)["counters"];
+    assert_eq!(counters["upstream_broken"], 0);
+    assert_eq!(counters["upstream_unreachable"], 0);
+    // None of them reached the cluster as a whole request.
+    let targets: Vec<_> = fake
+        .received()
+        .iter()
+        .map(|got| got.target().to_owned())
+        .collect();
+    assert!(
+        targets.iter().all(|target| target == "/_cluster/health"),
+        "{targets:?}"
+    );
 }

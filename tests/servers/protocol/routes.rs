@@ -1,4 +1,4 @@
-//! Points 1 and 2: which requests carry documents.
+//! Points 1, 2 and 19: which requests carry documents.
 
 use crate::common::twin::{Twins, article, text};
 use crate::common::wire::Request;
@@ -171,6 +171,49 @@ async fn point_01_typed_forms() {
             }
         }
         assert_eq!(twins.nodes(), if stored { 4 } else { 0 });
+        twins.end().await;
+    }
+}
+
+/// APIs with a type in their path are no documents, whatever they are called.
+#[tokio::test]
+async fn point_19_typed_apis() {
+    for (upstream, label) in [
+        (common::opensearch(), "p19-os"),
+        (common::elasticsearch(), "p19-es"),
+    ] {
+        let twins = Twins::new(&upstream, label).await;
+        twins.prepare(&Request::json(
+            "PUT",
+            "/@index/_doc/a?refresh=true",
+            document(1),
+        ));
+        let query = "{\"query\":{\"match_all\":{}}}";
+        for kind in ["_doc", "kind"] {
+            for (api, body) in [
+                ("_search?filter_path=hits.total", query),
+                ("_count", query),
+                ("_validate/query", query),
+                (
+                    "_msearch?filter_path=responses.hits.total",
+                    "{}\n{\"size\":0}\n",
+                ),
+                ("_mget", "{\"ids\":[\"a\"]}"),
+                ("_termvectors", "{\"doc\":{\"content\":\"a harbour\"}}"),
+                ("a/_explain", query),
+                ("_search/template", "{\"source\":{\"size\":0}}"),
+                ("_unheard_of", "{\"content\":\"a\"}"),
+            ] {
+                // On OpenSearch `_doc` is no type, and what follows it is an id.
+                if kind == "_doc" && (label == "p19-os" || api == "_unheard_of") {
+                    continue;
+                }
+                let path = format!("/@index/{kind}/{api}");
+                twins.same(&Request::json("POST", &path, body));
+            }
+        }
+        assert_eq!(twins.counter("document_requests"), 0);
+        assert_eq!(twins.nodes(), 0);
         twins.end().await;
     }
 }

@@ -1,0 +1,224 @@
+//! How much, how many and how long: what keeps one client, or a cluster that does not answer, from holding everything.
+
+use std::time::Duration;
+
+use super::{ConfigError, RawServeOptions, units};
+
+/// Connections that are served at once where nobody chose a number and the system does not say how many files the process
+/// may open.
+const CONNECTIONS: usize = 480;
+
+/// The most connections without anybody's choice. Each costs some tens of KiB, and no set of writers needs more.
+const MOST_CONNECTIONS: usize = 8192;
+
+/// Files that are no connections of clients or to the cluster: listeners, the log, certificates, the runtime's own, and the
+/// connections beyond the cap that are told so.
+const OTHER_FILES: usize = 64;
+
+/// Validated limits of `spinney serve`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Of the budget, in hundredths, what one client address may hold; from 1 to 100.
+    pub client_share: u8,
+    /// How long the body of a write may take from its head to its end.
+    pub body_timeout: Duration,
+    /// How long the cluster may take from a write to the head of its answer; `None`: for ever.
+    pub upstream_timeout: Option<Duration>,
+    /// Client connections that are served at once; at least one.
+    pub connections: usize,
+    /// How long a connection may be idle between two requests, and in the middle of a body that is relayed.
+    pub idle_timeout: Duration,
+}
+
+impl Limits {
+    /// Validates the options among the raw ones that limit something.
+    ///
+    /// # Errors
+    /// When a value is not one of its option.
+    pub(super) fn of(raw: &RawServeOptions) -> Result<Limits, ConfigError> {
+        let ten_minutes = Duration::from_secs(600);
+        let client_share = match raw.client_share.as_deref() {
+            None => 50,
+            Some(text) => {
+                percent(text).map_err(|reason| ConfigError::option("client_share", reason))?
+            }
+        };
+        let upstream_timeout = match raw.upstream_timeout.as_deref() {
+            Some("none") => None,
+            text => Some(duration("upstream_timeout", text, ten_minutes)?),
+        };
+        let connections = match raw.max_connections {
+            Some(0) => {
+                return Err(ConfigError::option(
+                    "max_connections",
+                    "must be at least 1: with none, nobody is served",
+                ));
+            }
+            Some(chosen) => chosen,
+            None => default_connections(open_files()),
+        };
+        Ok(Limits {
+            client_share,
+            body_timeout: duration("body_timeout", raw.body_timeout.as_deref(), ten_minutes)?,
+            upstream_timeout,
+            connections,
+            idle_timeout: duration("idle_timeout", raw.idle_timeout.as_deref(), ten_minutes)?,
+        })
+    }
+
+    /// Why the process may run out of files before it has that many connections, if it may.
+    pub(crate) fn too_many_connections(&self) -> Option<String> {
+        let files = open_files()?;
+        let connections = self.connections;
+        (files_for(connections) > files).then(|| {
+            format!(
+                "max_connections is {connections}, and the process may open {files} files: each connection can take two, so raise the limit (ulimit -n) or lower max_connections"
+            )
+        })
+    }
+}
+
+fn duration(option: &str, text: Option<&str>, default: Duration) -> Result<Duration, ConfigError> {
+    let Some(text) = text else {
+        return Ok(default);
+    };
+    match units::duration(text) {
+        Ok(time) if time.0 > 0 => Ok(Duration::from_millis(time.0.unsigned_abs())),
+        Ok(_) => Err(ConfigError::option(
+            option,
+            format!("'{text}' is no time at all: give a longer one, such as 10m"),
+        )),
+        Err(reason) => Err(ConfigError::option(option, reason)),
+    }
+}
+
+/// Parses `50%`.
+fn percent(text: &str) -> Result<u8, String> {
+    let number = text.trim().strip_suffix('%').map(str::trim_end);
+    match number.and_then(|number| number.parse().ok()) {
+        Some(percent @ 1..=100) => Ok(percent),
+        _ => Err(format!("'{text}' is not a percentage from 1% to 100%")),
+    }
+}
+
+/// Files that so many connections may need: whatever one asks for may take a connection to the cluster as well.
+fn files_for(connections: usize) -> usize {
+    connections.saturating_mul(2).saturating_add(OTHER_FILES)
+}
+
+fn default_connections(files: Option<usize>) -> usize {
+    files.map_or(CONNECTIONS, |files| {
+        (files.saturating_sub(OTHER_FILES) / 2).clamp(1, MOST_CONNECTIONS)
+    })
+}
+
+/// How many files the process may open, where the system says so in a file.
+fn open_files() -> Option<usize> {
+    soft_limit(&std::fs::read_to_string("/proc/self/limits").ok()?)
+}
+
+/// `Max open files            1024                 524288               files`
+fn soft_limit(limits: &str) -> Option<usize> {
+    let line = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max open files"))?;
+    match line.split_whitespace().next()? {
+        "unlimited" => Some(usize::MAX),
+        number => number.parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits(options: &str) -> Result<Limits, String> {
+        let raw: RawServeOptions = toml::from_str(options).unwrap();
+        Limits::of(&raw).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn limits_have_defaults() {
+        let ten_minutes = Duration::from_secs(600);
+        let limits = limits("").unwrap();
+        assert_eq!(limits.client_share, 50);
+        assert_eq!(limits.body_timeout, ten_minutes);
+        assert_eq!(limits.upstream_timeout, Some(ten_minutes));
+        assert_eq!(limits.idle_timeout, ten_minutes);
+        assert!(limits.connections >= 1);
+        assert_eq!(limits.too_many_connections(), None);
+    }
+
+    #[test]
+    fn limits_can_be_chosen() {
+        let chosen = "client_share = '100 %'\nbody_timeout = '90s'\nupstream_timeout = 'none'\nmax_connections = 7\nidle_timeout = '1h'";
+        let expected = Limits {
+            client_share: 100,
+            body_timeout: Duration::from_secs(90),
+            upstream_timeout: None,
+            connections: 7,
+            idle_timeout: Duration::from_secs(3600),
+        };
+        assert_eq!(limits(chosen), Ok(expected));
+    }
+
+    #[test]
+    fn wrong_limits_say_which_and_what_to_do() {
+        for (option, message) in [
+            (
+                "client_share = '0.5'",
+                "client_share: '0.5' is not a percentage from 1% to 100%",
+            ),
+            (
+                "client_share = '0%'",
+                "client_share: '0%' is not a percentage from 1% to 100%",
+            ),
+            (
+                "client_share = '101%'",
+                "client_share: '101%' is not a percentage from 1% to 100%",
+            ),
+            (
+                "body_timeout = 'none'",
+                "body_timeout: 'none' does not begin with a whole number",
+            ),
+            (
+                "upstream_timeout = '0s'",
+                "upstream_timeout: '0s' is no time at all: give a longer one, such as 10m",
+            ),
+            (
+                "idle_timeout = '30'",
+                "idle_timeout: unknown unit in '30': use ms, s, m, h or d, for example 30d",
+            ),
+            (
+                "max_connections = 0",
+                "max_connections: must be at least 1: with none, nobody is served",
+            ),
+        ] {
+            assert_eq!(limits(option), Err(message.to_owned()));
+        }
+    }
+
+    #[test]
+    fn connections_stay_below_the_files_that_may_be_open() {
+        let text = "Limit                     Soft Limit           Hard Limit           Units     \n\
+                    Max processes             7823                 7823                 processes \n\
+                    Max open files            1024                 524288               files     \n";
+        assert_eq!(soft_limit(text), Some(1024));
+        assert_eq!(
+            soft_limit(&text.replace("1024", "unlimited")),
+            Some(usize::MAX)
+        );
+        assert_eq!(soft_limit("Max processes 1 1"), None);
+        for (files, connections) in [
+            (None, CONNECTIONS),
+            (Some(1024), 480),
+            (Some(10), 1),
+            (Some(1 << 20), MOST_CONNECTIONS),
+            (Some(usize::MAX), MOST_CONNECTIONS),
+        ] {
+            assert_eq!(default_connections(files), connections, "{files:?}");
+        }
+        assert!(files_for(480) <= 1024);
+        assert!(files_for(481) > 1024);
+    }
+}

@@ -1,0 +1,199 @@
+//! Connections, from the listener to hyper: how many there are, what becomes of one too many, and how long each may be silent.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::rt::{Read, Write};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tracing::{debug, error};
+
+use super::connections::{Connections, Evict, Slot};
+use super::head_timeout::{HEAD_TIMEOUT, head_timeout};
+use super::{Purpose, respond};
+use crate::config::Limits;
+use crate::http::ClientAddress;
+use crate::state::AppState;
+
+/// How many headers a request may have: the servers bound the bytes of a head only, and 16 KiB hold no more.
+const MAX_HEADERS: usize = 4096;
+
+const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long to wait when the system gives no more connections: those in use come back.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Connections beyond the most that there may be, or of a listener for probes. Each lives for one question.
+const FEW: usize = 16;
+
+/// What is done with the connections of one listener.
+pub(super) struct Listener {
+    tls: Option<TlsAcceptor>,
+    purpose: Purpose,
+    idle: Duration,
+    connections: Arc<Connections>,
+    evict: Evict,
+    /// For those for which there is no room.
+    too_many: Arc<Connections>,
+}
+
+impl Listener {
+    /// For everything.
+    pub(super) fn main(tls: Option<TlsAcceptor>, limits: Limits) -> Listener {
+        Listener {
+            tls,
+            purpose: Purpose::Everything,
+            idle: limits.idle_timeout,
+            connections: Connections::new(limits.connections),
+            evict: Evict::Waiting,
+            too_many: Connections::new(FEW),
+        }
+    }
+
+    /// For probes and monitors.
+    pub(super) fn admin(tls: Option<TlsAcceptor>) -> Listener {
+        Listener {
+            tls,
+            purpose: Purpose::Admin,
+            idle: HEAD_TIMEOUT,
+            connections: Connections::new(FEW),
+            evict: Evict::Any,
+            too_many: Connections::new(0),
+        }
+    }
+
+    /// What a new connection is for, its slot, and whether another one had to go for it. `None`: there is no room at all.
+    fn admit(&self) -> Option<(Purpose, Slot, bool)> {
+        if let Some((slot, evicted)) = self.connections.enter(self.evict) {
+            return Some((self.purpose, slot, evicted));
+        }
+        let (slot, evicted) = self.too_many.enter(Evict::Any)?;
+        Some((Purpose::TooMany, slot, evicted))
+    }
+}
+
+/// Accepts connections for ever.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "nothing signals when a file descriptor comes free again"
+)]
+pub(super) async fn accept(listener: TcpListener, door: Listener, state: Arc<AppState>) {
+    loop {
+        let (stream, peer) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Out of file descriptors, most likely.
+                error!(%error, "cannot accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let Some((purpose, slot, evicted)) = door.admit() else {
+            continue;
+        };
+        if evicted {
+            state.metrics.counters.connections_evicted.inc();
+        }
+        let (state, tls) = (state.clone(), door.tls.clone());
+        let open = Open {
+            client: ClientAddress(peer.ip().to_canonical()),
+            purpose,
+            idle: door.idle,
+            slot: Arc::new(slot),
+        };
+        tokio::spawn(async move {
+            let _counted = state.connections.token();
+            if let Err(error) = connection(stream, tls, open, state).await {
+                debug!(%peer, %error, "connection ended");
+            }
+        });
+    }
+}
+
+/// A connection that has been accepted.
+struct Open {
+    client: ClientAddress,
+    purpose: Purpose,
+    idle: Duration,
+    slot: Arc<Slot>,
+}
+
+async fn connection(
+    stream: TcpStream,
+    tls: Option<TlsAcceptor>,
+    open: Open,
+    state: Arc<AppState>,
+) -> anyhow::Result<()> {
+    stream.set_nodelay(true)?;
+    let Some(acceptor) = tls else {
+        return Ok(serve_http(TokioIo::new(stream), open, state).await?);
+    };
+    let handshake = tokio::time::timeout(TLS_HANDSHAKE_TIMEOUT, acceptor.accept(stream));
+    let stream = tokio::select! {
+        stream = handshake => stream??,
+        () = open.slot.evicted() => return Ok(()),
+    };
+    Ok(serve_http(TokioIo::new(stream), open, state).await?)
+}
+
+async fn serve_http<T>(stream: T, open: Open, state: Arc<AppState>) -> hyper::Result<()>
+where
+    T: Read + Write + Unpin + Send + 'static,
+{
+    let Open {
+        client,
+        purpose,
+        idle,
+        slot,
+    } = open;
+    let (timer, stream) = head_timeout(stream, idle, slot.clone());
+    let mut http = http1::Builder::new();
+    http.timer(timer)
+        .header_read_timeout(HEAD_TIMEOUT)
+        .keep_alive(purpose != Purpose::TooMany)
+        .preserve_header_case(true)
+        .max_headers(MAX_HEADERS)
+        .auto_date_header(false);
+    let service = service_fn(move |mut request| {
+        let state = state.clone();
+        request.extensions_mut().insert(client);
+        async move { Ok::<_, Infallible>(respond(&state, purpose, request).await) }
+    });
+    let mut serving = std::pin::pin!(http.serve_connection(stream, service));
+    // In this order: a request that has come is seen before the connection is closed.
+    tokio::select! {
+        biased;
+        served = serving.as_mut() => return served,
+        () = slot.evicted() => {}
+    }
+    if slot.may_close() {
+        return Ok(());
+    }
+    serving.as_mut().graceful_shutdown();
+    serving.await
+}
+
+/// Serves a connection that no listener knows of.
+#[cfg(test)]
+pub(super) async fn serve_alone<T>(
+    stream: T,
+    client: ClientAddress,
+    purpose: Purpose,
+    state: Arc<AppState>,
+) -> hyper::Result<()>
+where
+    T: Read + Write + Unpin + Send + 'static,
+{
+    let (slot, _) = Connections::new(1).enter(Evict::Waiting).unwrap();
+    let open = Open {
+        client,
+        purpose,
+        idle: HEAD_TIMEOUT,
+        slot: Arc::new(slot),
+    };
+    serve_http(stream, open, state).await
+}

@@ -1,0 +1,195 @@
+//! Which connections are open, and which has to go when one too many comes: never one on which a request is being answered,
+//! and of the others first those that have not sent any.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+/// The open connections of a listener; at most so many.
+#[derive(Debug)]
+pub(super) struct Connections {
+    most: usize,
+    /// Counts what happens: what happened earlier has the smaller number.
+    clock: AtomicU64,
+    /// By when they were accepted.
+    open: Mutex<BTreeMap<u64, Arc<Connection>>>,
+}
+
+/// One connection. It is no longer counted when this is dropped.
+#[derive(Debug)]
+pub(super) struct Slot {
+    connections: Arc<Connections>,
+    accepted: u64,
+    connection: Arc<Connection>,
+}
+
+#[derive(Debug)]
+struct Connection {
+    /// Since when it waits for the head of a request; 0: one is being answered.
+    waits_since: AtomicU64,
+    has_sent: AtomicBool,
+    evicted: Notify,
+    /// Whether it has to go even if a request is being answered.
+    at_once: AtomicBool,
+}
+
+/// Who has to go if there is no room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Evict {
+    /// One that waits for a request, if any does.
+    Waiting,
+    /// One that waits, or the oldest of all: where requests are answered at once, those that are not hang.
+    Any,
+}
+
+impl Connections {
+    /// No connection yet.
+    pub(super) fn new(most: usize) -> Arc<Connections> {
+        Arc::new(Connections {
+            most,
+            clock: AtomicU64::new(1),
+            open: Mutex::default(),
+        })
+    }
+
+    /// Room for a new connection, and whether another one has to go for it. `None`: there is no room.
+    pub(super) fn enter(self: &Arc<Self>, evict: Evict) -> Option<(Slot, bool)> {
+        let now = self.now();
+        let mut open = self.open.lock();
+        let mut evicted = false;
+        if open.len() >= self.most {
+            let goes = Self::first_to_go(&open).or_else(|| match evict {
+                Evict::Waiting => None,
+                Evict::Any => open.keys().next().copied(),
+            });
+            let connection = open.remove(&goes?)?;
+            connection.at_once.store(evict == Evict::Any, Relaxed);
+            connection.evicted.notify_one();
+            evicted = true;
+        }
+        let connection = Arc::new(Connection {
+            waits_since: AtomicU64::new(now),
+            has_sent: AtomicBool::new(false),
+            evicted: Notify::new(),
+            at_once: AtomicBool::new(false),
+        });
+        open.insert(now, connection.clone());
+        let slot = Slot {
+            connections: self.clone(),
+            accepted: now,
+            connection,
+        };
+        Some((slot, evicted))
+    }
+
+    /// Of those that wait for a request: one that has never sent any before one that has, and then the one that waits
+    /// longest.
+    fn first_to_go(open: &BTreeMap<u64, Arc<Connection>>) -> Option<u64> {
+        let waiting = open.iter().filter_map(|(accepted, connection)| {
+            let since = connection.waits_since.load(Relaxed);
+            (since > 0).then(|| (connection.has_sent.load(Relaxed), since, *accepted))
+        });
+        waiting.min().map(|(_, _, accepted)| accepted)
+    }
+
+    fn now(&self) -> u64 {
+        self.clock.fetch_add(1, Relaxed)
+    }
+}
+
+impl Slot {
+    /// It waits for the head of a request from now on.
+    pub(super) fn waits(&self) {
+        let now = self.connections.now();
+        self.connection.waits_since.store(now, Relaxed);
+    }
+
+    /// A request has come and is being answered.
+    pub(super) fn answers(&self) {
+        self.connection.has_sent.store(true, Relaxed);
+        self.connection.waits_since.store(0, Relaxed);
+    }
+
+    /// Waits until it has to go.
+    pub(super) async fn evicted(&self) {
+        self.connection.evicted.notified().await;
+    }
+
+    /// Whether it can close now; otherwise the request that has come meanwhile is still answered.
+    pub(super) fn may_close(&self) -> bool {
+        self.connection.at_once.load(Relaxed) || self.connection.waits_since.load(Relaxed) > 0
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.connections.open.lock().remove(&self.accepted);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_evicted(slot: &Slot) -> bool {
+        use futures_executor::block_on;
+        use std::future::poll_fn;
+        use std::task::Poll;
+        let mut evicted = std::pin::pin!(slot.evicted());
+        block_on(poll_fn(|cx| {
+            Poll::Ready(evicted.as_mut().poll(cx).is_ready())
+        }))
+    }
+
+    /// A connection on which this has happened.
+    fn enter(connections: &Arc<Connections>, happened: &[fn(&Slot)]) -> Slot {
+        let (slot, evicted) = connections.enter(Evict::Waiting).unwrap();
+        assert!(!evicted);
+        for happens in happened {
+            happens(&slot);
+        }
+        slot
+    }
+
+    #[test]
+    fn those_that_wait_make_room() {
+        let connections = Connections::new(4);
+        let busy = enter(&connections, &[Slot::waits, Slot::answers]);
+        let idle = enter(&connections, &[Slot::waits, Slot::answers, Slot::waits]);
+        let silent = [(); 2].map(|()| enter(&connections, &[Slot::waits]));
+        // It was idle before, and is so again: the other one has waited longer.
+        let mut newer = Vec::new();
+        for goes in [&silent[0], &silent[1]] {
+            let (slot, evicted) = connections.enter(Evict::Waiting).unwrap();
+            assert!(evicted && is_evicted(goes) && goes.may_close());
+            slot.answers();
+            newer.push(slot);
+        }
+        let (slot, evicted) = connections.enter(Evict::Waiting).unwrap();
+        assert!(evicted && is_evicted(&idle));
+        slot.answers();
+        newer.push(slot);
+        assert!(!is_evicted(&busy) && !newer.iter().any(is_evicted));
+        assert!(connections.enter(Evict::Waiting).is_none(), "all answer");
+        // A request that came in the same moment is answered.
+        idle.answers();
+        assert!(!idle.may_close());
+        drop((busy, idle, silent));
+        let (_slot, evicted) = connections.enter(Evict::Waiting).unwrap();
+        assert!(!evicted);
+        drop(newer);
+        assert_eq!(connections.open.lock().len(), 1);
+    }
+
+    #[test]
+    fn the_oldest_makes_room_where_answers_are_quick() {
+        let connections = Connections::new(2);
+        let hangs = [(); 2].map(|()| enter(&connections, &[Slot::answers]));
+        let (_slot, evicted) = connections.enter(Evict::Any).unwrap();
+        assert!(evicted && is_evicted(&hangs[0]) && hangs[0].may_close());
+        assert!(!is_evicted(&hangs[1]));
+    }
+}
