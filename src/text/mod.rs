@@ -11,22 +11,24 @@ pub(crate) mod boilerplate;
 mod byte_class;
 mod clean;
 mod code;
+mod compose;
 mod entities;
 mod fold;
+#[cfg(test)]
+mod hostile_tests;
 mod markup;
 pub(crate) mod numbers;
 mod segment;
 mod sentences;
 pub(crate) mod shingler;
 pub(crate) mod shingles;
+mod steps;
 mod stop_words;
 mod swar;
 mod token;
 
 pub use segment::{Word, load_dictionary, rarity};
 pub use sentences::Sentence;
-
-use memchr::memmem;
 
 /// The chosen fields of one document, as they stand in it (JSON escapes already resolved).
 #[derive(Debug, Clone, Copy, Default)]
@@ -77,7 +79,7 @@ impl Scratch {
         let mut cleaner = clean::Cleaner::new(&mut self.cleaned, &mut self.sentences);
         for part in parts {
             // HTML that was escaped as a whole shows by its closing tags.
-            if memmem::find(part.as_bytes(), b"&lt;/").is_some() {
+            if steps::find(part.as_bytes(), b"&lt;/").is_some() {
                 unescape(part, &mut self.unescaped);
                 cleaner.field(&self.unescaped);
             } else {
@@ -110,7 +112,7 @@ fn unescape(part: &str, out: &mut String) {
     out.clear();
     let mut rest = part;
     while let Some((before, from)) =
-        memchr::memchr(b'&', rest.as_bytes()).and_then(|at| rest.split_at_checked(at))
+        steps::memchr(b'&', rest.as_bytes()).and_then(|at| rest.split_at_checked(at))
     {
         out.push_str(before);
         let (escape, plain) = ESCAPES

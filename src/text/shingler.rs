@@ -10,6 +10,7 @@ use super::byte_class::decode;
 use super::fold::{Class, Tables};
 use super::numbers::Number;
 use super::shingles::{SentenceShingles, Shingles};
+use super::steps;
 use super::swar::{Lanes, leading};
 use super::token::{FNV_OFFSET, FNV_PRIME, WORD_SEED, is_numeral, wyhash_step};
 use crate::hash::{GOLDEN_RATIO, mix64, mix64_to_32};
@@ -143,6 +144,7 @@ impl<'s> Shingler<'s> {
         let bytes = sentence.as_bytes();
         let mut at = 0;
         while let Some(&b) = bytes.get(at) {
+            steps::add(1);
             if b.is_ascii_alphanumeric() {
                 at = self.ascii_run(bytes, at);
             } else if b.is_ascii() {
@@ -302,6 +304,7 @@ impl<'s> Shingler<'s> {
 
     #[inline]
     fn token(&mut self, token: u64, size: Size, number: bool) {
+        steps::add(1);
         if let Some((context, value)) = self.pending.take() {
             let behind = if number {
                 NUMBER_FOLLOWS

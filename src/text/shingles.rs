@@ -2,6 +2,7 @@
 //! hashes (min-wise sampling in its bottom-k form: Broder, "On the resemblance and containment of documents", 1997).
 
 use super::numbers::Number;
+use super::steps;
 
 /// How many of the smallest hashes of a document are kept. More than are used, because those of sentences that turn out
 /// to be boilerplate are left out later.
@@ -139,6 +140,7 @@ impl Shingles {
                 min_hashes.push(MinHash { hash, sentence });
             }
         }
+        steps::add(candidates.len() + min_hashes.len());
         min_hashes.sort_unstable_by_key(|min| min.hash);
         min_hashes.dedup_by(|later, kept| {
             let equal = later.hash == kept.hash;
