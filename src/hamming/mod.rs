@@ -22,10 +22,12 @@
 mod ball;
 mod half;
 mod shard;
+mod steps;
 #[cfg(test)]
 mod tests;
 
 use crate::fingerprint::{Distance, Fingerprint};
+use crate::hash::HashKey;
 use half::{HalfTable, Link, Side, VACANT};
 use shard::END;
 use thiserror::Error;
@@ -67,11 +69,11 @@ impl HammingIndex {
     /// The largest distance an index can be made for.
     pub const MAX_DISTANCE: Distance = Distance(16);
 
-    /// An empty index that finds what is at most `k` bits away.
+    /// An empty index that finds what is at most `k` bits away. `secret` decides where things stand and not what is found.
     ///
     /// # Errors
     /// [`HammingError::DistanceOutOfRange`] above [`Self::MAX_DISTANCE`].
-    pub fn new(k: Distance) -> Result<Self, HammingError> {
+    pub fn new(k: Distance, secret: HashKey) -> Result<Self, HammingError> {
         if k > Self::MAX_DISTANCE {
             return Err(HammingError::DistanceOutOfRange(k.0));
         }
@@ -80,8 +82,8 @@ impl HammingIndex {
         Ok(HammingIndex {
             k,
             links: Vec::new(),
-            high: HalfTable::new(Side::High),
-            low: HalfTable::new(Side::Low),
+            high: HalfTable::new(Side::High, secret),
+            low: HalfTable::new(Side::Low, secret),
             len: 0,
             probes,
         })

@@ -10,6 +10,7 @@ use crate::fingerprint::{Distance, Fingerprint};
 use crate::forest::local::{Executor, Local, State, StateChange};
 use crate::forest::port::{Document, Outcome, Placed, Port, Reply, Settlement, Unavailable, When};
 use crate::forest::{Decision, Root, Settings};
+use crate::hash::HashKey;
 use crate::method::{
     Attributes, Family, Features, LearnedText, Method, Proof, Query, Refusal, Short, Similarity,
     Staged, Strict, StrictFeatures, Verified, WIDE, Workspace,
@@ -50,7 +51,11 @@ fn local<F: Family>(
     thresholds: <F::Proof as Proof>::Thresholds,
     executor: Arc<dyn Executor>,
 ) -> Arc<dyn Port> {
-    let settings = Settings { k, window };
+    let settings = Settings {
+        k,
+        window,
+        key: HashKey::FIXED,
+    };
     let learned = F::Learned::default();
     Arc::new(Local::<F>::new("test", settings, thresholds, learned, executor).unwrap())
 }
@@ -404,6 +409,7 @@ fn the_changes_of_a_forest_make_the_same_forest() {
     let settings = Settings {
         k: Distance(0),
         window: Some(Millis(400)),
+        key: HashKey::FIXED,
     };
     let state =
         || State::<Verified>::new(settings, Similarity::default(), LearnedText::default()).unwrap();
