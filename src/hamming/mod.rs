@@ -18,6 +18,11 @@
 //! the possible other halves within the distance are looked up one by one, whichever is less. So no distribution makes a
 //! query for k <= 3 look up more than the 43,745 codes there are within distance 3, or read more than a few times as
 //! many; and removal never scans the nodes of a half.
+//!
+//! Who brings fingerprints of his own (`field:`) can do two things. Choose halves that fall into one heap of the open
+//! addressing: against that the tables are keyed by a secret ([`HashKey`]). And choose fingerprints that share halves, which
+//! no secret hides, because they rightly stand together: then a query for k = 3 makes up to 44,834 look-ups in place of 66.
+//! 200,000 fingerprints made for it cost 7 times what random ones do, all in all; the answers stay exact.
 
 mod ball;
 mod half;

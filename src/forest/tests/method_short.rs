@@ -1,6 +1,6 @@
 //! The method `short` over the real forest.
 
-use crate::fingerprint::Fingerprint;
+use crate::fingerprint::{Distance, Fingerprint};
 use crate::forest::{Decision, Forest, Placement, Settings};
 use crate::hash::{HashKey, SplitMix64};
 use crate::method::{CANDIDATES, COMPARED, Query, Refusal, ShortText, TAKEN_SHORT, WIDE};
@@ -90,4 +90,41 @@ fn a_crowd_costs_each_text_a_bounded_number_of_comparisons() {
         answers
     };
     assert_eq!(crowd(HashKey::FIXED), crowd(HashKey::new(3, 5)));
+}
+
+/// Where many fingerprints share a half, the tables go through a map whose order hangs on the secret.
+#[test]
+fn no_answer_depends_on_the_secret() {
+    let answers = |key: HashKey| {
+        let mut forest = Forest::new(Settings {
+            k: Distance(3),
+            window: None,
+            key,
+        })
+        .unwrap();
+        let mut random = SplitMix64(9);
+        let mut answers = Vec::new();
+        for _ in 0..1_200 {
+            let print = (0xfeed << 32) | (random.next_u64() % 2_048);
+            let letters = (0..10).map(|_| char::from(b'a' + (random.next_u64() % 3) as u8));
+            let placed = place(&mut forest, print, &letters.collect::<String>());
+            answers.push((
+                placed.root,
+                placed.decision,
+                placed.refused,
+                placed.rollback,
+            ));
+        }
+        assert!(forest.stats().nodes > 1_000);
+        answers
+    };
+    let fixed = answers(HashKey::FIXED);
+    assert!(
+        fixed
+            .iter()
+            .any(|(.., refused, _)| refused.len() == CANDIDATES)
+    );
+    for secret in 0..4 {
+        assert!(answers(HashKey::FIXED.derived(secret)) == fixed, "{secret}");
+    }
 }
