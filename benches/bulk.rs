@@ -36,6 +36,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use spinney::config::RawRoute;
 use spinney::engine::{Engine, RequestContext, Write};
+use spinney::hash::HashKey;
 use spinney::time::Millis;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -214,7 +215,7 @@ fn stamped(bodies: &[Bytes], method: &str) -> anyhow::Result<Arc<[Bytes]>> {
         "index": ["*"], "text_field": ["content"], "title_field": "title", "method": method,
     });
     let route = serde_json::from_value::<RawRoute>(options)?.validate("bench")?;
-    let engine = Arc::new(Engine::new(&[route], "cluster_", 0)?);
+    let engine = Arc::new(Engine::new(&[route], "cluster_", 0, HashKey::FIXED)?);
     let now = jiff::Timestamp::now().as_millisecond();
     let stamp = |(unique, body): (u64, &Bytes)| -> anyhow::Result<Bytes> {
         let call = RequestContext {

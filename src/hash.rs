@@ -1,5 +1,6 @@
 //! Bit mixers: cheap functions from a word to a word that spread every bit of the input over all of the output. They are
-//! part of what is stored (fingerprints, proofs), so none of them may ever change.
+//! part of what is stored (fingerprints, proofs), so none of them may ever change. Where a table in memory goes by values
+//! that strangers choose, a [`HashKey`] comes before the mixer.
 
 /// 2^64 divided by the golden ratio, made odd: the step of SplitMix64, and the usual factor of multiplicative hashing
 /// (Knuth, "The Art of Computer Programming", volume 3, section 6.4).
@@ -57,6 +58,50 @@ pub(crate) fn mix32(mut x: u32) -> u32 {
     x ^= x >> 15;
     x = x.wrapping_mul(0x846c_a68b);
     x ^ (x >> 16)
+}
+
+/// The secret of a table in memory. Who does not know it cannot choose values that fall into one place of the table: the
+/// mixers above are public and can be inverted. It decides where things stand and never what is answered, so the same
+/// documents have the same stamps under every key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct HashKey {
+    factor: u64,
+    term: u64,
+}
+
+impl HashKey {
+    /// The same for everybody: for tests, replays, and documents that are one's own.
+    pub const FIXED: HashKey = HashKey::new(GOLDEN_RATIO, 0);
+
+    /// A key of two numbers, which for a secret one must be random. Who makes forests for strangers' documents draws them.
+    pub const fn new(factor: u64, term: u64) -> HashKey {
+        HashKey {
+            factor: factor | 1,
+            term,
+        }
+    }
+
+    /// Another key for another table, as secret as this one.
+    pub fn derived(self, table: u64) -> HashKey {
+        let mut random = SplitMix64(self.factor ^ splitmix64(self.term ^ table));
+        HashKey::new(random.next_u64(), random.next_u64())
+    }
+
+    /// 32 bits of a 32-bit value, well spread. Multiply-shift (Dietzfelbinger, "Universal hashing and k-wise independent
+    /// random variables via integer arithmetic without primes", STACS 1996): over all keys any two values fall anywhere
+    /// independently of each other. The mixer behind it takes away what order the multiplication leaves in counters.
+    #[inline]
+    pub(crate) fn hash32(self, x: u32) -> u32 {
+        let product = u64::from(x).wrapping_mul(self.factor);
+        mix32((product.wrapping_add(self.term) >> 32) as u32)
+    }
+}
+
+/// Does not show the secret.
+impl std::fmt::Debug for HashKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("HashKey")
+    }
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use tracing::error;
 use crate::cluster::{self, ClientError};
 use crate::config::ServeOptions;
 use crate::engine::{Engine, EngineError, RequestContext, Unavailable};
+use crate::hash::HashKey;
 use crate::http::ProxyError;
 use crate::http::budget::Budget;
 use crate::shutdown::InFlight;
@@ -72,7 +73,12 @@ impl AppState {
     /// When routes or TLS material cannot be used.
     pub(crate) fn new(config: &ServeOptions) -> Result<AppState, StateError> {
         Ok(AppState {
-            engine: Arc::new(Engine::new(&config.routes, &config.prefix, config.threads)?),
+            engine: Arc::new(Engine::new(
+                &config.routes,
+                &config.prefix,
+                config.threads,
+                random_key(),
+            )?),
             cluster: cluster::Client::new(
                 &config.upstream,
                 config.upstream_ca.as_deref(),
@@ -164,6 +170,11 @@ pub(crate) fn now() -> Millis {
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
     Millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// A secret for tables that strangers fill.
+pub(crate) fn random_key() -> HashKey {
+    HashKey::new(nonce(), nonce())
 }
 
 fn nonce() -> u64 {

@@ -13,6 +13,7 @@ use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use super::say;
 use crate::config::{DEFAULT_PREFIX, RawRoute, Route};
 use crate::engine::{Engine, RequestContext, Tally, Write as WriteKind};
+use crate::state::random_key;
 use crate::time::Millis;
 
 /// Input is processed in pieces of about this size, cut at line ends.
@@ -78,7 +79,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .validate("stamp")?;
     route.id_field.clone_from(&args.id_field);
     let routes = std::slice::from_ref(&route);
-    let engine = Engine::new(routes, &args.prefix, args.threads.unwrap_or(0))?;
+    let engine = Engine::new(
+        routes,
+        &args.prefix,
+        args.threads.unwrap_or(0),
+        random_key(),
+    )?;
     let engine = Arc::new(engine);
     let progress = progress();
     let (mut total, mut learned, mut read_all) = (Tally::default(), String::new(), true);

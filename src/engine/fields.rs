@@ -52,6 +52,7 @@ mod tests {
     use super::*;
     use crate::config::{DEFAULT_PREFIX, RawRoute};
     use crate::engine::RequestContext;
+    use crate::hash::HashKey;
     use crate::time::Millis;
     use std::sync::Arc;
 
@@ -60,7 +61,8 @@ mod tests {
         let never_found = |options: &str, documents: &str| -> Vec<String> {
             let route: RawRoute = toml::from_str(options).unwrap();
             let route = route.any_index().or_clock("none").validate("test").unwrap();
-            let engine = Arc::new(Engine::new(&[route], DEFAULT_PREFIX, 1).unwrap());
+            let engine =
+                Arc::new(Engine::new(&[route], DEFAULT_PREFIX, 1, HashKey::FIXED).unwrap());
             let context = RequestContext {
                 now: Millis(0),
                 latest: Millis(i64::MAX),

@@ -8,6 +8,7 @@ use crate::fingerprint::Distance;
 use crate::forest::local::Local;
 use crate::forest::port::Port;
 use crate::forest::{ForestError, Settings};
+use crate::hash::HashKey;
 use crate::method::{LearnedText, Method, Short, Staged, Strict, Verified, WIDE};
 
 /// A forest by name.
@@ -20,34 +21,44 @@ pub(super) struct ForestEntry {
 }
 
 /// The places of a route's forest and of that of its short texts, if its method sets them apart. They are made if they
-/// are not there.
+/// are not there, each with a secret of its own made of `key`.
 pub(super) fn find_or_add(
     forests: &mut Vec<ForestEntry>,
     route: &Route,
     threads: &Arc<TextThreads>,
+    key: HashKey,
 ) -> Result<(usize, Option<usize>), ForestError> {
-    type Make<'a> = &'a dyn Fn(&str) -> Result<ForestEntry, ForestError>;
+    type Make<'a> = &'a dyn Fn(&str, HashKey) -> Result<ForestEntry, ForestError>;
     let mut place = |name: String, make: Make<'_>| -> Result<usize, ForestError> {
         if let Some(at) = forests.iter().position(|entry| entry.name == name) {
             return Ok(at);
         }
-        forests.push(make(&name)?);
+        let key = key.derived(forests.len() as u64);
+        forests.push(make(&name, key)?);
         Ok(forests.len() - 1)
     };
-    let forest = place(route.forest.clone(), &|name| open(name, route, threads))?;
+    let forest = place(route.forest.clone(), &|name, key| {
+        open(name, route, threads, key)
+    })?;
     let Method::Short(_) = route.method else {
         return Ok((forest, None));
     };
     let short = format!("{} (short texts)", route.forest);
-    let short = place(short, &|name| open_short(name, route, threads))?;
+    let short = place(short, &|name, key| open_short(name, route, threads, key))?;
     Ok((forest, Some(short)))
 }
 
 /// What a route asks for; for `short`, where its longer texts stand.
-fn open(name: &str, route: &Route, threads: &Arc<TextThreads>) -> Result<ForestEntry, ForestError> {
+fn open(
+    name: &str,
+    route: &Route,
+    threads: &Arc<TextThreads>,
+    key: HashKey,
+) -> Result<ForestEntry, ForestError> {
     let settings = Settings {
         k: route.k,
         window: route.window,
+        key,
     };
     let threads = threads.clone();
     let port: Arc<dyn Port> = match route.method {
@@ -77,10 +88,12 @@ fn open_short(
     name: &str,
     route: &Route,
     threads: &Arc<TextThreads>,
+    key: HashKey,
 ) -> Result<ForestEntry, ForestError> {
     let settings = Settings {
         k: route.k.max(WIDE),
         window: route.window,
+        key,
     };
     let port = Local::<Short>::new(name, settings, (), (), threads.clone())?;
     Ok(ForestEntry {

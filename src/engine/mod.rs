@@ -40,6 +40,7 @@ use crate::bulk::{
 };
 use crate::config::{Clock, Route};
 use crate::forest::{ForestError, Stats};
+use crate::hash::HashKey;
 use crate::method::Features;
 use crate::time::Millis;
 use fields::FoundFields;
@@ -187,16 +188,22 @@ impl Bound {
 }
 
 impl Engine {
-    /// `threads`: 0 means all cores.
+    /// `threads`: 0 means all cores. `key`: the secret of the forests' tables, random where strangers write the documents;
+    /// no stamp depends on it.
     ///
     /// # Errors
     /// When a route's fields or settings cannot be used, or the system gives no threads.
-    pub fn new(routes: &[Route], prefix: &str, threads: usize) -> Result<Engine, EngineError> {
+    pub fn new(
+        routes: &[Route],
+        prefix: &str,
+        threads: usize,
+        key: HashKey,
+    ) -> Result<Engine, EngineError> {
         let threads = Arc::new(TextThreads::new(threads)?);
         let mut forests = Vec::new();
         let mut bound = Vec::with_capacity(routes.len());
         for route in routes {
-            let standing = forests::find_or_add(&mut forests, route, &threads)?;
+            let standing = forests::find_or_add(&mut forests, route, &threads, key)?;
             bound.push(Bound::new(route, prefix, standing)?);
         }
         for route in routes {

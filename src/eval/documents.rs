@@ -10,6 +10,7 @@ use serde::Deserialize;
 use crate::bulk::{self, FieldNames, JsonError, Selected, Selection, SelectionError};
 use crate::config::{DEFAULT_PREFIX, Route};
 use crate::engine::{Engine, EngineError, Explanation, RequestContext, Unavailable};
+use crate::hash::HashKey;
 use crate::time::Millis;
 
 /// Characters of a text's beginning.
@@ -188,7 +189,12 @@ impl Documents {
     /// # Errors
     /// When the settings of the route cannot be used, or a document cannot be stamped.
     pub fn cluster(&self, route: &Route, threads: usize) -> Result<Clustering, ClusteringError> {
-        let engine = Engine::new(std::slice::from_ref(route), DEFAULT_PREFIX, threads)?;
+        let engine = Engine::new(
+            std::slice::from_ref(route),
+            DEFAULT_PREFIX,
+            threads,
+            HashKey::FIXED,
+        )?;
         let engine = Arc::new(engine.with_explanations());
         let context = RequestContext {
             now: Millis(0),

@@ -1,5 +1,7 @@
 //! What a document sees of this forest, as the law asks for it.
 
+use std::collections::BTreeMap;
+
 use super::law::{self, Outcome, Question, Verdict};
 use super::seen::{HashSpot, OwnNode, Seen, SeenTree, Spot, TreeIndex};
 use super::slab::Kind;
@@ -15,8 +17,14 @@ pub(super) struct Look<'f, 'q, P: Proof> {
     query: &'q Query<'q, P>,
     cutoff: Millis,
     pub(super) seen: Seen<'f, P>,
-    /// The roots of [`Seen::trees`].
-    roots: Vec<NodeId>,
+    /// The roots of [`Seen::trees`], and in which of the lists in [`Seen::near`] each stands last, counted from 1.
+    roots: Vec<(NodeId, usize)>,
+    /// The places of the roots.
+    places: BTreeMap<NodeId, TreeIndex>,
+    /// How many lists there are.
+    lists: usize,
+    /// A buffer: the nodes near a fingerprint.
+    nodes: Vec<(Distance, Fingerprint, NodeId)>,
 }
 
 impl<P: Proof> Forest<P> {
@@ -32,6 +40,9 @@ impl<P: Proof> Forest<P> {
             cutoff,
             seen: Seen::new(),
             roots: Vec::new(),
+            places: BTreeMap::new(),
+            lists: 0,
+            nodes: Vec::new(),
         };
         look.own_nodes();
         look
@@ -109,7 +120,8 @@ impl<P: Proof> Look<'_, '_, P> {
         }
     }
 
-    /// Looks at the trees near one fingerprint of the query, and shows `each` node.
+    /// Looks at the trees near one fingerprint of the query, nearest nodes first and no more trees than the proof allows
+    /// ([`Proof::CANDIDATES`]), and shows `each` node up to there.
     pub(super) fn near(
         &mut self,
         at: usize,
@@ -120,16 +132,29 @@ impl<P: Proof> Look<'_, '_, P> {
         };
         let from = self.seen.near.len();
         let forest = self.forest;
+        let mut nodes = std::mem::take(&mut self.nodes);
+        nodes.clear();
         forest.index.near(fingerprint, |id, near, distance| {
             if let Some(root) = forest.live_root(id, self.cutoff) {
-                let tree = self.tree(root);
-                each(near, distance, tree);
-                let known = self.seen.near.get(from..).unwrap_or_default();
-                if !known.contains(&tree) {
-                    self.seen.near.push(tree);
-                }
+                nodes.push((distance, near, root));
             }
         });
+        // The index has an order of its own, which hangs on the secret of its tables.
+        nodes.sort_unstable();
+        self.lists += 1;
+        for &(distance, near, root) in &nodes {
+            let tree = self.tree(root);
+            if let Some((_, list)) = self.roots.get_mut(tree)
+                && std::mem::replace(list, self.lists) != self.lists
+            {
+                if self.seen.near.len() - from == P::CANDIDATES {
+                    break;
+                }
+                self.seen.near.push(tree);
+            }
+            each(near, distance, tree);
+        }
+        self.nodes = nodes;
         let to = self.seen.near.len();
         if let Some(spot) = self.seen.fingerprints.get_mut(at) {
             spot.near = Some(from..to);
@@ -140,11 +165,13 @@ impl<P: Proof> Look<'_, '_, P> {
     pub(super) fn counted(&self) -> Vec<NodeId> {
         let trees = self.seen.trees.iter().zip(&self.roots);
         let counted = trees.filter(|(tree, _)| tree.children.is_some());
-        counted.map(|(_, &root)| root).collect()
+        counted.map(|(_, &(root, _))| root).collect()
     }
 
     fn count_children(&mut self, tree: TreeIndex) {
-        if let (Some(&root), Some(seen)) = (self.roots.get(tree), self.seen.trees.get_mut(tree)) {
+        if let (Some(&(root, _)), Some(seen)) =
+            (self.roots.get(tree), self.seen.trees.get_mut(tree))
+        {
             seen.children = Some(self.forest.live_children(root, self.cutoff));
         }
     }
@@ -180,11 +207,12 @@ impl<P: Proof> Look<'_, '_, P> {
 
     /// The place of a tree among those that were met.
     fn tree(&mut self, root: NodeId) -> TreeIndex {
-        if let Some(known) = self.roots.iter().position(|&known| known == root) {
+        if let Some(&known) = self.places.get(&root) {
             return known;
         }
+        self.places.insert(root, self.roots.len());
         let node = self.forest.slab.node(root);
-        self.roots.push(root);
+        self.roots.push((root, 0));
         self.seen.trees.push(SeenTree {
             root: self.forest.name(root),
             generation: node.generation,

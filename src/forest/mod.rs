@@ -36,6 +36,7 @@ pub use view::{Check, Near, NearTree, NodeView, Stats, TreeView};
 
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::hamming::{HammingError, HammingIndex};
+use crate::hash::HashKey;
 use crate::method::Proof;
 use crate::time::Millis;
 use slab::{Proofs, Slab};
@@ -60,6 +61,8 @@ pub struct Settings {
     pub k: Distance,
     /// How long after its arrival a node lives; without it nothing expires.
     pub window: Option<Millis>,
+    /// The secret of its tables; no answer depends on it.
+    pub key: HashKey,
 }
 
 /// What a forest cannot be made with.
@@ -108,7 +111,7 @@ impl<P: Proof> Forest<P> {
             return Err(ForestError::Window(window));
         }
         Ok(Forest {
-            index: HammingIndex::new(settings.k)?,
+            index: HammingIndex::new(settings.k, settings.key)?,
             slab: Slab::new(),
             proofs: Proofs::new(),
             thresholds: P::Thresholds::default(),

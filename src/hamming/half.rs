@@ -2,9 +2,10 @@
 
 use super::ball;
 use super::shard::{END, SHARDS, Shard, shard_of};
-use crate::hash::{GOLDEN_RATIO, mix32};
+use super::steps;
+use crate::hash::{GOLDEN_RATIO, HashKey};
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::{BuildHasher, Hasher};
 
 /// A link that stores nothing, and the head of a half that has an overflow map.
 pub(super) const VACANT: u32 = u32::MAX - 1;
@@ -76,22 +77,24 @@ impl Side {
 }
 
 /// The nodes of a half that many share: the other half -> the first node of that fingerprint.
-type OverflowMap = HashMap<u32, u32, BuildHasherDefault<WordHasher>>;
+type OverflowMap = HashMap<u32, u32, WordHashers>;
 
 #[derive(Debug)]
 pub(super) struct HalfTable {
     side: Side,
+    pub(super) secret: HashKey,
     shards: Vec<Shard>,
-    overflow: HashMap<u32, OverflowMap, BuildHasherDefault<WordHasher>>,
+    overflow: HashMap<u32, OverflowMap, WordHashers>,
 }
 
 impl HalfTable {
-    pub(super) fn new(side: Side) -> Self {
+    pub(super) fn new(side: Side, secret: HashKey) -> Self {
         let shards = (0..SHARDS).map(|_| Shard::default());
         HalfTable {
             side,
+            secret,
             shards: shards.collect(),
-            overflow: HashMap::default(),
+            overflow: HashMap::with_hasher(WordHashers(secret)),
         }
     }
 
@@ -99,11 +102,11 @@ impl HalfTable {
     pub(super) fn insert(&mut self, links: &mut [Link], id: u32, code: u64) {
         let side = self.side;
         let key = side.key(code);
-        let hash = mix32(key);
+        let hash = self.secret.hash32(key);
         let Some(shard) = self.shards.get_mut(shard_of(hash)) else {
             return;
         };
-        let Some(head) = shard.head_mut(key, hash) else {
+        let Some(head) = shard.head_mut(key, self.secret) else {
             return;
         };
         match *head {
@@ -134,7 +137,8 @@ impl HalfTable {
                     return;
                 }
                 *head = OVERFLOW;
-                let map = self.overflow.entry(key).or_default();
+                let empty = || HashMap::with_hasher(WordHashers(self.secret));
+                let map = self.overflow.entry(key).or_insert_with(empty);
                 for node in chain {
                     let other = links
                         .get(node as usize)
@@ -150,7 +154,7 @@ impl HalfTable {
     pub(super) fn remove(&mut self, links: &mut [Link], id: u32, code: u64) {
         let side = self.side;
         let key = side.key(code);
-        let hash = mix32(key);
+        let hash = self.secret.hash32(key);
         let Some(shard) = self.shards.get_mut(shard_of(hash)) else {
             return;
         };
@@ -167,13 +171,13 @@ impl HalfTable {
             remove_from_map(map, side, links, id, side.other(code));
             if map.is_empty() {
                 self.overflow.remove(&key);
-                shard.vacate(slot);
+                shard.vacate(slot, self.secret);
             }
             return;
         }
         unchain(head, side, links, id);
         if *head == END {
-            shard.vacate(slot);
+            shard.vacate(slot, self.secret);
         }
     }
 
@@ -209,7 +213,7 @@ impl HalfTable {
 
     #[inline]
     fn is_home_taken(&self, key: u32) -> bool {
-        let hash = mix32(key);
+        let hash = self.secret.hash32(key);
         self.shards
             .get(shard_of(hash))
             .is_some_and(|shard| shard.is_home_taken(hash))
@@ -227,7 +231,7 @@ impl HalfTable {
         mut visit: impl FnMut(u32, u64),
     ) {
         let key = self.side.key(query) ^ mask;
-        let hash = mix32(key);
+        let hash = self.secret.hash32(key);
         let Some(shard) = self.shards.get(shard_of(hash)) else {
             return;
         };
@@ -255,12 +259,14 @@ impl HalfTable {
         };
         if ball::size(budget) * ENTRIES_PER_PROBE < map.len() as u64 {
             for mask in (0..=budget).flat_map(ball::masks) {
+                steps::add(1);
                 if let Some(&head) = map.get(&(other ^ mask)) {
                     self.visit_chain(links, head, visit);
                 }
             }
         } else {
             for (&word, &head) in map {
+                steps::add(1);
                 if (word ^ other).count_ones() <= budget {
                     self.visit_chain(links, head, visit);
                 }
@@ -271,6 +277,7 @@ impl HalfTable {
     #[inline]
     fn visit_chain(&self, links: &[Link], mut node: u32, visit: &mut impl FnMut(u32, u64)) {
         while let Some(link) = links.get(node as usize) {
+            steps::add(1);
             visit(node, link.code);
             node = self.side.next(links, node);
         }
@@ -324,13 +331,29 @@ fn unchain(head: &mut u32, side: Side, links: &mut [Link], id: u32) {
     }
 }
 
-/// [`mix32`] as a hasher for the overflow maps; always the same, so that a run can be repeated.
-#[derive(Debug, Default)]
-struct WordHasher(u64);
+/// Keyed hashers for the overflow maps.
+#[derive(Debug, Clone)]
+struct WordHashers(HashKey);
+
+impl BuildHasher for WordHashers {
+    type Hasher = WordHasher;
+
+    fn build_hasher(&self) -> WordHasher {
+        WordHasher {
+            secret: self.0,
+            hash: 0,
+        }
+    }
+}
+
+struct WordHasher {
+    secret: HashKey,
+    hash: u64,
+}
 
 impl Hasher for WordHasher {
     fn finish(&self) -> u64 {
-        self.0
+        self.hash
     }
 
     fn write(&mut self, bytes: &[u8]) {
@@ -341,7 +364,7 @@ impl Hasher for WordHasher {
 
     fn write_u32(&mut self, word: u32) {
         // The map takes its slot from the low bits and its tag from the high ones.
-        let mixed = mix32(word ^ self.0 as u32);
-        self.0 = u64::from(mixed).wrapping_mul(GOLDEN_RATIO);
+        let mixed = self.secret.hash32(word ^ self.hash as u32);
+        self.hash = u64::from(mixed).wrapping_mul(GOLDEN_RATIO);
     }
 }

@@ -18,14 +18,21 @@
 //! the possible other halves within the distance are looked up one by one, whichever is less. So no distribution makes a
 //! query for k <= 3 look up more than the 43,745 codes there are within distance 3, or read more than a few times as
 //! many; and removal never scans the nodes of a half.
+//!
+//! Who brings fingerprints of his own (`field:`) can do two things. Choose halves that fall into one heap of the open
+//! addressing: against that the tables are keyed by a secret ([`HashKey`]). And choose fingerprints that share halves, which
+//! no secret hides, because they rightly stand together: then a query for k = 3 makes up to 44,834 look-ups in place of 66.
+//! 200,000 fingerprints made for it cost 7 times what random ones do, all in all; the answers stay exact.
 
 mod ball;
 mod half;
 mod shard;
+mod steps;
 #[cfg(test)]
 mod tests;
 
 use crate::fingerprint::{Distance, Fingerprint};
+use crate::hash::HashKey;
 use half::{HalfTable, Link, Side, VACANT};
 use shard::END;
 use thiserror::Error;
@@ -67,11 +74,11 @@ impl HammingIndex {
     /// The largest distance an index can be made for.
     pub const MAX_DISTANCE: Distance = Distance(16);
 
-    /// An empty index that finds what is at most `k` bits away.
+    /// An empty index that finds what is at most `k` bits away. `secret` decides where things stand and not what is found.
     ///
     /// # Errors
     /// [`HammingError::DistanceOutOfRange`] above [`Self::MAX_DISTANCE`].
-    pub fn new(k: Distance) -> Result<Self, HammingError> {
+    pub fn new(k: Distance, secret: HashKey) -> Result<Self, HammingError> {
         if k > Self::MAX_DISTANCE {
             return Err(HammingError::DistanceOutOfRange(k.0));
         }
@@ -80,8 +87,8 @@ impl HammingIndex {
         Ok(HammingIndex {
             k,
             links: Vec::new(),
-            high: HalfTable::new(Side::High),
-            low: HalfTable::new(Side::Low),
+            high: HalfTable::new(Side::High, secret),
+            low: HalfTable::new(Side::Low, secret),
             len: 0,
             probes,
         })
@@ -92,8 +99,8 @@ impl HammingIndex {
         HammingIndex {
             k: self.k,
             links: Vec::new(),
-            high: HalfTable::new(Side::High),
-            low: HalfTable::new(Side::Low),
+            high: HalfTable::new(Side::High, self.high.secret),
+            low: HalfTable::new(Side::Low, self.low.secret),
             len: 0,
             probes: self.probes,
         }

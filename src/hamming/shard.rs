@@ -1,6 +1,7 @@
 //! A shard of a table: half -> the head of its chain, in open addressing with linear probing.
 
-use crate::hash::mix32;
+use super::steps;
+use crate::hash::HashKey;
 
 /// End of a chain, and the head of an empty slot.
 pub(super) const END: u32 = u32::MAX;
@@ -59,6 +60,7 @@ impl Shard {
         let mut place = self.home(hash);
         // The wrap at the end happens at most once, because a table that has slots has an empty one.
         while !self.slots.is_empty() {
+            steps::add(1);
             match self.slots.get(place) {
                 Some(slot) if slot.head == END => return None,
                 Some(slot) if slot.key == key => return Some(place),
@@ -70,12 +72,13 @@ impl Shard {
     }
 
     /// The head of a key's chain, [`END`] if the key is new; then the caller must fill it.
-    pub(super) fn head_mut(&mut self, key: u32, hash: u32) -> Option<&mut u32> {
+    pub(super) fn head_mut(&mut self, key: u32, secret: HashKey) -> Option<&mut u32> {
+        let hash = secret.hash32(key);
         let place = match self.find(key, hash) {
             Some(place) => place,
             None => {
                 if (self.used + 1) * 4 > self.slots.len() * 3 {
-                    self.rebuild(self.used + self.used / 2 + 8);
+                    self.rebuild(self.used + self.used / 2 + 8, secret);
                 }
                 self.used += 1;
                 self.claim(key, hash)
@@ -88,6 +91,7 @@ impl Shard {
     fn claim(&mut self, key: u32, hash: u32) -> usize {
         let mut place = self.home(hash);
         loop {
+            steps::add(1);
             match self.slots.get_mut(place) {
                 Some(slot) if slot.head == END => {
                     slot.key = key;
@@ -100,11 +104,12 @@ impl Shard {
     }
 
     /// Empties a slot and moves what stood behind it forward, so that no probe ends too early.
-    pub(super) fn vacate(&mut self, slot: usize) {
+    pub(super) fn vacate(&mut self, slot: usize, secret: HashKey) {
         let len = self.slots.len();
         let mut hole = slot;
         let mut place = slot;
         loop {
+            steps::add(1);
             place = if place + 1 == len { 0 } else { place + 1 };
             let Some(&moved) = self.slots.get(place) else {
                 break;
@@ -112,7 +117,7 @@ impl Shard {
             if moved.head == END {
                 break;
             }
-            let home = self.home(mix32(moved.key));
+            let home = self.home(secret.hash32(moved.key));
             // It may move into the hole if its home is not in the round between hole and place.
             let stride = |from: usize, to: usize| {
                 if to >= from {
@@ -133,16 +138,16 @@ impl Shard {
         }
         self.used -= 1;
         if self.used * 8 < len && len > SMALL {
-            self.rebuild(self.used * 2);
+            self.rebuild(self.used * 2, secret);
         }
     }
 
     /// Moves all slots into a table with room for `keys` keys.
-    fn rebuild(&mut self, keys: usize) {
+    fn rebuild(&mut self, keys: usize, secret: HashKey) {
         let len = if keys == 0 { 0 } else { keys * 4 / 3 + 1 };
         let old = std::mem::replace(&mut self.slots, vec![EMPTY; len]);
         for slot in old.into_iter().filter(|slot| slot.head != END) {
-            let place = self.claim(slot.key, mix32(slot.key));
+            let place = self.claim(slot.key, secret.hash32(slot.key));
             if let Some(new) = self.slots.get_mut(place) {
                 *new = slot;
             }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::hash::splitmix64;
+use crate::hash::{mix32, splitmix64};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -28,7 +28,11 @@ fn near(index: &HammingIndex, query: u64) -> Vec<(u32, u64, u32)> {
 }
 
 fn index(k: u32) -> HammingIndex {
-    HammingIndex::new(Distance(k)).unwrap()
+    keyed(k, HashKey::FIXED)
+}
+
+fn keyed(k: u32, key: HashKey) -> HammingIndex {
+    HammingIndex::new(Distance(k), key).unwrap()
 }
 
 fn assert_same(index: &HammingIndex, naive: &Naive, query: u64) {
@@ -122,9 +126,10 @@ proptest! {
     fn agrees_with_a_scan_for_every_k(
         k in 0..=16_u32,
         tables in any::<bool>(),
+        secret in any::<(u64, u64)>(),
         steps in prop::collection::vec(step(400), 1..1500),
     ) {
-        let mut index = index(k);
+        let mut index = keyed(k, HashKey::new(secret.0, secret.1));
         if tables && k <= 7 {
             // A small index is scanned; here the tables must answer.
             index.probes = 0;
@@ -219,6 +224,78 @@ fn grows_and_shrinks_through_many_shards() {
     }
 }
 
+/// The value that [`mix32`] makes this of.
+fn unmixed(mut x: u32) -> u32 {
+    let inverse = |factor: u32| {
+        (0..5).fold(factor, |i, _| {
+            i.wrapping_mul(2u32.wrapping_sub(factor.wrapping_mul(i)))
+        })
+    };
+    x ^= x >> 16;
+    x = x.wrapping_mul(inverse(0x846c_a68b));
+    x ^= x >> 15 ^ x >> 30;
+    x = x.wrapping_mul(inverse(0x7feb_352d));
+    x ^ x >> 16
+}
+
+/// The mixer is public. Without a secret all of these would stand in one heap of one shard, or of one overflow map.
+#[test]
+fn crafted_fingerprints_cost_what_others_cost() {
+    assert_eq!(mix32(unmixed(0x1234_5678)), 0x1234_5678);
+    let cost = |code: &dyn Fn(u32) -> u64, key| {
+        steps::count(|| {
+            let mut index = keyed(3, key);
+            index.probes = 0;
+            for i in 0..4_000 {
+                index.insert(Fingerprint(code(i)), NodeId(i));
+            }
+            for i in 0..4_000 {
+                index.near(Fingerprint(code(i) ^ 1 << (i % 64)), |_, _, _| ());
+            }
+            for i in 0..4_000 {
+                index.remove(Fingerprint(code(i)), NodeId(i));
+            }
+        })
+    };
+    let random = |i: u32| splitmix64(u64::from(i));
+    let heap = |i: u32| u64::from(unmixed(i)) << 32 | random(i) & 0xffff_ffff;
+    let other_heap = |i: u32| heap(i).rotate_left(32);
+    for key in [
+        HashKey::FIXED,
+        HashKey::new(1 << 40 | 3, 9),
+        HashKey::FIXED.derived(8),
+    ] {
+        let usual = cost(&random, key);
+        for crafted in [cost(&heap, key), cost(&other_heap, key)] {
+            assert!(crafted < 2 * usual, "{crafted} steps, for others {usual}");
+        }
+    }
+}
+
+/// What no secret helps against: all share a half, so one look-up meets them all. The overflow map bounds it.
+#[test]
+fn a_shared_half_costs_no_more_than_all_codes_within_the_distance() {
+    let most = ball::size(3) + 32 * ball::size(2);
+    let mut index = index(3);
+    index.probes = 0;
+    // The halves around a query that a look-up goes through, each with as many nodes as it takes to be dearest.
+    let mut id = 0;
+    for mask in (0..=1).flat_map(ball::masks) {
+        let nodes = 4 * ball::size(3 - mask.count_ones()) + 100;
+        for _ in 0..nodes {
+            let code = u64::from(mask) << 32 | splitmix64(u64::from(id)) & 0xffff_ffff;
+            index.insert(Fingerprint(code), NodeId(id));
+            id += 1;
+        }
+    }
+    let cost = steps::count(|| index.near(Fingerprint(0), |_, _, _| ()));
+    assert!(cost as u64 <= most + 1_000, "{cost} steps for {id} nodes");
+    assert!(
+        cost as u64 > most / 2,
+        "{cost} steps: the test misses the case"
+    );
+}
+
 #[test]
 fn keeps_within_64_bytes_a_node() {
     for (name, code) in [
@@ -239,8 +316,8 @@ fn keeps_within_64_bytes_a_node() {
 
 #[test]
 fn refuses_a_distance_out_of_range() {
-    assert!(HammingIndex::new(Distance(16)).is_ok());
-    let error = HammingIndex::new(Distance(17)).unwrap_err();
+    assert!(HammingIndex::new(Distance(16), HashKey::FIXED).is_ok());
+    let error = HammingIndex::new(Distance(17), HashKey::FIXED).unwrap_err();
     assert_eq!(error, HammingError::DistanceOutOfRange(17));
     assert_eq!(
         error.to_string(),

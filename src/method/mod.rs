@@ -18,8 +18,10 @@ pub use named::{Attributes, Features, Method, MethodError, Workspace};
 pub use proof::{InvalidProof, TextProof};
 pub use query::{Measure, Proof, Query};
 pub use refusal::{Reason, Reasons, Refusal};
+#[cfg(test)]
+pub(crate) use short::COMPARED;
 pub(crate) use short::TAKEN_SHORT;
-pub use short::{ShortFeatures, ShortText, WIDE};
+pub use short::{CANDIDATES, ShortFeatures, ShortText, WIDE};
 pub use similarity::{InvalidSimilarity, Similarity};
 pub use staged::{InTurn, Stage, StagedFeatures};
 pub use strict::{StrictFeatures, Weights};

@@ -89,6 +89,16 @@ impl Features {
         }
     }
 
+    /// Bytes of memory held, besides the value itself: less than six times the text as it came, and two kilobytes.
+    pub fn heap_bytes(&self) -> usize {
+        match self {
+            Features::Verified(verified) => size_of::<VerifiedFeatures>() + verified.heap_bytes(),
+            Features::Strict(strict) => strict.heap_bytes(),
+            Features::Staged(staged) => staged.heap_bytes(),
+            Features::Short(short) => short.prints.heap_bytes() + short.text.as_str().len(),
+        }
+    }
+
     /// The document's own proof in hex digits, where the method has one.
     pub fn proof(&self) -> Option<String> {
         match self {
@@ -115,6 +125,13 @@ fn hex(bytes: &[u8]) -> String {
 pub struct Workspace {
     scratch: Scratch,
     verified: VerifiedFeatures,
+}
+
+impl Workspace {
+    /// Bytes of memory held, besides the value itself.
+    pub fn heap_bytes(&self) -> usize {
+        self.scratch.heap_bytes() + self.verified.heap_bytes()
+    }
 }
 
 impl Method {

@@ -14,10 +14,9 @@ use super::{Refusal, Similarity};
 use crate::hash::mix64;
 use crate::text::boilerplate::BoilerplateMask;
 use crate::text::numbers::{Comparison, MAX_NUMBERS, Sample};
-use crate::text::shingles::Shingles;
+use crate::text::shingles::{BINS, Minima, Shingles, fill};
 
-/// Minima of a proof, and the bits kept of each.
-const BINS: usize = 96;
+/// Bits kept of each of the 96 minima.
 const BITS: usize = 2;
 const WORDS: usize = BINS * BITS / 64;
 
@@ -82,6 +81,10 @@ impl TextProof {
                 fill(&mut bins, windows);
             }
             begin = end;
+        }
+        if let Some((rest, windows)) = shingles.rest() {
+            count += windows;
+            fill(&mut bins, rest);
         }
         let numbers = if mask.excluded_count() == 0 {
             Sample::of(&mut shingles.numbers)
@@ -197,20 +200,9 @@ impl TextProof {
     }
 }
 
-/// The upper bits of a shingle say its bin, all of them its rank there.
-#[inline]
-fn fill(bins: &mut [u32; BINS], windows: &[u32]) {
-    for &window in windows {
-        let bin = (u64::from(window) * BINS as u64) >> 32;
-        if let Some(minimum) = bins.get_mut(bin as usize) {
-            *minimum = window.min(*minimum);
-        }
-    }
-}
-
 /// Two bits of each minimum. An empty bin takes the minimum of another one, which depends on nothing but the two bins,
 /// so that the same bin is asked for every document.
-fn pack(bins: &[u32; BINS]) -> [u64; WORDS] {
+fn pack(bins: &Minima) -> [u64; WORDS] {
     let mut words = [0u64; WORDS];
     if bins.iter().all(|&bin| bin == u32::MAX) {
         return words;

@@ -14,6 +14,9 @@ pub trait Proof: Clone {
     /// A document that founds a tree also makes those of its fingerprints leaves that are near another tree whose
     /// proof refused it: it could not be found again otherwise where it has only one.
     const CROWDED: bool = false;
+    /// Of the trees near one fingerprint the nearest are candidates, at most so many; of equally near ones those with the
+    /// smallest fingerprints. Bounds the work for a document where a crowd is no accident.
+    const CANDIDATES: usize = usize::MAX;
     /// What proofs are held against besides each other: the same for all of a forest.
     type Thresholds: Copy + Default + Debug + Send + Sync;
 

@@ -14,8 +14,17 @@ const SHORT: usize = 140;
 pub const WIDE: Distance = Distance(10);
 /// One edit for so many letters of the longer text is allowed.
 const LETTERS_AN_EDIT: usize = 5;
+/// So many near trees are compared with a short text. Texts of other content are near by accident of few words, and a crowd
+/// of them could make every one cost as much as all before it; what a text is a copy of is among the nearest.
+pub const CANDIDATES: usize = 64;
 /// Nodes of a short text: its fingerprint, and the hash of the text where that had to become the root.
 pub(crate) const TAKEN_SHORT: usize = 2;
+
+#[cfg(test)]
+thread_local! {
+    /// How often two short texts were compared: that a document costs a bounded number of comparisons is counted, not timed.
+    pub(crate) static COMPARED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
 
 /// The letters and digits of a short text. Its own proof: what it says is all there is to compare.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +68,8 @@ impl ShortText {
     /// # Errors
     /// [`Refusal::Radius`] if they are more.
     pub fn compare(&self, other: &ShortText) -> Result<usize, Refusal> {
+        #[cfg(test)]
+        COMPARED.with(|compared| compared.set(compared.get() + 1));
         let letters = self.0.chars().count().max(other.0.chars().count());
         let allowed = letters / LETTERS_AN_EDIT;
         let args = levenshtein::Args::default().score_cutoff(allowed);
@@ -70,6 +81,7 @@ impl ShortText {
 impl super::Proof for ShortText {
     /// A short text has one fingerprint, and texts of other content near it are no accident.
     const CROWDED: bool = true;
+    const CANDIDATES: usize = CANDIDATES;
     type Thresholds = ();
 
     fn agrees(&self, root: &ShortText, _: usize, (): ()) -> Result<(), Refusal> {

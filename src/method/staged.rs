@@ -106,6 +106,11 @@ impl StagedFeatures {
         (!stages.is_empty()).then_some(StagedFeatures { stages, prints })
     }
 
+    /// Bytes of memory held, besides the value itself.
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.stages.capacity() * size_of::<Stage>() + self.prints.heap_bytes()
+    }
+
     /// The fingerprints in the order of their stages, and the hash of all that they were made of.
     pub fn prints(&self) -> &StrictFeatures {
         &self.prints

@@ -29,6 +29,11 @@ pub struct StrictFeatures {
 }
 
 impl StrictFeatures {
+    /// Bytes of memory held, besides the value itself.
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.fingerprints.capacity() * size_of::<Fingerprint>()
+    }
+
     /// The fingerprints as plain numbers.
     pub(super) fn hashes(&self) -> Vec<u64> {
         self.fingerprints

@@ -131,6 +131,11 @@ impl VerifiedFeatures {
         out.map(|min_hash| Fingerprint(min_hash.hash))
     }
 
+    /// Bytes of memory held, besides the value itself.
+    pub fn heap_bytes(&self) -> usize {
+        self.shingles.heap_bytes()
+    }
+
     /// The proof of the whole text, boilerplate included.
     pub fn proof(&self) -> &TextProof {
         &self.proof

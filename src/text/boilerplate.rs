@@ -14,7 +14,7 @@
 
 use std::collections::HashMap;
 
-use super::shingles::Shingles;
+use super::shingles::{SHORTEST, Shingles};
 
 /// Entries in a bucket: one cache line.
 const WAYS: usize = 8;
@@ -27,8 +27,6 @@ const EPOCH: u64 = 1 << 16;
 const LEARNED: u64 = 4;
 /// The count of a sentence that was seeded: it does not decay.
 const SEEDED: u64 = 255;
-/// A shorter sentence is not counted: `yes.` is no boilerplate.
-const SHORTEST: u32 = 8;
 /// Sentences of one document that are counted, so that one huge document does not empty the table.
 const COUNTED: usize = 1024;
 
@@ -73,8 +71,10 @@ impl Taught {
 /// Which sentences of one document are left out as boilerplate.
 #[derive(Debug, Clone, Default)]
 pub struct BoilerplateMask {
-    /// By sentence; it counts only while `count` is above 0.
+    /// By place in `Shingles::sentences`; it counts only while `count` is above 0.
     excluded: Vec<bool>,
+    /// The numbers of the excluded ones in the document.
+    numbers: Vec<usize>,
     count: usize,
 }
 
@@ -86,12 +86,11 @@ impl BoilerplateMask {
 
     /// The sentences that are left out, by their numbers in the document.
     pub fn excluded(&self) -> impl Iterator<Item = usize> + '_ {
-        let all = self.excluded.iter().enumerate();
-        let excluded = all.filter(|&(_, &excluded)| excluded && self.count > 0);
-        excluded.map(|(sentence, _)| sentence)
+        let excluded = self.numbers.iter().take(self.count);
+        excluded.copied()
     }
 
-    /// Whether the sentence of this number counts.
+    /// Whether the sentence of this place in `Shingles::sentences` counts.
     pub(crate) fn keeps(&self, sentence: u32) -> bool {
         self.count == 0 || self.excluded.get(sentence as usize) != Some(&true)
     }
@@ -110,25 +109,37 @@ impl Boilerplate {
     /// nothing is learned.
     pub fn find(&self, shingles: &Shingles, taught: &Taught, mask: &mut BoilerplateMask) {
         mask.excluded.clear();
+        mask.numbers.clear();
         mask.count = 0;
-        let mut left = 0u64;
+        let (mut left, mut number) = (0u64, 0);
         for sentence in &shingles.sentences {
-            let out = sentence.letters >= SHORTEST && self.contains(sentence.hash, taught);
+            let long = sentence.hash().filter(|_| sentence.letters() >= SHORTEST);
+            let out = long.is_some_and(|hash| self.contains(hash, taught));
             mask.excluded.push(out);
-            mask.count += usize::from(out);
-            left += if out { 0 } else { u64::from(sentence.letters) };
+            if out {
+                mask.numbers.push(number);
+                mask.count += 1;
+            } else {
+                left += u64::from(sentence.letters());
+            }
+            number += sentence.count();
         }
-        if left < LEFT {
+        // What is beyond the budget is much, and no boilerplate.
+        if left < LEFT && shingles.rest().is_none() {
             mask.count = 0;
         }
     }
 
     /// The sentences of a document that are counted: hash, ascending, and number in the document, each hash once.
     pub fn counted(shingles: &Shingles) -> Vec<(u64, usize)> {
-        let sentences = shingles.sentences.iter().enumerate();
-        let long = sentences.filter(|(_, sentence)| sentence.letters >= SHORTEST);
-        let counted = long.take(COUNTED);
-        let mut counted: Vec<_> = counted.map(|(at, sentence)| (sentence.hash, at)).collect();
+        let mut next = 0;
+        let long = shingles.sentences.iter().filter_map(|sentence| {
+            let number = next;
+            next += sentence.count();
+            let hash = sentence.hash().filter(|_| sentence.letters() >= SHORTEST)?;
+            Some((hash, number))
+        });
+        let mut counted: Vec<_> = long.take(COUNTED).collect();
         counted.sort_unstable();
         counted.dedup_by_key(|&mut (hash, _)| hash);
         counted
@@ -145,9 +156,13 @@ impl Boilerplate {
 
     /// Makes the sentences of a text boilerplate for ever: a list that a user keeps.
     pub fn seed(&mut self, shingles: &Shingles) {
-        for sentence in &shingles.sentences {
-            let entry = Entry::new(sentence.hash, self.epoch(), SEEDED);
-            let slot = self.slot(sentence.hash);
+        for hash in shingles
+            .sentences
+            .iter()
+            .filter_map(|sentence| sentence.hash())
+        {
+            let entry = Entry::new(hash, self.epoch(), SEEDED);
+            let slot = self.slot(hash);
             if let Some(place) = self.entries.get_mut(slot) {
                 *place = entry.0;
             }
@@ -286,10 +301,8 @@ mod tests {
         let mut shingles = Shingles::new();
         shingles.sentences = sentences
             .iter()
-            .map(|&(hash, letters)| SentenceShingles {
-                hash: crate::hash::mix64(hash + 1),
-                letters,
-                end: 0,
+            .map(|&(hash, letters)| {
+                SentenceShingles::long(crate::hash::mix64(hash + 1), letters, 0)
             })
             .collect();
         shingles
@@ -378,7 +391,7 @@ mod tests {
         let mut boilerplate = Boilerplate::new();
         let in_bucket = |tag: u64| {
             let mut text = shingles(&[(0, 30)]);
-            text.sentences[0].hash = (tag + 1) << TAG_SHIFT;
+            text.sentences[0] = SentenceShingles::long((tag + 1) << TAG_SHIFT, 30, 0);
             text
         };
         boilerplate.learn(&in_bucket(0));

@@ -3,19 +3,23 @@
 //! Text that is already clean (lower case, simplified, half width) is copied in runs; everything else is an event that
 //! ends the run: a capital letter, white space, a tag, a character that folds to another.
 
-use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::canonical_combining_class;
 
 use super::byte_class::{BYTE_CLASSES, ByteClass};
 use super::code;
+use super::compose::{self, Composed};
 use super::entities;
 use super::fold::{Class, Tables};
 use super::markup::{self, Effect};
 use super::sentences::{Sentence, full_stop_ends};
+use super::steps;
 use super::swar::{Lanes, first_lanes, leading};
 
 /// How many characters a combining mark may reach back to the letter that it changes.
 const LONGEST_CLUSTER: usize = 16;
+/// Marks that a letter can have, beside those that it is composed with. No script needs half as many; texts that are
+/// hung with more of them are unreadable, and would cost many times what others do.
+const MOST_MARKS: usize = 12;
 
 /// What looks for pieces longer than a character in one field, and remembers what it has not found.
 #[derive(Default)]
@@ -41,6 +45,10 @@ pub(super) struct Cleaner<'s> {
     space: bool,
     /// Class of the last character of `out`.
     last: Class,
+    /// Marks since the last letter; it counts only while the last character is one.
+    marks: usize,
+    /// The last letter of `out` and the marks behind it are not normalised yet. Only while marks are being read.
+    unsettled: bool,
 }
 
 impl<'s> Cleaner<'s> {
@@ -57,6 +65,8 @@ impl<'s> Cleaner<'s> {
             capitals: false,
             space: false,
             last: Class::Punct,
+            marks: 0,
+            unsettled: false,
         }
     }
 
@@ -68,6 +78,7 @@ impl<'s> Cleaner<'s> {
         // raw[run..at] is clean and not yet written.
         let (mut run, mut at) = (0, 0);
         while let Some(&b) = bytes.get(at) {
+            steps::add(1);
             let class = BYTE_CLASSES[usize::from(b)];
             if let Some(end) = self.extend_run(bytes, at, class, run < at) {
                 at = end;
@@ -192,6 +203,7 @@ impl<'s> Cleaner<'s> {
     fn ampersand(&mut self, bytes: &[u8], at: usize) -> usize {
         if let Some((c, len)) = entities::decode(bytes.get(at..).unwrap_or_default()) {
             self.fold(c);
+            self.settle();
             return at + len;
         }
         self.space = true;
@@ -214,6 +226,7 @@ impl<'s> Cleaner<'s> {
             self.letters += (letters & first_lanes(len)).count_ones() as usize;
             self.capitals |= lanes.uppercase() & first_lanes(len) != 0;
             at += len as usize;
+            steps::add(1 + len as usize);
             if len < 8 {
                 return at;
             }
@@ -225,6 +238,7 @@ impl<'s> Cleaner<'s> {
     #[inline]
     fn flush(&mut self, raw: &str, run: usize, at: usize) {
         if run < at {
+            steps::add(at - run);
             let from = self.out.len();
             self.out.push_str(raw.get(run..at).unwrap_or_default());
             if std::mem::take(&mut self.capitals)
@@ -264,7 +278,14 @@ impl<'s> Cleaner<'s> {
                 self.last = Class::Punct;
                 self.end_sentence();
             }
-            c => self.fold(c),
+            c => {
+                self.fold(c);
+                let next = raw.get(behind..).and_then(|rest| rest.chars().next());
+                // More marks of the same letter are normalised with this one.
+                if next.is_none_or(|next| self.tables.class(next) != Class::Mark) {
+                    self.settle();
+                }
+            }
         }
         behind
     }
@@ -276,13 +297,21 @@ impl<'s> Cleaner<'s> {
             .and_then(|cp| self.tables.fold(cp))
         {
             Some(folded) => self.put(char::from_u32(u32::from(folded)).unwrap_or(' ')),
-            None => self.tables.fold_char(c, |folded| self.put(folded)),
+            None if self.tables.folds_to_itself(c) => self.put(c),
+            None => {
+                steps::add(20);
+                self.tables.fold_char(c, |folded| self.put(folded));
+            }
         }
     }
 
     /// Writes a folded character according to its class.
     fn put(&mut self, c: char) {
-        match self.tables.class(c) {
+        let class = self.tables.class(c);
+        if class != Class::Mark {
+            self.settle();
+        }
+        match class {
             Class::Drop => {}
             Class::Space => self.space = true,
             Class::Punct if matches!(c, '<' | '>' | '&') => self.space = true,
@@ -302,13 +331,15 @@ impl<'s> Cleaner<'s> {
                 self.last = class;
                 // A vowel or final consonant of Hangul, or a letter of another script that joins the one before.
                 if self.tables.may_compose(c) {
-                    self.compose_tail();
+                    self.settle_last();
+                    self.settle();
                 }
             }
         }
     }
 
-    /// Adds a combining mark to the letter before it. A mark on nothing leaves no trace.
+    /// Adds a combining mark to the letter before it. A mark on nothing leaves no trace, nor does one of more than a
+    /// letter can have.
     fn compose(&mut self, mark: char) {
         if self.space
             || self.out.len() == self.start
@@ -316,20 +347,51 @@ impl<'s> Cleaner<'s> {
         {
             return;
         }
-        self.out.push(mark);
-        self.compose_tail();
+        if self.last != Class::Mark {
+            self.marks = 0;
+        }
+        self.marks += 1;
+        if self.marks <= MOST_MARKS {
+            self.out.push(mark);
+            self.last = Class::Mark;
+            self.settle_last();
+        }
     }
 
-    /// Normalises the last letter of `out` together with what has been put behind it.
-    fn compose_tail(&mut self) {
+    /// Normalises the last letter of `out` together with the character that has just been put behind it; if it takes the
+    /// normaliser, when all marks are there.
+    fn settle_last(&mut self) {
+        if self.unsettled {
+            return;
+        }
+        let sentence = self.out.get(self.start..).unwrap_or_default();
+        match compose::last(sentence) {
+            Composed::Nothing => {}
+            Composed::Pair(composed) => {
+                let mut letters = usize::from(self.tables.class(composed).is_letter());
+                let mut gone = 0;
+                for c in [self.out.pop(), self.out.pop()].into_iter().flatten() {
+                    gone += usize::from(self.tables.class(c).is_letter());
+                }
+                letters += self.letters;
+                self.letters = letters.saturating_sub(gone);
+                self.out.push(composed);
+                self.last = self.tables.class(composed);
+            }
+            Composed::Unknown => self.unsettled = true,
+        }
+    }
+
+    /// Normalises the last letter of `out` together with all that has been put behind it, if that was not done yet.
+    fn settle(&mut self) {
+        if !std::mem::take(&mut self.unsettled) {
+            return;
+        }
         let sentence = self.out.get(self.start..).unwrap_or_default();
         let mut tail = 0;
-        let mut starters = 0;
         for c in sentence.chars().rev().take(LONGEST_CLUSTER) {
             tail += c.len_utf8();
-            starters +=
-                usize::from(canonical_combining_class(c) == 0 && !self.tables.may_compose(c));
-            if starters > 0 {
+            if canonical_combining_class(c) == 0 && !self.tables.may_compose(c) {
                 break;
             }
         }
@@ -337,7 +399,7 @@ impl<'s> Cleaner<'s> {
         let Some(cluster) = self.out.get(from..) else {
             return;
         };
-        let composed: String = cluster.nfkc().flat_map(char::to_lowercase).nfkc().collect();
+        let composed = compose::normalised(cluster);
         if composed != cluster {
             let count = |text: &str| {
                 text.chars()
@@ -392,6 +454,7 @@ impl<'s> Cleaner<'s> {
                 b.is_ascii_graphic() && !matches!(b, b'"' | b'<' | b'>' | b'\'' | b')' | b'|')
             })
             .count();
+        steps::add(len);
         Some(at + 3 + len)
     }
 
@@ -411,6 +474,7 @@ impl<'s> Cleaner<'s> {
         let Some(removed) = self.out.get(from..) else {
             return;
         };
+        steps::add(removed.len());
         let letters = removed
             .chars()
             .filter(|&c| self.tables.class(c).is_letter())
@@ -443,6 +507,7 @@ impl<'s> Cleaner<'s> {
         } else if let Some(before) = self.sentences.last_mut().filter(|s| s.end == self.start) {
             // `?!`, `……`: more of the same punctuation belongs to the sentence that it ends.
             let more = self.out.get(self.start..).unwrap_or_default();
+            steps::add(more.len());
             if more
                 .chars()
                 .all(|c| c == '.' || self.tables.class(c) == Class::Break)

@@ -1,6 +1,7 @@
 use std::iter::repeat_n;
 
 use proptest::prelude::*;
+use unicode_normalization::UnicodeNormalization;
 
 use super::*;
 

@@ -2,6 +2,10 @@
 //! was already gone. One such line was the longest "sentence" of hundreds of unrelated articles, so it must go; a text
 //! with brackets in it must stay, so every test here wants more than one sign of code.
 
+use std::ops::Range;
+
+use super::steps;
+
 /// How far before and into a brace the signs are looked for, in bytes.
 const LOOK: usize = 160;
 /// The longest block that is skipped at once, in bytes. It bounds the search for a closing brace.
@@ -13,18 +17,54 @@ const KEYWORDS: [&str; 14] = [
     "typeof", "switch", "do",
 ];
 
-/// Elements that style sheets name without a dot or a hash.
-const SELECTORS: [&str; 43] = [
-    "a", "article", "aside", "audio", "b", "body", "button", "dd", "div", "dl", "dt", "em",
-    "fieldset", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "html", "i",
-    "iframe", "img", "input", "label", "li", "nav", "ol", "p", "section", "select", "span",
-    "strong", "table", "td", "textarea", "th", "tr", "ul", "video",
-];
-
 /// Finds blocks of code in one text, and remembers where there is none.
 #[derive(Debug, Default)]
 pub(super) struct BlockFinder {
     not_before: usize,
+    ahead: Signs,
+}
+
+/// How many signs of code there are in a stretch of the text. It is counted while the stretch moves on: a byte is looked at
+/// when it comes in and when it goes, however many braces look ahead over it.
+#[derive(Debug, Default)]
+struct Signs {
+    stretch: Range<usize>,
+    signs: usize,
+    semicolons: usize,
+    letters: usize,
+}
+
+impl Signs {
+    /// Moves the stretch on.
+    fn of(&mut self, bytes: &[u8], stretch: Range<usize>) -> &Signs {
+        let before = std::mem::replace(&mut self.stretch, stretch.clone());
+        let overlaps = before.start <= stretch.start && stretch.start < before.end;
+        if !overlaps || before.end > stretch.end {
+            (self.signs, self.semicolons, self.letters) = (0, 0, 0);
+            self.add(bytes, stretch, |count| *count += 1);
+            return self;
+        }
+        self.add(bytes, before.start..stretch.start, |count| *count -= 1);
+        self.add(bytes, before.end..stretch.end, |count| *count += 1);
+        self
+    }
+
+    fn add(&mut self, bytes: &[u8], range: Range<usize>, change: impl Fn(&mut usize)) {
+        let bytes = bytes.get(range).unwrap_or_default();
+        steps::add(bytes.len());
+        for &b in bytes {
+            match b {
+                b':' | b'=' | b'(' | b')' | b'{' | b'}' | b'"' | b'\'' | b'[' | b']' | b'#'
+                | b'_' | b'$' => change(&mut self.signs),
+                b';' => {
+                    change(&mut self.signs);
+                    change(&mut self.semicolons);
+                }
+                b if b.is_ascii_alphabetic() || b >= 0x80 => change(&mut self.letters),
+                _ => {}
+            }
+        }
+    }
 }
 
 impl BlockFinder {
@@ -41,9 +81,15 @@ impl BlockFinder {
         if at < self.not_before {
             return None;
         }
-        let content = bytes.get(at + 1..bytes.len().min(at + 1 + LOOK))?;
+        let ahead = at + 1..bytes.len().min(at + 1 + LOOK);
+        let content = bytes.get(ahead.clone())?.trim_ascii_start();
+        let signs = self.ahead.of(bytes, ahead);
+        // With a head less is needed, so one that would not be enough is not looked for.
+        if !is_code(content, signs, true) {
+            return None;
+        }
         let head = head(written, sentence);
-        if !is_code(content, head < written.len()) {
+        if head == written.len() && !is_code(content, signs, false) {
             return None;
         }
         match close(bytes, at) {
@@ -60,8 +106,10 @@ impl BlockFinder {
 /// The offset behind the brace that closes the one at `at`.
 fn close(bytes: &[u8], at: usize) -> Option<usize> {
     let window = bytes.get(at..bytes.len().min(at + LONGEST_BLOCK))?;
-    let mut depth = 0usize;
-    for found in memchr::memchr2_iter(b'{', b'}', window) {
+    let (mut depth, mut next) = (0usize, 0);
+    while let Some(found) = steps::memchr2(b'{', b'}', window.get(next..)?) {
+        let found = next + found;
+        next = found + 1;
         if window.get(found) == Some(&b'{') {
             depth += 1;
         } else {
@@ -89,6 +137,7 @@ fn tail(bytes: &[u8], end: usize) -> usize {
                         b.is_ascii_alphanumeric() || matches!(b, b',' | b' ' | b'.' | b'$' | b'_')
                     })
                     .count();
+                steps::add(len + 1);
                 match arguments.get(len) {
                     Some(b')') => at + len + 2,
                     _ => return at,
@@ -100,27 +149,15 @@ fn tail(bytes: &[u8], end: usize) -> usize {
     at
 }
 
-/// Signs of code at the beginning of what stands between braces.
-fn is_code(content: &[u8], head: bool) -> bool {
-    let content = content.trim_ascii_start();
-    let (mut signs, mut letters, mut statement) = (0, 0, false);
-    for &b in content {
-        match b {
-            b':' | b'=' | b'(' | b')' | b'{' | b'}' | b'"' | b'\'' | b'[' | b']' | b'#' | b'_'
-            | b'$' => signs += 1,
-            b';' => {
-                signs += 1;
-                statement = true;
-            }
-            b if b.is_ascii_alphabetic() || b >= 0x80 => letters += 1,
-            _ => {}
-        }
-    }
+/// Whether there are signs of code at the beginning of what stands between braces. What is code without a head is code with
+/// one.
+fn is_code(content: &[u8], ahead: &Signs, head: bool) -> bool {
+    let Signs { signs, letters, .. } = *ahead;
+    let statement = ahead.semicolons > 0;
     let empty = content.first() == Some(&b'}');
-    let keyed = is_keyed(content);
     match head {
-        true => empty || keyed || statement || signs * 8 >= letters && signs > 1,
-        false => keyed && signs > 2 && (statement || signs * 6 >= letters),
+        true => empty || statement || signs * 8 >= letters && signs > 1 || is_keyed(content),
+        false => signs > 2 && (statement || signs * 6 >= letters) && is_keyed(content),
     }
 }
 
@@ -137,6 +174,7 @@ fn is_keyed(content: &[u8]) -> bool {
     let rest = rest
         .get(len + usize::from(quoted.is_some())..)
         .unwrap_or_default();
+    steps::add(len + 1);
     len > 0 && rest.trim_ascii_start().starts_with(b":")
 }
 
@@ -159,6 +197,7 @@ fn head(written: &str, sentence: usize) -> usize {
             .take_while(|b| b.is_ascii_graphic())
             .count();
         let start = end - len;
+        steps::add(begin - start);
         let token = written.get(start..end).unwrap_or_default();
         let signed = token.bytes().any(|b| {
             matches!(
@@ -181,7 +220,56 @@ fn head(written: &str, sentence: usize) -> usize {
 /// Names as style sheets list them: `ul,ol,.list`.
 fn is_names(token: &str) -> bool {
     let mut names = token.split(',');
-    names.all(|name| SELECTORS.contains(&name) || name.starts_with(['.', '#']))
+    names.all(|name| is_element(name) || name.starts_with(['.', '#']))
+}
+
+/// Elements that style sheets name without a dot or a hash.
+fn is_element(name: &str) -> bool {
+    matches!(
+        name,
+        "a" | "article"
+            | "aside"
+            | "audio"
+            | "b"
+            | "body"
+            | "button"
+            | "dd"
+            | "div"
+            | "dl"
+            | "dt"
+            | "em"
+            | "fieldset"
+            | "footer"
+            | "form"
+            | "h1"
+            | "h2"
+            | "h3"
+            | "h4"
+            | "h5"
+            | "h6"
+            | "header"
+            | "html"
+            | "i"
+            | "iframe"
+            | "img"
+            | "input"
+            | "label"
+            | "li"
+            | "nav"
+            | "ol"
+            | "p"
+            | "section"
+            | "select"
+            | "span"
+            | "strong"
+            | "table"
+            | "td"
+            | "textarea"
+            | "th"
+            | "tr"
+            | "ul"
+            | "video"
+    )
 }
 
 /// Names of a rule whose block is gone; one of them joined as nobody joins words: `.nav-inner .logo,.tip i`.
@@ -202,7 +290,8 @@ fn behind_comments(sentence: &str) -> Option<&str> {
     let from_last_letter = sentence.len() - last_letter;
     let mut rest = sentence;
     while let Some(comment) = rest.strip_prefix("/*") {
-        let (_, behind) = comment.split_once("*/")?;
+        let (inside, behind) = comment.split_once("*/")?;
+        steps::add(inside.len());
         if behind.len() < from_last_letter {
             return None;
         }
@@ -213,6 +302,7 @@ fn behind_comments(sentence: &str) -> Option<&str> {
 
 /// Whether a whole sentence is code: it begins like a statement, or is dense with the signs of one.
 pub(super) fn is_statement(sentence: &str) -> bool {
+    steps::add(sentence.len());
     let Some(sentence) = behind_comments(sentence.trim()) else {
         return true;
     };

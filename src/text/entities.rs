@@ -2,6 +2,8 @@
 
 use std::sync::LazyLock;
 
+use super::steps;
+
 /// Name and code point (hexadecimal) of the references of HTML 4 and the common ones of HTML 5.
 const NAMES: &str = "\
     AElig c6, AMP 26, Aacute c1, Acirc c2, Agrave c0, Alpha 391, Aring c5, Atilde c3, Auml c4, Beta 392, \
@@ -75,6 +77,7 @@ pub(super) fn decode(bytes: &[u8]) -> Option<(char, usize)> {
     {
         at += 4;
     }
+    steps::add(at);
     match reference(bytes.get(at..)?) {
         Some((c, len)) => Some((c, at + len)),
         None if at > 1 => Some(('&', at)),

@@ -50,6 +50,8 @@ pub(crate) struct Tables {
     /// The single folded character, or 0 where `fold_char` and composition with what came before are needed.
     fold: Box<[u16; 0x1_0000]>,
     class: Box<[Class; 0x1_0000]>,
+    /// One bit a code point without a single folded character: it is its own folding, but a neighbour can change it.
+    itself: Box<[u64; 0x1_0000 / 64]>,
 }
 
 static TABLES: LazyLock<Tables> = LazyLock::new(Tables::build);
@@ -122,7 +124,23 @@ impl Tables {
                 _ => single(c).map(simplify).map_or(0, bmp),
             };
         }
-        Tables { fold, class }
+        let mut itself = Box::new([0u64; 0x1_0000 / 64]);
+        for (cp, _) in (0..=u16::MAX).zip(fold.iter()).filter(|&(_, &to)| to == 0) {
+            if char::from_u32(u32::from(cp)).is_some_and(|c| normal(c).eq([c])) {
+                itself[usize::from(cp) / 64] |= 1 << (cp % 64);
+            }
+        }
+        Tables {
+            fold,
+            class,
+            itself,
+        }
+    }
+
+    /// Whether `fold_char` would answer nothing but the character itself, for most of those that take the slow way.
+    pub(super) fn folds_to_itself(&self, c: char) -> bool {
+        u16::try_from(u32::from(c))
+            .is_ok_and(|cp| self.itself[usize::from(cp) / 64] >> (cp % 64) & 1 == 1)
     }
 
     /// Whether a folded character may become one with the character before it: marks, and the second and third parts

@@ -1,8 +1,8 @@
 //! HTML as crawlers deliver it: where a tag, comment or script that begins at a `<` ends, and what it does to the text
 //! around it. A `<` that begins none of them is text. Nothing is parsed into a tree and every byte is looked at a
-//! bounded number of times, whatever the input.
+//! bounded number of times, whatever the input: a search that found nothing is remembered, and so is what was no tag.
 
-use memchr::memmem;
+use super::steps;
 
 /// What a piece of markup does to the text around it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(super) struct MarkupFinder {
     /// By position in `HIDDEN`.
     no_closing: [bool; HIDDEN.len()],
     /// Before this offset attribute values are read without regard to quotes: with regard to them was tried and ran
-    /// into another tag.
+    /// into another tag, or was no tag.
     plain_until: usize,
 }
 
@@ -77,7 +77,7 @@ impl MarkupFinder {
             let from = at + 4;
             if !self.no_comment_end {
                 // `<!-->` and `<!--->` are whole comments, so the search begins inside the opening.
-                if let Some(found) = memmem::find(bytes.get(at + 2..)?, b"-->") {
+                if let Some(found) = steps::find(bytes.get(at + 2..)?, b"-->") {
                     return inline(at + 2 + found + 3);
                 }
                 self.no_comment_end = true;
@@ -117,9 +117,13 @@ impl MarkupFinder {
                 effect: Effect::Inline,
             });
         }
-        let effect =
-            effect(name).or_else(|| is_attributes(attributes).then_some(Effect::Inline))?;
-        Some(Markup { end, effect })
+        let effect = effect(name).or_else(|| is_attributes(attributes).then_some(Effect::Inline));
+        if effect.is_none() {
+            // It is text. So is what looked like its values, and no tag in there is searched for its end through the same
+            // quotes again.
+            self.plain_until = self.plain_until.max(end);
+        }
+        effect.map(|effect| Markup { end, effect })
     }
 
     /// The end of an opening tag whose name ends at `from`: the first `>` outside quotes, unless a `<` comes first.
@@ -128,10 +132,14 @@ impl MarkupFinder {
             return plain_end(bytes, from);
         }
         let mut at = from;
+        let mut bracket = self.bracket(bytes, at)?;
         loop {
-            let bracket = at + memchr::memchr2(b'>', b'<', bytes.get(at..)?)?;
+            // Found once for all the quotes before it.
+            if bracket < at {
+                bracket = self.bracket(bytes, at)?;
+            }
             let Some(quote) =
-                memchr::memchr2(b'"', b'\'', bytes.get(at..bracket)?).map(|found| at + found)
+                steps::memchr2(b'"', b'\'', bytes.get(at..bracket)?).map(|found| at + found)
             else {
                 if bytes.get(bracket) == Some(&b'>') {
                     return Some(bracket + 1);
@@ -141,11 +149,13 @@ impl MarkupFinder {
                 return plain_end(bytes, from);
             };
             // An apostrophe inside a value is not a quote: quotes stand behind `=`.
-            if bytes.get(from..quote)?.trim_ascii_end().last() != Some(&b'=') {
+            let before = bytes.get(from..quote)?.trim_ascii_end();
+            steps::add(quote - from - before.len() + 1);
+            if before.last() != Some(&b'=') {
                 at = quote + 1;
                 continue;
             }
-            match memchr::memchr(*bytes.get(quote)?, bytes.get(quote + 1..)?) {
+            match steps::memchr(*bytes.get(quote)?, bytes.get(quote + 1..)?) {
                 Some(closing) => {
                     at = quote + closing + 2;
                     let parted = bytes
@@ -165,16 +175,27 @@ impl MarkupFinder {
         }
     }
 
+    /// The first `<` or `>` at or behind `at`. Without one no tag ends any more, whatever the quotes say.
+    fn bracket(&mut self, bytes: &[u8], at: usize) -> Option<usize> {
+        let found = steps::memchr2(b'>', b'<', bytes.get(at..)?);
+        if found.is_none() {
+            self.plain_until = bytes.len();
+        }
+        found.map(|found| at + found)
+    }
+
     /// The end of the closing tag of a hidden element whose content begins at `from`.
     fn hidden_end(&mut self, bytes: &[u8], from: usize, hidden: usize) -> Option<usize> {
         let (name, missing) = (HIDDEN.get(hidden)?, self.no_closing.get_mut(hidden)?);
         if *missing {
             return None;
         }
-        for found in memmem::find_iter(bytes.get(from..)?, b"</") {
-            let after = from + found + 2 + name.len();
+        let mut at = from;
+        while let Some(found) = steps::find(bytes.get(at..)?, b"</") {
+            at += found + 2;
+            let after = at + name.len();
             if bytes
-                .get(from + found + 2..after)
+                .get(at..after)
                 .is_some_and(|n| n.eq_ignore_ascii_case(name))
             {
                 return Some(plain_end(bytes, after).unwrap_or(after));
@@ -192,6 +213,7 @@ fn closing(bytes: &[u8], at: usize) -> Option<Markup> {
     }
     let (name, after) = name(bytes, at + 2);
     let end = plain_end(bytes, after)?;
+    steps::add(end - after);
     let blank = bytes.get(after..end - 1)?.trim_ascii().is_empty();
     let effect = match effect(name.lower()) {
         Some(effect) => effect,
@@ -203,12 +225,13 @@ fn closing(bytes: &[u8], at: usize) -> Option<Markup> {
 
 /// One past the next `>`, if no `<` stands before it.
 fn plain_end(bytes: &[u8], from: usize) -> Option<usize> {
-    let found = memchr::memchr2(b'>', b'<', bytes.get(from..)?)?;
+    let found = steps::memchr2(b'>', b'<', bytes.get(from..)?)?;
     (bytes.get(from + found) == Some(&b'>')).then_some(from + found + 1)
 }
 
 /// `name=`, or the slash of an empty element: what distinguishes a tag of an unknown name from text in angle brackets.
 fn is_attributes(bytes: &[u8]) -> bool {
+    steps::add(bytes.len());
     let bytes = bytes.trim_ascii();
     let name = bytes
         .iter()
@@ -260,6 +283,7 @@ fn name(bytes: &[u8], from: usize) -> (Name, usize) {
         }
         at += 1;
     }
+    steps::add(at - from);
     (name, at)
 }
 

@@ -11,22 +11,24 @@ pub(crate) mod boilerplate;
 mod byte_class;
 mod clean;
 mod code;
+mod compose;
 mod entities;
 mod fold;
+#[cfg(test)]
+mod hostile_tests;
 mod markup;
 pub(crate) mod numbers;
 mod segment;
 mod sentences;
 pub(crate) mod shingler;
 pub(crate) mod shingles;
+mod steps;
 mod stop_words;
 mod swar;
 mod token;
 
 pub use segment::{Word, load_dictionary, rarity};
 pub use sentences::Sentence;
-
-use memchr::memmem;
 
 /// The chosen fields of one document, as they stand in it (JSON escapes already resolved).
 #[derive(Debug, Clone, Copy, Default)]
@@ -43,10 +45,17 @@ pub struct Scratch {
     cleaned: String,
     sentences: Vec<Sentence>,
     unescaped: String,
+    /// Bytes of the fields that were read.
+    raw: usize,
 }
 
+/// So much of a document's text is read, in bytes as it stands in its fields, cut between two characters: the first MiB of
+/// its body, and of its title. That is a long novel, and enough to tell any two texts apart. More would only cost: one
+/// huge document would hold its memory, and all documents behind it, for seconds.
+pub const MOST_TEXT: usize = 1 << 20;
+
 /// What a buffer may keep between documents, in bytes: one huge document must not hold its memory for ever.
-const MAX_RETAINED: usize = 4 << 20;
+const MAX_RETAINED: usize = 1 << 20;
 
 impl Scratch {
     /// Empty buffers.
@@ -70,14 +79,27 @@ impl Scratch {
         Text {
             cleaned: &self.cleaned,
             sentences: &self.sentences,
+            raw: self.raw,
         }
+    }
+
+    /// Bytes of memory held.
+    pub fn heap_bytes(&self) -> usize {
+        self.cleaned.capacity()
+            + self.unescaped.capacity()
+            + self.sentences.capacity() * size_of::<Sentence>()
     }
 
     fn clean(&mut self, parts: &[&str]) {
         let mut cleaner = clean::Cleaner::new(&mut self.cleaned, &mut self.sentences);
+        self.raw = 0;
         for part in parts {
+            let part = part
+                .get(..part.floor_char_boundary(MOST_TEXT - self.raw))
+                .unwrap_or_default();
+            self.raw += part.len();
             // HTML that was escaped as a whole shows by its closing tags.
-            if memmem::find(part.as_bytes(), b"&lt;/").is_some() {
+            if steps::find(part.as_bytes(), b"&lt;/").is_some() {
                 unescape(part, &mut self.unescaped);
                 cleaner.field(&self.unescaped);
             } else {
@@ -110,7 +132,7 @@ fn unescape(part: &str, out: &mut String) {
     out.clear();
     let mut rest = part;
     while let Some((before, from)) =
-        memchr::memchr(b'&', rest.as_bytes()).and_then(|at| rest.split_at_checked(at))
+        steps::memchr(b'&', rest.as_bytes()).and_then(|at| rest.split_at_checked(at))
     {
         out.push_str(before);
         let (escape, plain) = ESCAPES
@@ -131,12 +153,18 @@ fn unescape(part: &str, out: &mut String) {
 pub struct Text<'s> {
     cleaned: &'s str,
     sentences: &'s [Sentence],
+    raw: usize,
 }
 
 impl<'s> Text<'s> {
     /// All of it, in the order of the fields.
     pub fn cleaned(&self) -> &'s str {
         self.cleaned
+    }
+
+    /// Bytes of the fields that were read for it, markup included.
+    pub fn raw_len(&self) -> usize {
+        self.raw
     }
 
     /// The sentences in the order of the text. Together they hold every letter of it.

@@ -13,7 +13,7 @@ pub(crate) struct Number {
     pub context: u32,
     /// Hash of the number.
     pub value: u32,
-    /// Index of its sentence.
+    /// Index of its sentence in `Shingles::sentences`, beyond its end for one that is not kept apart.
     pub sentence: u32,
 }
 

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use jieba_rs::Jieba;
 
 use super::fold::{Class, Tables};
+use super::steps;
 use super::stop_words::is_stop_word;
 use super::token::word_hash;
 
@@ -46,6 +47,7 @@ pub(super) fn words<'t>(text: &'t str, mut each: impl FnMut(Word<'t>)) {
     // A number whose measure word may follow.
     let mut number: Option<&'t str> = None;
     while let Some((class, run)) = runs.next() {
+        steps::add(run.len());
         match class {
             Class::Han => chinese(text, run, number.take(), &mut each),
             _ => {
@@ -90,6 +92,7 @@ fn chinese<'t>(
             .nth(LONGEST_RUN)
             .map_or(rest.len(), |(at, _)| at);
         let (part, behind) = rest.split_at_checked(cut).unwrap_or((rest, ""));
+        steps::add(part.len());
         for token in JIEBA.cut(part, false) {
             let token = token.word;
             let chinese = chinese_word(token);
@@ -228,6 +231,7 @@ impl<'t> Runs<'t> {
         let mut chars = self.text.get(self.at..)?.char_indices();
         let (skipped, class, len) = loop {
             let (at, c) = chars.next()?;
+            steps::add(1);
             let class = self.tables.class(c);
             if class.is_letter() {
                 break (at, class, c.len_utf8());

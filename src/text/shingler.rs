@@ -9,7 +9,8 @@ use super::Text;
 use super::byte_class::decode;
 use super::fold::{Class, Tables};
 use super::numbers::Number;
-use super::shingles::{SentenceShingles, Shingles};
+use super::shingles::Shingles;
+use super::steps;
 use super::swar::{Lanes, leading};
 use super::token::{FNV_OFFSET, FNV_PRIME, WORD_SEED, is_numeral, wyhash_step};
 use crate::hash::{GOLDEN_RATIO, mix64, mix64_to_32};
@@ -31,7 +32,7 @@ const RING: usize = 8;
 impl Shingles {
     /// Reads a text in place of the one before; its memory is used again.
     pub fn read(&mut self, text: &Text<'_>) {
-        self.clear();
+        self.clear(text.raw_len());
         let mut shingler = Shingler::new(self);
         for range in text.ranges() {
             shingler.sentence(text.sentence(range), range.letters);
@@ -117,6 +118,8 @@ struct Shingler<'s> {
     /// A number that waits for the token behind it: context so far, value.
     pending: Option<(u64, u64)>,
     sentence_hash: u64,
+    /// Where the sentence will stand in `out`.
+    place: u32,
     run: Option<Run>,
 }
 
@@ -134,15 +137,19 @@ impl<'s> Shingler<'s> {
             before: START,
             pending: None,
             sentence_hash: 0,
+            place: 0,
             run: None,
         }
     }
 
     fn sentence(&mut self, sentence: &str, letters: usize) {
-        let windows = self.out.windows.len();
+        let windows = self.out.len();
+        let letters = u32::try_from(letters).unwrap_or(u32::MAX);
+        self.place = self.out.next_sentence(letters);
         let bytes = sentence.as_bytes();
         let mut at = 0;
         while let Some(&b) = bytes.get(at) {
+            steps::add(1);
             if b.is_ascii_alphanumeric() {
                 at = self.ascii_run(bytes, at);
             } else if b.is_ascii() {
@@ -169,17 +176,13 @@ impl<'s> Shingler<'s> {
         if let Some((context, value)) = self.pending.take() {
             self.number(context ^ SENTENCE_ENDS, value);
         }
-        if self.out.windows.len() == windows && self.tokens > 0 {
+        if self.out.len() == windows && self.tokens > 0 {
             // Too short for a window: the sentence is its own shingle.
             let hash = mix64(self.sentence_hash ^ SENTENCE_MARK);
-            self.out.windows.push(mix64_to_32(hash));
+            self.out.add_window(mix64_to_32(hash));
             self.out.add_candidate(hash);
         }
-        self.out.sentences.push(SentenceShingles {
-            hash: mix64(self.sentence_hash),
-            letters: u32::try_from(letters).unwrap_or(u32::MAX),
-            end: u32::try_from(self.out.windows.len()).unwrap_or(u32::MAX),
-        });
+        self.out.end_sentence(mix64(self.sentence_hash), letters);
         self.out.words += self.words;
         self.out.characters += self.tokens - self.words;
         self.words = 0;
@@ -302,6 +305,7 @@ impl<'s> Shingler<'s> {
 
     #[inline]
     fn token(&mut self, token: u64, size: Size, number: bool) {
+        steps::add(1);
         if let Some((context, value)) = self.pending.take() {
             let behind = if number {
                 NUMBER_FOLLOWS
@@ -344,9 +348,8 @@ impl<'s> Shingler<'s> {
             self.window -= 1;
         }
         if self.size.weight >= WINDOW {
-            self.out
-                .windows
-                .push(mix64_to_32(self.last(rolled, self.window)));
+            let window = mix64_to_32(self.last(rolled, self.window));
+            self.out.add_window(window);
             let long = self.window + usize::from(self.size.letters < LONG_WINDOW_LETTERS);
             let long = self.last(rolled, long.min(self.tokens));
             self.out.add_candidate(mix64(long ^ LONG_WINDOW_MARK));
@@ -360,15 +363,11 @@ impl<'s> Shingler<'s> {
     }
 
     fn number(&mut self, context: u64, value: u64) {
-        self.out.numbers.push(Number {
+        self.out.add_number(Number {
             context: (mix64(context) >> 32) as u32,
             value: (value >> 32) as u32,
-            sentence: self.sentence_index(),
+            sentence: self.place,
         });
-    }
-
-    fn sentence_index(&self) -> u32 {
-        u32::try_from(self.out.sentences.len()).unwrap_or(u32::MAX)
     }
 
     fn finish(self) {

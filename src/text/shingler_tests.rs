@@ -48,14 +48,86 @@ fn windows_are_five_characters_or_two_words() {
 
 #[test]
 fn windows_do_not_cross_sentences() {
-    let both = read("今天天气很好。我们一起出去玩。");
-    let one = read("今天天气很好。");
+    let both = read("今天天气很好，阳光灿烂。我们一起出去玩，带上午饭。");
+    let one = read("今天天气很好，阳光灿烂。");
     assert_eq!(both.windows[..one.len()], one.windows[..]);
     assert_eq!(both.sentences[0], one.sentences[0]);
     assert_eq!(
-        both.sentences[1].hash,
-        read("我们一起出去玩!").sentences[0].hash
+        both.sentences[1].hash(),
+        read("我们一起出去玩,带上午饭!").sentences[0].hash()
     );
+}
+
+/// Sentences that are never boilerplate are kept as runs, and count all the same.
+#[test]
+fn short_sentences_are_one() {
+    let shingles = read("Yes! No! Nobody knows for certain. Why? Well.");
+    let sentences = shingles.sentences.iter();
+    let seen: Vec<_> = sentences
+        .map(|s| (s.count(), s.letters(), s.hash().is_some(), s.end))
+        .collect();
+    assert_eq!(seen, [(2, 5, false, 2), (1, 21, true, 5), (2, 7, false, 7)]);
+    let mut mask = crate::text::boilerplate::BoilerplateMask::default();
+    let mut boilerplate = crate::text::boilerplate::Boilerplate::new();
+    boilerplate.seed(&read("Nobody knows for certain!"));
+    let long = read("Yes! No! Nobody knows for certain. Why? Well. They will ask again tomorrow.");
+    boilerplate.find(
+        &long,
+        &crate::text::boilerplate::Taught::default(),
+        &mut mask,
+    );
+    assert_eq!(mask.excluded().collect::<Vec<_>>(), [2]);
+    let counted = crate::text::boilerplate::Boilerplate::counted(&long);
+    let mut numbers: Vec<usize> = counted.into_iter().map(|(_, number)| number).collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, [2, 5]);
+}
+
+/// What has no room of its own is still part of the document.
+#[test]
+fn beyond_the_budget_nothing_is_lost_but_the_sentences() {
+    // Six characters in three bytes each time.
+    let shingles = read(&"㌖".repeat(2_000));
+    assert_eq!(shingles.len(), 12_000 - 4);
+    assert!(shingles.windows.is_empty() && shingles.sentences.is_empty());
+    let (minima, windows) = shingles.rest().unwrap();
+    assert_eq!(windows, shingles.len());
+    assert!(minima.iter().any(|&minimum| minimum != u32::MAX));
+    assert!(!shingles.min_hashes.is_empty());
+    // A text that was within it is read as ever by the same buffers.
+    let (mut scratch, mut again) = (Scratch::new(), shingles);
+    let fields = Fields {
+        title: None,
+        body: &["A few words about the harbour, and then some more."],
+    };
+    again.read(&scratch.read(&fields).unwrap());
+    let fresh = read(fields.body[0]);
+    assert_eq!(
+        (again.windows, again.min_hashes, again.sentences),
+        (fresh.windows, fresh.min_hashes, fresh.sentences)
+    );
+}
+
+#[test]
+fn of_many_numbers_those_of_the_smallest_contexts_stay() {
+    use crate::text::numbers::Sample;
+    let random = |n| crate::hash::splitmix64(n) >> 32;
+    let mut all: Vec<Number> = (0..5_000)
+        .map(|n| Number {
+            context: random(n % 900) as u32,
+            value: random(n + 10_000) as u32 % 3,
+            sentence: 0,
+        })
+        .collect();
+    let mut shingles = read(&"a".repeat(16_000));
+    shingles.numbers.clear();
+    for &number in &all {
+        shingles.add_number(number);
+    }
+    shingles.finish();
+    assert!(shingles.numbers.len() <= 1_800, "two of each context");
+    let (kept, whole) = (Sample::of(&mut shingles.numbers), Sample::of(&mut all));
+    assert_eq!(kept, whole);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! hashes (min-wise sampling in its bottom-k form: Broder, "On the resemblance and containment of documents", 1997).
 
 use super::numbers::Number;
+use super::steps;
 
 /// How many of the smallest hashes of a document are kept. More than are used, because those of sentences that turn out
 /// to be boilerplate are left out later.
@@ -12,21 +13,35 @@ const MAX_CANDIDATES: usize = 1024;
 /// So many are picked out of a text at first: more than are kept, as some may be equal.
 const PICKED: u64 = 2 * MIN_HASHES as u64;
 
-/// Windows that a buffer may hold between documents: one huge document must not hold its memory for ever.
+/// What the buffers may hold between documents, in bytes: one huge document must not hold its memory for ever.
 const MAX_RETAINED: usize = 1 << 20;
 
+/// A shorter sentence, in letters, is never boilerplate: `yes.` says nothing of where it comes from.
+pub(super) const SHORTEST: u32 = 8;
+
+/// Bins of the minima of a document: see [`Minima`].
+pub(crate) const BINS: usize = 96;
+
+/// The smallest window of each of 96 equal parts of their range.
+pub(crate) type Minima = [u32; BINS];
+
 /// The shingles of one document, and what else is read from its text in the same pass.
+///
+/// What is kept follows the size of the document as it came: [`Budget`].
 #[derive(Debug, Clone, Default)]
 pub struct Shingles {
     /// One hash a window, in the order of the text.
     pub(crate) windows: Vec<u32>,
     pub(crate) sentences: Vec<SentenceShingles>,
-    /// The numbers with their contexts, in the order of the text.
+    /// The numbers with their contexts; those of one context in the order of the text.
     pub(crate) numbers: Vec<Number>,
     /// The smallest distinct hashes of windows that are long enough to be rare, in ascending order.
     pub(crate) min_hashes: Vec<MinHash>,
     /// Hashes of the latest long windows, of which the smallest are yet to be picked.
     candidates: Vec<u64>,
+    /// What is beyond the budget.
+    rest: Option<Box<Rest>>,
+    budget: Budget,
     /// A hash of all tokens in their order.
     pub(crate) whole: u64,
     /// How many of the tokens are single characters, and how many words or numbers.
@@ -34,22 +49,88 @@ pub struct Shingles {
     pub(crate) words: usize,
 }
 
-/// One sentence of a document.
+/// How much is kept apart of one document. Plain text needs less: a window takes two bytes of it, a sentence that can be
+/// boilerplate nine. Only texts of characters that unfold to many, such as `㌖`, and lists of nothing but numbers have
+/// more; so what is kept of a text of any kind is less than six times its size.
+#[derive(Debug, Clone, Copy, Default)]
+struct Budget {
+    windows: usize,
+    sentences: usize,
+    numbers: usize,
+}
+
+impl Budget {
+    /// For a text of so many bytes, markup included.
+    fn of(raw: usize) -> Budget {
+        Budget {
+            windows: 256 + raw / 2,
+            sentences: 64 + raw / 8,
+            numbers: 64 + raw / 8,
+        }
+    }
+}
+
+/// The sentences beyond the budget: never boilerplate, and so all one.
+#[derive(Debug, Clone)]
+struct Rest {
+    minima: Minima,
+    windows: usize,
+}
+
+/// One sentence of a document that is long enough to be boilerplate, or a run of sentences that are not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SentenceShingles {
-    /// A hash of the tokens: punctuation and spaces do not change it.
-    pub hash: u64,
-    /// Letters and digits.
-    pub letters: u32,
+    /// A hash of the tokens: punctuation and spaces do not change it. Of a run how many sentences it has.
+    hash: u64,
+    /// Letters and digits; the highest bit is that of a run.
+    letters: u32,
     /// Where its windows end in `Shingles::windows`; they begin where those of the sentence before end.
     pub end: u32,
+}
+
+const RUN: u32 = 1 << 31;
+
+impl SentenceShingles {
+    /// `letters`: at least [`SHORTEST`].
+    pub(super) fn long(hash: u64, letters: u32, end: u32) -> SentenceShingles {
+        let letters = letters.min(RUN - 1);
+        SentenceShingles { hash, letters, end }
+    }
+
+    fn short(letters: u32, end: u32) -> SentenceShingles {
+        SentenceShingles {
+            hash: 1,
+            letters: RUN | letters,
+            end,
+        }
+    }
+
+    fn is_run(self) -> bool {
+        self.letters & RUN != 0
+    }
+
+    /// The hash of a sentence that may be boilerplate.
+    pub(crate) fn hash(self) -> Option<u64> {
+        (!self.is_run()).then_some(self.hash)
+    }
+
+    /// Letters and digits.
+    pub(crate) fn letters(self) -> u32 {
+        self.letters & !RUN
+    }
+
+    /// How many sentences of the text this is.
+    pub(crate) fn count(self) -> usize {
+        self.hash().map_or(self.hash as usize, |_| 1)
+    }
 }
 
 /// One of the smallest hashes of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MinHash {
     pub hash: u64,
-    /// Index of its sentence; while the text is being read, of its window.
+    /// Index in `Shingles::sentences`, beyond its end for what is beyond the budget; while the text is being read, of its
+    /// window.
     pub sentence: u32,
 }
 
@@ -61,17 +142,33 @@ impl Shingles {
 
     /// How many shingles the document has: its length as far as this method is concerned.
     pub fn len(&self) -> usize {
-        self.windows.len()
+        self.windows.len() + self.rest.as_ref().map_or(0, |rest| rest.windows)
     }
 
     /// Whether the document has no shingle.
     pub fn is_empty(&self) -> bool {
-        self.windows.is_empty()
+        self.len() == 0
     }
 
-    /// Removes the document, and keeps its memory unless that is very much.
-    pub(super) fn clear(&mut self) {
-        if self.windows.capacity() > MAX_RETAINED {
+    /// Bytes of memory held.
+    pub fn heap_bytes(&self) -> usize {
+        self.windows.capacity() * size_of::<u32>()
+            + self.sentences.capacity() * size_of::<SentenceShingles>()
+            + self.numbers.capacity() * size_of::<Number>()
+            + self.min_hashes.capacity() * size_of::<MinHash>()
+            + self.candidates.capacity() * size_of::<u64>()
+            + self.rest.as_ref().map_or(0, |_| size_of::<Rest>())
+    }
+
+    /// The minima of what is beyond the budget, and how many windows that has.
+    pub(crate) fn rest(&self) -> Option<(&Minima, usize)> {
+        let rest = self.rest.as_ref()?;
+        Some((&rest.minima, rest.windows))
+    }
+
+    /// Removes the document, and keeps its memory unless that is very much. The next one has so many bytes.
+    pub(super) fn clear(&mut self, raw: usize) {
+        if self.heap_bytes() > MAX_RETAINED {
             *self = Shingles::default();
         }
         self.windows.clear();
@@ -79,9 +176,105 @@ impl Shingles {
         self.numbers.clear();
         self.min_hashes.clear();
         self.candidates.clear();
+        self.rest = None;
+        self.budget = Budget::of(raw);
         self.whole = 0;
         self.characters = 0;
         self.words = 0;
+    }
+
+    /// Adds a window of the sentence that is being read.
+    #[inline]
+    pub(super) fn add_window(&mut self, window: u32) {
+        if self.rest.is_none() && self.windows.len() < self.budget.windows {
+            self.windows.push(window);
+        } else {
+            self.add_to_rest(window);
+        }
+    }
+
+    /// What has no room is no sentence of its own any more, and neither is anything behind it.
+    #[cold]
+    fn add_to_rest(&mut self, window: u32) {
+        let rest = self.rest.get_or_insert_with(|| {
+            Box::new(Rest {
+                minima: [u32::MAX; BINS],
+                windows: 0,
+            })
+        });
+        fill(&mut rest.minima, &[window]);
+        rest.windows += 1;
+    }
+
+    /// Where in `sentences` one of so many letters will stand that begins now.
+    pub(super) fn next_sentence(&self, letters: u32) -> u32 {
+        let joins = letters < SHORTEST && self.sentences.last().is_some_and(|last| last.is_run());
+        let place = self.sentences.len() - usize::from(joins && self.rest.is_none());
+        u32::try_from(place).unwrap_or(u32::MAX)
+    }
+
+    /// Ends a sentence: all windows since the one before are its own.
+    pub(super) fn end_sentence(&mut self, hash: u64, letters: u32) {
+        let begin = self.sentences.last().map_or(0, |last| last.end as usize);
+        let end = u32::try_from(self.windows.len()).unwrap_or(u32::MAX);
+        if self.rest.is_none() {
+            if letters < SHORTEST
+                && let Some(run) = self.sentences.last_mut().filter(|last| last.is_run())
+            {
+                run.hash += 1;
+                run.letters = RUN | (run.letters() + letters).min(RUN - 1);
+                run.end = end;
+                return;
+            }
+            if self.sentences.len() < self.budget.sentences {
+                self.sentences.push(match letters < SHORTEST {
+                    true => SentenceShingles::short(letters, end),
+                    false => SentenceShingles::long(hash, letters, end),
+                });
+                return;
+            }
+        }
+        // Here the budget ended, or it had before.
+        let windows = std::mem::take(&mut self.windows);
+        for &window in windows.get(begin..).unwrap_or_default() {
+            self.add_to_rest(window);
+        }
+        self.windows = windows;
+        self.windows.truncate(begin);
+    }
+
+    /// Adds a number of the sentence that is being read.
+    pub(super) fn add_number(&mut self, number: Number) {
+        self.numbers.push(number);
+        if self.numbers.len() >= 2 * self.budget.numbers {
+            self.keep_numbers();
+        }
+    }
+
+    /// Keeps of each context the first number and the first other one, and then the smallest contexts: a
+    /// [`Sample`](super::numbers::Sample) asks for no more of a context, and takes fewer of them.
+    fn keep_numbers(&mut self) {
+        steps::add(self.numbers.len());
+        self.numbers.sort_by_key(|number| number.context);
+        let mut place: Option<(u32, u32, bool)> = None;
+        self.numbers.retain(|number| match &mut place {
+            Some((context, first, several)) if *context == number.context => {
+                let other = number.value != *first && !*several;
+                *several |= other;
+                other
+            }
+            _ => {
+                place = Some((number.context, number.value, false));
+                true
+            }
+        });
+        if let Some(beyond) = self.numbers.get(self.budget.numbers) {
+            let beyond = beyond.context;
+            let kept = self
+                .numbers
+                .partition_point(|number| number.context < beyond);
+            self.numbers.truncate(kept);
+        }
     }
 
     /// Adds the hash of the window that was pushed last to the candidates.
@@ -96,6 +289,9 @@ impl Shingles {
     /// Picks the last candidates, and finds the sentence of each that was kept.
     pub(super) fn finish(&mut self) {
         self.keep_smallest();
+        if self.numbers.len() > self.budget.numbers {
+            self.keep_numbers();
+        }
         for min_hash in &mut self.min_hashes {
             let window = min_hash.sentence;
             let sentence = self
@@ -126,19 +322,19 @@ impl Shingles {
 
     /// Adds the candidates that are not above `limit`, and keeps the smallest.
     fn pick(&mut self, limit: u64) {
+        let first = self.len().saturating_sub(self.candidates.len());
         let Shingles {
-            windows,
             min_hashes,
             candidates,
             ..
         } = self;
-        let first = windows.len().saturating_sub(candidates.len());
         for (window, &hash) in (first..).zip(candidates.iter()) {
             if hash <= limit {
                 let sentence = u32::try_from(window).unwrap_or(u32::MAX);
                 min_hashes.push(MinHash { hash, sentence });
             }
         }
+        steps::add(candidates.len() + min_hashes.len());
         min_hashes.sort_unstable_by_key(|min| min.hash);
         min_hashes.dedup_by(|later, kept| {
             let equal = later.hash == kept.hash;
@@ -148,5 +344,16 @@ impl Shingles {
             equal
         });
         min_hashes.truncate(MIN_HASHES);
+    }
+}
+
+/// The upper bits of a window say its bin, all of them its rank there.
+#[inline]
+pub(crate) fn fill(minima: &mut Minima, windows: &[u32]) {
+    for &window in windows {
+        let bin = (u64::from(window) * BINS as u64) >> 32;
+        if let Some(minimum) = minima.get_mut(bin as usize) {
+            *minimum = window.min(*minimum);
+        }
     }
 }

@@ -139,10 +139,11 @@ fn a_million_numbers() {
 }
 
 #[test]
-fn tags_nested_a_million_deep() {
+fn tags_nested_very_deep() {
+    // Within the first MiB, which is all that is read.
     let deep = format!(
         "{}A few words about the harbour in the middle of it all, and then some more.{}",
-        "<div>".repeat(1_000_000),
+        "<div>".repeat(200_000),
         "</div>".repeat(1_000_000)
     );
     place_twice(&deep, BYLINE);

@@ -22,9 +22,13 @@ mod bulk_props;
 mod eval;
 mod forest_laws;
 mod hostile;
+mod memory;
 mod methods;
 mod quality;
+mod response_check;
 mod stamp;
+mod text_check;
+mod text_fuzz_small;
 
 // `scripts/bench` measures with this; random numbers are the same everywhere.
 #[path = "../../benches/support/random.rs"]

@@ -436,9 +436,10 @@ fn a_long_leftover_of_page_code_is_not_the_longest_sentence() {
 fn huge_documents_have_fingerprints() {
     let unpunctuated = "今天天气很好我们去公园看花".repeat(10 << 10);
     let sentences = "好。".repeat(1 << 20);
+    // The text stands within the first MiB, which is all that is read.
     let nested = format!(
         "{}text{}",
-        "<div>".repeat(1 << 20),
+        "<div>".repeat(200_000),
         "</div>".repeat(1 << 20)
     );
     let brackets = format!("text{}", "<".repeat(1 << 20));

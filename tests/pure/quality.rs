@@ -8,6 +8,7 @@ use crate::random::Random;
 use serde_json::Value;
 use spinney::config::RawRoute;
 use spinney::engine::{Engine, RequestContext};
+use spinney::hash::HashKey;
 use spinney::time::Millis;
 
 /// Lines of `method label kind lang pairs together`, tab-separated: what was found when this was last looked at.
@@ -47,7 +48,7 @@ fn engine(method: &str) -> Engine {
         .or_clock("none")
         .validate("test")
         .unwrap();
-    Engine::new(&[route], "cluster_", 0).unwrap()
+    Engine::new(&[route], "cluster_", 0, HashKey::FIXED).unwrap()
 }
 
 /// Roots by id, the documents placed in the order of the lines.

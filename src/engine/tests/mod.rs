@@ -28,7 +28,7 @@ fn route(options: Value) -> Route {
 }
 
 fn engine(routes: &[Route]) -> Arc<Engine> {
-    Arc::new(Engine::new(routes, "cluster_", 2).unwrap())
+    Arc::new(Engine::new(routes, "cluster_", 2, HashKey::FIXED).unwrap())
 }
 
 /// Waits for an answer of the engine, whose work is done by threads of its own.
@@ -382,7 +382,7 @@ fn the_number_of_threads_changes_nothing() {
         })
         .collect();
     let lines = |threads| {
-        let engine = Engine::new(&[route(json!({}))], "cluster_", threads).unwrap();
+        let engine = Engine::new(&[route(json!({}))], "cluster_", threads, HashKey::FIXED).unwrap();
         bulk(&Arc::new(engine), &body, 0).0
     };
     assert_eq!(lines(1), lines(4));

@@ -1,8 +1,9 @@
 //! The method `short` over the real forest.
 
-use crate::fingerprint::Fingerprint;
+use crate::fingerprint::{Distance, Fingerprint};
 use crate::forest::{Decision, Forest, Placement, Settings};
-use crate::method::{Query, Refusal, ShortText, TAKEN_SHORT, WIDE};
+use crate::hash::{HashKey, SplitMix64};
+use crate::method::{CANDIDATES, COMPARED, Query, Refusal, ShortText, TAKEN_SHORT, WIDE};
 use crate::time::Millis;
 
 fn place(forest: &mut Forest<ShortText>, print: u64, text: &str) -> Placement {
@@ -21,6 +22,7 @@ fn a_text_near_another_text_is_found_by_its_own_reprints() {
     let mut forest = Forest::new(Settings {
         k: WIDE,
         window: None,
+        key: HashKey::FIXED,
     })
     .unwrap();
     let ferry = place(&mut forest, 0b0, "ferrycancelledbecauseofstorm").root;
@@ -52,4 +54,77 @@ fn a_text_near_another_text_is_found_by_its_own_reprints() {
     let alone = place(&mut forest, 0b111, "nothingofthiswaseverheard");
     assert_eq!(forest.withdraw(&alone.rollback), 2);
     assert_eq!(forest.stats().nodes, nodes);
+}
+
+/// A bulk of short texts that are all near each other and alike to none.
+#[test]
+fn a_crowd_costs_each_text_a_bounded_number_of_comparisons() {
+    let crowd = |key: HashKey| {
+        let mut forest = Forest::new(Settings {
+            k: WIDE,
+            window: None,
+            key,
+        })
+        .unwrap();
+        let mut random = SplitMix64(7);
+        let mut answers = Vec::new();
+        for _ in 0..600 {
+            // Five bits each: no two are more than ten apart.
+            let print = (0..5).fold(0, |bits, _| bits | 1 << (random.next_u64() % 64));
+            let letters = (0..30).map(|_| char::from(b'a' + (random.next_u64() % 26) as u8));
+            let text: String = letters.collect();
+            let before = COMPARED.get();
+            let placed = place(&mut forest, print, &text);
+            let compared = COMPARED.get() - before;
+            assert!(
+                compared <= 3 * CANDIDATES,
+                "{compared} comparisons with {} nodes in the forest",
+                forest.stats().nodes
+            );
+            // What came before is found by its own nodes, whoever crowds around it.
+            let before = COMPARED.get();
+            assert_eq!(place(&mut forest, print, &text).root, placed.root);
+            assert!(COMPARED.get() - before <= 1);
+            answers.push((placed.root, placed.decision, placed.refused));
+        }
+        answers
+    };
+    assert_eq!(crowd(HashKey::FIXED), crowd(HashKey::new(3, 5)));
+}
+
+/// Where many fingerprints share a half, the tables go through a map whose order hangs on the secret.
+#[test]
+fn no_answer_depends_on_the_secret() {
+    let answers = |key: HashKey| {
+        let mut forest = Forest::new(Settings {
+            k: Distance(3),
+            window: None,
+            key,
+        })
+        .unwrap();
+        let mut random = SplitMix64(9);
+        let mut answers = Vec::new();
+        for _ in 0..1_200 {
+            let print = (0xfeed << 32) | (random.next_u64() % 2_048);
+            let letters = (0..10).map(|_| char::from(b'a' + (random.next_u64() % 3) as u8));
+            let placed = place(&mut forest, print, &letters.collect::<String>());
+            answers.push((
+                placed.root,
+                placed.decision,
+                placed.refused,
+                placed.rollback,
+            ));
+        }
+        assert!(forest.stats().nodes > 1_000);
+        answers
+    };
+    let fixed = answers(HashKey::FIXED);
+    assert!(
+        fixed
+            .iter()
+            .any(|(.., refused, _)| refused.len() == CANDIDATES)
+    );
+    for secret in 0..4 {
+        assert!(answers(HashKey::FIXED.derived(secret)) == fixed, "{secret}");
+    }
 }

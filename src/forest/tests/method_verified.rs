@@ -4,6 +4,7 @@ use crate::fingerprint::Distance;
 use crate::forest::local::State;
 use crate::forest::port::{Document, When};
 use crate::forest::{Root, Settings};
+use crate::hash::HashKey;
 use crate::method::{Features, LearnedText, Verified, VerifiedFeatures};
 use crate::text::{Fields, Scratch};
 use crate::time::Millis;
@@ -19,6 +20,7 @@ impl Harness {
         let settings = Settings {
             k: Distance(3),
             window: None,
+            key: HashKey::FIXED,
         };
         let thresholds = Default::default();
         Harness {

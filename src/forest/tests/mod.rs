@@ -19,6 +19,7 @@ fn forest_of<P: Proof>(k: u32, window: Option<Millis>) -> Forest<P> {
     Forest::new(Settings {
         k: Distance(k),
         window,
+        key: HashKey::FIXED,
     })
     .unwrap()
 }

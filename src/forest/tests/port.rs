@@ -12,6 +12,7 @@ use crate::forest::port::{
     Batch, Commit, Document, Earlier, Outcome, Placed, Port, Reply, Settlement, Unavailable, When,
 };
 use crate::forest::{Decision, Root, Settings};
+use crate::hash::HashKey;
 use crate::method::{
     Attributes, Family, Features, LearnedText, Method, Proof, Query, Refusal, Short, Similarity,
     Staged, Strict, StrictFeatures, Verified, WIDE, Workspace,
@@ -56,7 +57,11 @@ fn local<F: Family>(
     thresholds: <F::Proof as Proof>::Thresholds,
     executor: Arc<dyn Executor>,
 ) -> Arc<dyn Port> {
-    let settings = Settings { k, window };
+    let settings = Settings {
+        k,
+        window,
+        key: HashKey::FIXED,
+    };
     let learned = F::Learned::default();
     Arc::new(Local::<F>::new("test", settings, thresholds, learned, executor).unwrap())
 }
@@ -582,6 +587,7 @@ fn the_changes_of_a_forest_make_the_same_forest() {
     let settings = Settings {
         k: Distance(0),
         window: Some(Millis(400)),
+        key: HashKey::FIXED,
     };
     let state =
         || State::<Verified>::new(settings, Similarity::default(), LearnedText::default()).unwrap();

@@ -296,6 +296,7 @@ fn refuses_settings_that_cannot_be() {
         let settings = Settings {
             k: Distance(k),
             window,
+            key: HashKey::FIXED,
         };
         Forest::<()>::new(settings)
             .map(|_| ())

@@ -9,6 +9,7 @@ use model::{Model, row};
 use proptest::prelude::*;
 use spinney::fingerprint::{Distance, Fingerprint};
 use spinney::forest::{Decision, Forest, Placement, Rollback, Root, Settings};
+use spinney::hash::HashKey;
 use spinney::method::Proof;
 use spinney::time::Millis;
 use std::collections::{BTreeMap, HashMap};
@@ -62,6 +63,7 @@ fn settings() -> impl Strategy<Value = Settings> {
     (k, window).prop_map(|(k, window)| Settings {
         k: Distance(k),
         window,
+        key: HashKey::FIXED,
     })
 }
 
@@ -71,6 +73,8 @@ struct Trial<P: Proof> {
     forest: Forest<P>,
     /// Knows of nothing but the changes of the first.
     replica: Forest<P>,
+    /// Is asked the same as the first, and has another secret.
+    twin: Forest<P>,
     model: Model<P>,
     now: i64,
     placements: usize,
@@ -100,6 +104,11 @@ impl<P: Proof + Debug + PartialEq> Trial<P> {
             settings,
             forest,
             replica: Forest::new(settings).unwrap(),
+            twin: Forest::new(Settings {
+                key: settings.key.derived(1),
+                ..settings
+            })
+            .unwrap(),
             model: Model::new(settings.k.0, settings.window),
             now: 1_500_000_000_000,
             placements: 0,
@@ -127,6 +136,7 @@ impl<P: Proof + Debug + PartialEq> Trial<P> {
                 Step::Expire(pause, budget) => {
                     self.now = self.now.max(self.now + pause);
                     assert!(self.forest.expire(Millis(self.now), budget) <= budget);
+                    self.twin.expire(Millis(self.now), budget);
                     self.model.advance(self.now);
                 }
             }
@@ -168,6 +178,21 @@ impl<P: Proof + Debug + PartialEq> Trial<P> {
         self.placements += 1;
         let check = self.forest.check(&query, Millis(date));
         let placement = self.forest.place(&query, Millis(date));
+        let twin = self.twin.place(&query, Millis(date));
+        // No answer depends on the secret of the tables.
+        assert_eq!(
+            (twin.root, twin.decision, twin.node_added, twin.by),
+            (
+                placement.root,
+                placement.decision,
+                placement.node_added,
+                placement.by
+            )
+        );
+        assert_eq!(
+            (twin.refused, twin.rollback),
+            (placement.refused.clone(), placement.rollback.clone())
+        );
         let expected = if strict {
             self.model
                 .place_strict(document.fingerprints[0], &document.proof, date, who)
@@ -251,6 +276,7 @@ impl<P: Proof + Debug + PartialEq> Trial<P> {
         if let Some(kept) = self.kept.get_mut(&number) {
             kept.retain(|&(other, ..)| other != who);
         }
+        self.twin.withdraw(&rollback);
         assert_eq!(self.forest.withdraw(&rollback), self.model.withdraw(who));
     }
 
@@ -367,6 +393,7 @@ fn the_worlds_are_lively() {
     let settings = Settings {
         k: Distance(3),
         window: Some(Millis(400)),
+        key: HashKey::FIXED,
     };
     let mut plain = Trial::new(settings);
     plain.run(&steps, strict, true);

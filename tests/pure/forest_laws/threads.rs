@@ -5,6 +5,7 @@ use super::documents::{Document, splitmix, strict, verified};
 use parking_lot::Mutex;
 use spinney::fingerprint::Distance;
 use spinney::forest::{Decision, Forest, Placement, Rollback, Root, Settings};
+use spinney::hash::HashKey;
 use spinney::method::Proof;
 use spinney::time::Millis;
 use std::thread;
@@ -60,6 +61,7 @@ fn eight_threads<P: Proof + Send>(document: fn(u64) -> Document<P>, window: Opti
     let settings = Settings {
         k: Distance(3),
         window,
+        key: HashKey::FIXED,
     };
     let forest = Mutex::new(Forest::new(settings).unwrap());
     let kept: Vec<(u64, Root)> = thread::scope(|scope| {
