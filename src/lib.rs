@@ -29,6 +29,7 @@ pub mod hash;
 pub mod method;
 pub mod text;
 pub mod time;
-// Beside the way: metrics and logs, the graceful stop.
+// Beside the way: the clock, metrics and logs, the graceful stop.
+mod clock;
 mod shutdown;
 mod telemetry;

@@ -3,12 +3,13 @@
 use std::hash::RandomState;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use hyper::header::HeaderValue;
 use tokio_util::task::TaskTracker;
 use tracing::error;
 
+use crate::clock;
 use crate::cluster::{self, ClientError};
 use crate::config::ServeOptions;
 use crate::engine::{Engine, EngineError, RequestContext, Unavailable};
@@ -114,7 +115,7 @@ impl AppState {
 
     /// What the engine needs to know of a request that came now.
     pub(crate) fn request_context(&self, caller: u64) -> RequestContext {
-        let now = now();
+        let now = clock::now();
         RequestContext {
             now,
             latest: Millis(now.0.saturating_add(CLOCK_SKEW)),
@@ -158,18 +159,6 @@ fn loggable(id: &[u8]) -> String {
         if plain { char::from(byte) } else { '_' }
     };
     id.iter().take(REQUEST_ID_CHARS).map(shown).collect()
-}
-
-/// The edge's clock; the pure rooms are given the time.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this is the edge that reads the clock"
-)]
-pub(crate) fn now() -> Millis {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    Millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
 /// A secret for tables that strangers fill.

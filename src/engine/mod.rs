@@ -15,6 +15,7 @@ mod date_math;
 mod explain;
 mod fields;
 mod forests;
+mod late;
 mod place;
 mod read;
 mod settle;
@@ -45,11 +46,11 @@ use crate::method::Features;
 use crate::time::Millis;
 use fields::FoundFields;
 use forests::ForestEntry;
+use late::Waiting;
 use read::own_root;
 use threads::TextThreads;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use writers::Writers;
-use xxhash_rust::xxh3::xxh3_64;
 
 /// Why the engine cannot be built.
 #[derive(Debug, thiserror::Error)]
@@ -134,6 +135,8 @@ pub struct Engine {
     batches: Semaphore,
     /// Strangers do their text work one after the other.
     strangers: Semaphore,
+    /// What strangers' documents take that wait for the cluster.
+    waiting: Waiting,
     explains: bool,
 }
 
@@ -218,6 +221,7 @@ impl Engine {
             writers: Writers::default(),
             batches: Semaphore::new(BATCHES),
             strangers: Semaphore::new(1),
+            waiting: Waiting::default(),
             explains: false,
         })
     }
@@ -387,9 +391,13 @@ impl Engine {
         Ok(all)
     }
 
-    /// Whether the cluster has lately accepted what this caller wrote to this index.
-    pub fn knows(&self, caller: u64, index: &str, now: Millis) -> bool {
-        self.writers.knows(caller, xxh3_64(index.as_bytes()), now)
+    /// Waits for a caller's turn to have its body looked at: strangers, who have lately written nothing that the cluster has
+    /// accepted, have it one after the other.
+    pub async fn turn(&self, caller: u64, now: Millis) -> Option<SemaphorePermit<'_>> {
+        if self.writers.knows_any(caller, now) {
+            return None;
+        }
+        self.strangers.acquire().await.ok()
     }
 
     /// Takes back placements whose outcome has been unknown for long, at most `budget` in each forest. Answers how many

@@ -5,6 +5,7 @@ use std::vec::IntoIter;
 
 use bytes::Bytes;
 
+use super::late::Late;
 use super::read::{Prepared, Read, WorkItem};
 use super::settle::{Held, Placed};
 use super::threads::Wanted;
@@ -181,17 +182,20 @@ impl Engine {
                 continue;
             }
             // A stranger's documents are placed when the cluster has accepted them.
-            let kept = match standing {
-                Standing::Stranger => batch.documents.clone(),
+            let late: Vec<Option<Late>> = match standing {
+                Standing::Stranger => {
+                    let documents = batch.documents.iter();
+                    documents.map(|d| self.waiting.keep(d)).collect()
+                }
                 Standing::Known | Standing::Owner => Vec::new(),
             };
-            let mut kept = kept.into_iter();
+            let mut late = late.into_iter();
             let mut placements = session
                 .place(&*entry.port, batch.documents, standing)
                 .await?;
             // First of all: from here on they are withdrawn if anything goes wrong.
             for ((item, index), reply) in batch.items.into_iter().zip(&mut placements.replies) {
-                let document = kept.next();
+                let late = late.next().flatten();
                 if let Some(place) = &mut reply.placed {
                     placed.hold(Held {
                         item,
@@ -200,7 +204,7 @@ impl Engine {
                         rollback: std::mem::take(&mut place.rollback),
                         claimed: place.claimed,
                         lesson: place.lesson.take(),
-                        document,
+                        late,
                     });
                 }
             }

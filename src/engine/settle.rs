@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::late::Late;
 use super::{Engine, Unavailable};
 use crate::bulk::{self, Op};
 use crate::forest::Rollback;
@@ -28,7 +29,7 @@ pub(super) struct Held {
     pub(super) claimed: Option<Millis>,
     pub(super) lesson: Option<Vec<u64>>,
     /// To be placed if it is accepted, and not before.
-    pub(super) document: Option<Document>,
+    pub(super) late: Option<Late>,
 }
 
 /// What is known of the outcome of a request.
@@ -176,13 +177,13 @@ impl Engine {
     fn late(&self, placed: &mut Placed, resolution: &Resolution) -> Vec<Vec<Document>> {
         let mut late: Vec<Vec<Document>> = self.forests.iter().map(|_| Vec::new()).collect();
         for held in &mut placed.held {
-            let Some(document) = held.document.take() else {
+            let Some(waiting) = held.late.take() else {
                 continue;
             };
             if Placed::outcome(held.item, resolution).0 == Outcome::Accepted
                 && let Some(late) = late.get_mut(held.forest)
             {
-                late.push(document);
+                late.extend(waiting.take());
             }
         }
         late

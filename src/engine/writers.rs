@@ -13,34 +13,46 @@ const KNOWN_FOR: Millis = Millis(10 * 60_000);
 /// Pairs of caller and index that are remembered: some megabytes.
 const REMEMBERED: usize = 1 << 16;
 
-/// Pairs of caller and index, as hashes, and when the cluster last accepted a write of theirs.
+/// Pairs of caller and index, as hashes, and when the cluster last accepted a write of theirs; `None` stands for any index.
 #[derive(Debug, Default)]
-pub(super) struct Writers(Mutex<HashMap<(u64, u64), Millis>>);
+pub(super) struct Writers(Mutex<HashMap<(u64, Option<u64>), Millis>>);
 
 impl Writers {
     /// Whether the cluster has lately accepted what this caller wrote to this index.
     pub(super) fn knows(&self, caller: u64, index: u64, now: Millis) -> bool {
+        self.is_known((caller, Some(index)), now)
+    }
+
+    /// Whether it has lately accepted anything of this caller.
+    pub(super) fn knows_any(&self, caller: u64, now: Millis) -> bool {
+        self.is_known((caller, None), now)
+    }
+
+    fn is_known(&self, pair: (u64, Option<u64>), now: Millis) -> bool {
         let known = self.0.lock();
-        let last = known.get(&(caller, index));
+        let last = known.get(&pair);
         last.is_some_and(|&last| now.0.saturating_sub(last.0) < KNOWN_FOR.0)
     }
 
     /// The cluster has accepted a write.
     pub(super) fn accepted(&self, caller: u64, index: u64, now: Millis) {
         let mut known = self.0.lock();
-        if known.len() >= REMEMBERED && !known.contains_key(&(caller, index)) {
+        if known.len() + 2 > REMEMBERED && !known.contains_key(&(caller, Some(index))) {
             known.retain(|_, last| now.0.saturating_sub(last.0) < KNOWN_FOR.0);
             // So many at once are no users of a cluster: who comes next is asked about again.
-            if known.len() >= REMEMBERED {
+            if known.len() + 2 > REMEMBERED {
                 known.clear();
             }
         }
-        known.insert((caller, index), now);
+        known.insert((caller, Some(index)), now);
+        known.insert((caller, None), now);
     }
 
     /// The cluster has denied a write.
     pub(super) fn denied(&self, caller: u64, index: u64) {
-        self.0.lock().remove(&(caller, index));
+        let mut known = self.0.lock();
+        known.remove(&(caller, Some(index)));
+        known.remove(&(caller, None));
     }
 }
 
@@ -58,8 +70,9 @@ mod tests {
         assert!(!writers.knows(1, 7, later), "too long ago");
         assert!(!writers.knows(1, 8, at), "another index");
         assert!(!writers.knows(2, 7, at), "another caller");
+        assert!(writers.knows_any(1, at) && !writers.knows_any(2, at));
         writers.denied(1, 7);
-        assert!(!writers.knows(1, 7, at));
+        assert!(!writers.knows(1, 7, at) && !writers.knows_any(1, at));
     }
 
     #[test]

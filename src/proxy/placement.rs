@@ -7,9 +7,10 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tracing::{Instrument, Span, debug, info};
 
+use crate::clock;
 use crate::engine::{Placed, Resolution};
 use crate::shutdown::InFlightGuard;
-use crate::state::{self, AppState};
+use crate::state::AppState;
 
 /// Documents that were placed and not yet settled. Settling is a task of its own, since it waits for forests; the request
 /// is in flight until it ends, whoever still waits for it.
@@ -111,7 +112,7 @@ async fn settle(state: &AppState, placed: Placed, resolution: Resolution) {
             "the response does not name every item"
         );
     }
-    match state.engine.settle(placed, resolution, state::now()).await {
+    match state.engine.settle(placed, resolution, clock::now()).await {
         Ok(settled) => {
             if settled.learned > 0 {
                 info!(

@@ -20,6 +20,7 @@ use super::request_body::BufferedBody;
 use super::response_body::ResponseBody;
 use super::router::Target;
 use crate::bulk::Splice;
+use crate::clock;
 use crate::cluster::ClusterError;
 use crate::engine::{NotUnderstood, StampError, Stamped, Write};
 use crate::http::body::{self, Buffered, DecompressError};
@@ -28,7 +29,7 @@ use crate::http::caller::caller;
 use crate::http::headers::{self, Encoding, set_length};
 use crate::http::{Body, ProxyError};
 use crate::shutdown::InFlightGuard;
-use crate::state::{self, AppState};
+use crate::state::AppState;
 
 /// What stamping a line takes in memory on top of the body: half an item, a stamp, an edit and a rollback handle.
 const BYTES_PER_LINE: usize = 320;
@@ -83,7 +84,7 @@ async fn routed(state: &AppState, request: &Request<Incoming>, name: String) -> 
         return Some(name);
     }
     let caller = caller(&state.callers, request.headers(), request.uri().query());
-    index_behind(state, caller, request.headers(), &name, state::now()).await
+    index_behind(state, caller, request.headers(), &name, clock::now()).await
 }
 
 /// Stamps the documents, forwards them, and settles them by the response.
@@ -191,6 +192,8 @@ async fn prepare(
     in_flight: &InFlightGuard,
 ) -> Result<Prepared, ProxyError> {
     let raw = buffered.bytes.clone();
+    let context = state.request_context(caller);
+    let turn = state.engine.turn(caller, context.now).await;
     let (plain, reservation) = match decode(state, buffered, encoding).await? {
         Decoded::Plain(plain, reservation) => (plain, reservation),
         Decoded::Malformed(reason, reservation) => {
@@ -198,12 +201,14 @@ async fn prepare(
         }
     };
     let began = Instant::now();
-    let (body, context) = (plain.clone(), state.request_context(caller));
+    let body = plain.clone();
     let stamping = async {
         let mut parsed = state
             .engine
             .parse(body.clone(), write.clone(), context)
             .await?;
+        // Others have theirs while the cluster is asked; the text work has turns of its own.
+        drop(turn);
         let unrouted: Vec<String> = parsed.unrouted().map(Into::into).collect();
         for name in unrouted {
             if let Some(index) = index_behind(state, caller, headers, &name, context.now).await {

@@ -16,11 +16,12 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tracing::{Instrument, debug, info, warn};
 
+use crate::clock;
 use crate::config::ServeOptions;
 use crate::http::tls::{self, TlsError};
 use crate::http::{Body, ProxyError, body};
 use crate::proxy::router::{self, Target};
-use crate::state::{self, AppState, StateError};
+use crate::state::{AppState, StateError};
 use crate::{api, proxy, shutdown};
 use accept::Listener;
 
@@ -159,7 +160,7 @@ async fn expire(state: Arc<AppState>) {
         if !warned && ticks.is_multiple_of(EVICTION_TICKS) {
             warned = warn_of_eviction(&state).await;
         }
-        let now = state::now();
+        let now = clock::now();
         if let Err(reason) = state.engine.expire(now, EXPIRY_BUDGET).await {
             state.engine_failed(&reason);
         }

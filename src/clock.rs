@@ -1,0 +1,102 @@
+//! The clock of the edge; the pure rooms are given the time. It is the system's, but does not follow a jump at once: a clock
+//! that shows next year for a second, while somebody mends it, must not make every forest forget all that it holds, nor
+//! remember everything for a year.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use parking_lot::Mutex;
+
+use crate::time::Millis;
+
+/// A larger step than this, in milliseconds, is a jump: it is followed when the system's clock has shown it for
+/// [`DOUBTED_FOR`].
+const JUMP: u64 = 60_000;
+
+/// How long a jump is doubted.
+const DOUBTED_FOR: Duration = Duration::from_secs(600);
+
+static CLOCK: Mutex<Clock> = Mutex::new(Clock { last: None });
+
+/// The time now.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the edge that reads the clock"
+)]
+pub(crate) fn now() -> Millis {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    let system = Millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX));
+    CLOCK.lock().read(Instant::now(), system)
+}
+
+/// What was read last.
+#[derive(Debug)]
+struct Clock {
+    last: Option<Reading>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    at: Instant,
+    shown: Millis,
+    /// Since when the system's clock has been elsewhere.
+    doubted: Option<Instant>,
+}
+
+impl Clock {
+    /// The time that is to be believed, at an instant when the system's clock shows `system`.
+    fn read(&mut self, at: Instant, system: Millis) -> Millis {
+        let mut reading = Reading {
+            at,
+            shown: system,
+            doubted: None,
+        };
+        if let Some(last) = self.last {
+            let passed = at.saturating_duration_since(last.at).as_millis();
+            let expected = last
+                .shown
+                .0
+                .saturating_add(i64::try_from(passed).unwrap_or(i64::MAX));
+            if system.0.abs_diff(expected) > JUMP {
+                let doubted = last.doubted.unwrap_or(at);
+                if at.saturating_duration_since(doubted) < DOUBTED_FOR {
+                    reading.shown = Millis(expected);
+                    reading.doubted = Some(doubted);
+                }
+            }
+        }
+        self.last = Some(reading);
+        reading.shown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_jump_is_followed_when_it_has_lasted() {
+        const YEAR: i64 = 365 * 86_400_000;
+        for jump in [YEAR, -YEAR] {
+            let start = Instant::now();
+            let at = |seconds: u64| start + Duration::from_secs(seconds);
+            let right = |seconds: i64| Millis(1_795_251_000_000 + seconds * 1_000);
+            let wrong = |seconds: i64| Millis(right(seconds).0 + jump);
+            let mut clock = Clock { last: None };
+            assert_eq!(clock.read(at(0), right(0)), right(0));
+            // It is set a little, as it is all the time.
+            assert_eq!(clock.read(at(10), right(11)), right(11));
+            assert_eq!(clock.read(at(20), right(20)), right(20));
+            // It jumps and comes back.
+            assert_eq!(clock.read(at(30), wrong(30)), right(30));
+            assert_eq!(clock.read(at(500), wrong(500)), right(500));
+            assert_eq!(clock.read(at(600), right(600)), right(600));
+            // It jumps and stays.
+            assert_eq!(clock.read(at(700), wrong(700)), right(700));
+            assert_eq!(clock.read(at(1_299), wrong(1_299)), right(1_299));
+            assert_eq!(clock.read(at(1_300), wrong(1_300)), wrong(1_300));
+            assert_eq!(clock.read(at(1_310), wrong(1_310)), wrong(1_310));
+        }
+    }
+}
