@@ -1,6 +1,7 @@
 //! Aliases: the cluster is asked, in a caller's name, and its answer is remembered for a while.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use hyper::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
@@ -16,6 +17,9 @@ const REMEMBERED_FOR: Millis = Millis(60_000);
 
 /// Answers that are remembered.
 const REMEMBERED: usize = 4096;
+
+/// How long a write waits for the cluster to say what a name stands for.
+const ASK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The most bytes of an answer.
 const ANSWER: usize = 1 << 20;
@@ -64,7 +68,16 @@ impl Client {
             return known;
         }
         let path = format!("/_alias/{}", utf8_percent_encode(name, NON_ALPHANUMERIC));
-        let index = match self.get_as(headers, &path, ANSWER).await {
+        let asking = self.get_as(headers, &path, ANSWER);
+        let Ok(answer) = tokio::time::timeout(ASK_TIMEOUT, asking).await else {
+            debug!(
+                name,
+                "the cluster does not say in time what a name stands for"
+            );
+            self.aliases.remember(caller, name, now, None);
+            return None;
+        };
+        let index = match answer {
             Ok(answer) if answer.status() == StatusCode::OK => write_index(answer.body(), name),
             Ok(answer) => {
                 debug!(name, status = %answer.status(), "no alias, as far as the writer may know");

@@ -9,10 +9,8 @@ use tracing::{Level, debug, enabled, info};
 use crate::bulk;
 use crate::engine::{Engine, LeftAlone, Refused, Stamped, Unavailable, Unstamped, Write};
 
-/// Characters of a sentence that the log shows.
-const SENTENCE_CHARS: usize = 120;
-
-/// Logs what was learned from the documents, how they found their trees, and which trees refused them.
+/// Logs which documents have no stamp, how the others found their trees, and which trees refused them. Nothing of what they
+/// say is ever logged.
 ///
 /// # Errors
 /// When the engine cannot do any work.
@@ -22,18 +20,6 @@ pub(super) async fn log_stamped(
     body: &Bytes,
     stamped: &Stamped,
 ) -> Result<(), Unavailable> {
-    let learned = stamped.learned();
-    if !learned.is_empty() {
-        info!(
-            sentences = learned.len(),
-            "sentences have become boilerplate"
-        );
-    }
-    // What somebody has written is for those who look for a mistake, not for every log.
-    for sentence in learned {
-        let begins: String = sentence.chars().take(SENTENCE_CHARS).collect();
-        debug!(begins, "a sentence has become boilerplate");
-    }
     for LeftAlone { item, reason } in stamped.left_alone() {
         match reason {
             // As it should be.

@@ -169,7 +169,11 @@ fn a_cluster_that_does_not_answer() {
     merging.open();
     assert_eq!(merged.join().unwrap().text(), "{\"merged\":true}");
     let stats = stats(&spinney.url);
-    assert_eq!(nodes(&stats), 2, "what may have been stored is remembered");
+    assert_eq!(
+        nodes(&stats),
+        0,
+        "nothing is kept of a stranger that may not be stored"
+    );
     assert_eq!(stats["counters"]["upstream_timed_out"], 2);
     gate.open();
 }
