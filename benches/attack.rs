@@ -210,8 +210,8 @@ async fn run_case(
         pause(pace.phase).await;
         probes.phases.begin(Phase::Pause);
         crowd.shutdown_background();
-        // The three probes are in flight all the time.
-        if !spinney.calms_down(3).await {
+        // Those of the writer and of the relayed client.
+        if !spinney.calms_down(2).await {
             eprintln!("{name}: half a minute after the attack, spinney is still busy with it");
         }
     }

@@ -129,8 +129,7 @@ impl Spinney {
         while Instant::now() < until {
             let stats = self.stats().await.unwrap_or_default();
             let requests = stats["requests_in_flight"].as_u64();
-            // This question is one of them.
-            if requests.is_some_and(|requests| requests <= in_flight + 1) {
+            if requests.is_some_and(|requests| requests <= in_flight) {
                 return true;
             }
             pause(Duration::from_millis(50)).await;

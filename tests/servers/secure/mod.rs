@@ -151,7 +151,11 @@ impl Scene {
     }
 
     async fn nodes(&self) -> u64 {
-        common::twin::nodes(&self.stats().await)
+        let stats = self.stats().await;
+        let forests = stats["forests"].as_object().unwrap().values();
+        forests
+            .map(|forest| forest["nodes"].as_u64().unwrap())
+            .sum()
     }
 
     async fn end(self) {
