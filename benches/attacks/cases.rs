@@ -201,7 +201,8 @@ fn lessons_and_dates() -> Vec<Bytes> {
         for date in ["2024-01-01T00:00:30Z", "2099-12-31T00:00:00Z"] {
             let mut body = String::new();
             for _ in 0..size {
-                let own: Vec<String> = (0..12).map(|_| texts::sentence(&mut random)).collect();
+                // Enough text of its own that it founds a tree: what joins one teaches nothing.
+                let own: Vec<String> = (0..40).map(|_| texts::sentence(&mut random)).collect();
                 let text = [own.join(" "), taught.join(" ")].join(" ");
                 let source = json!({"content": text, "published_at": date});
                 body.push_str(&format!("{{\"index\":{{}}}}\n{source}\n"));

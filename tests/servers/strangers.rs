@@ -54,8 +54,9 @@ pub fn strange() -> Vec<String> {
     let copy = document("copy", "2024-01-02", &text((300..309).chain([400])));
     let late = document("late", "2099-01-01", &text(500..503));
     let lesson = |n: usize| {
-        let own = 1_000 + 20 * n;
-        let numbers = (own..own + 15).chain(0..SENTENCES - 1);
+        // Enough text of its own that it founds a tree: what joins one teaches nothing.
+        let own = 1_000 + 50 * n;
+        let numbers = (own..own + 40).chain(0..SENTENCES - 1);
         document(&format!("lesson-{n}"), "2024-01-02", &text(numbers))
     };
     let many = (0..6).map(lesson).collect();
