@@ -64,12 +64,12 @@ pub fn short_and_near(count: usize) -> Vec<String> {
     (0..count).map(|_| text()).collect()
 }
 
-/// A sentence of words that stand in no other one.
+/// A sentence of words that stand in no other one, but for the first. (It needs a capital letter to be a sentence.)
 pub fn sentence(random: &mut Random) -> String {
     let words: Vec<String> = (0..12)
         .map(|_| format!("w{:x}", random.next() & 0xff_ffff))
         .collect();
-    format!("{}.", words.join(" "))
+    format!("Point {}.", words.join(" "))
 }
 
 /// So many sentences of a seed.

@@ -18,9 +18,10 @@ pub const OPTIONS: [&str; 4] = ["--clock", "field:published_at", "--window", "30
 /// The sentences of the first document, of which its reprint has all but the last.
 const SENTENCES: usize = 10;
 
-/// A sentence that shares no word with that of any other number.
+/// A sentence that shares nothing but its first word with that of any other number. (It needs a capital letter to be a
+/// sentence of its own.)
 fn sentence(n: usize) -> String {
-    format!("{}.", twin::text(n))
+    format!("Point {}.", twin::text(n))
 }
 
 fn text(numbers: impl IntoIterator<Item = usize>) -> String {
