@@ -136,8 +136,8 @@ async fn run(options: Options) -> anyhow::Result<bool> {
             phase: Duration::from_millis(1_200),
         },
         false => Pace {
-            rounds: 4,
-            phase: Duration::from_secs(8),
+            rounds: 3,
+            phase: Duration::from_secs(6),
         },
     };
     let home = Home {
