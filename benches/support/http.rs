@@ -5,7 +5,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::header::{CONTENT_TYPE, HOST};
-use hyper::{Method, Request, StatusCode};
+use hyper::{HeaderMap, Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpStream;
@@ -21,11 +21,18 @@ pub fn authority(url: &str) -> anyhow::Result<&str> {
 pub struct Connection {
     requests: SendRequest<Full<Bytes>>,
     authority: String,
+    /// Sent with every request.
+    headers: HeaderMap,
 }
 
 impl Connection {
     /// Opens a connection to a `host:port`.
     pub async fn open(authority: &str) -> anyhow::Result<Self> {
+        Self::open_with(authority, HeaderMap::new()).await
+    }
+
+    /// The same, with headers that every request has: credentials, for example.
+    pub async fn open_with(authority: &str, headers: HeaderMap) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(authority)
             .await
             .with_context(|| format!("cannot connect to {authority}"))?;
@@ -36,6 +43,7 @@ impl Connection {
         Ok(Self {
             requests,
             authority: authority.to_owned(),
+            headers,
         })
     }
 
@@ -47,12 +55,13 @@ impl Connection {
         content_type: &str,
         body: Bytes,
     ) -> anyhow::Result<(StatusCode, Bytes)> {
-        let request = Request::builder()
+        let mut request = Request::builder()
             .method(method)
             .uri(path)
             .header(HOST, &self.authority)
             .header(CONTENT_TYPE, content_type)
             .body(Full::new(body))?;
+        request.headers_mut().extend(self.headers.clone());
         self.requests.ready().await?;
         let response = self.requests.send_request(request).await?;
         let status = response.status();

@@ -45,30 +45,27 @@ pub async fn spinney(
     upstream: &str,
     method: &str,
 ) -> anyhow::Result<Proxy> {
-    let (out, log) = (work.join("spinney.out"), work.join("spinney.log"));
     let mut command = Command::new(program);
     command
-        .args([
-            "serve",
-            "--listen",
-            "127.0.0.1:0",
-            "--upstream",
-            upstream,
-            "--index",
-            "bench-*",
-        ])
-        .args([
-            "--title-field",
-            "title",
-            "--text-field",
-            "content",
-            "--method",
-            method,
-        ])
+        .args(["serve", "--upstream", upstream, "--index", "bench-*"])
+        .args(["--title-field", "title", "--text-field", "content"])
+        .args(["--method", method]);
+    serve(&mut command, work, "spinney").await
+}
+
+/// Runs a command that ends in `spinney serve` and its arguments, on a free port; what it says stands in `NAME.out` and
+/// `NAME.log`.
+pub async fn serve(command: &mut Command, work: &Path, name: &str) -> anyhow::Result<Proxy> {
+    let (out, log) = (
+        work.join(format!("{name}.out")),
+        work.join(format!("{name}.log")),
+    );
+    command
+        .args(["--listen", "127.0.0.1:0"])
         .stdin(Stdio::null())
         .stdout(output(&out)?)
         .stderr(output(&log)?);
-    let mut process = Process::start(&mut command)?;
+    let mut process = Process::start(command)?;
     let listening = async || {
         let said = fs::read_to_string(&out).ok()?;
         let line = said

@@ -25,3 +25,4 @@ mod limits;
 mod malformed;
 mod protocol;
 mod secure;
+mod strangers;

@@ -2,6 +2,7 @@
 //! show it, and hands credentials on as they came.
 
 mod check;
+mod strangers;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -50,7 +51,7 @@ fn trusting(authority: &Path) -> Client {
         .unwrap()
 }
 
-fn args(secure: &Secure) -> Vec<String> {
+fn args(secure: &Secure, method: &str) -> Vec<String> {
     let ca = secure.ca.to_str().unwrap();
     let args = [
         "--upstream",
@@ -60,7 +61,7 @@ fn args(secure: &Secure) -> Vec<String> {
         "--index",
         "open-*,closed-*",
         "--method",
-        "longest",
+        method,
     ];
     args.map(str::to_owned).to_vec()
 }
@@ -76,6 +77,10 @@ impl Scene {
     }
 
     async fn with(label: &str, more: &[&str]) -> Scene {
+        Self::with_method(label, "longest", more).await
+    }
+
+    async fn with_method(label: &str, method: &str, more: &[&str]) -> Scene {
         let secure = common::opensearch_secure();
         let name = common::unique_index(label);
         let (open, closed) = (format!("open-{name}"), format!("closed-{name}"));
@@ -92,7 +97,7 @@ impl Scene {
             let settings = json!({"settings": {"number_of_shards": 1, "number_of_replicas": 0}});
             server.create_index(index, settings).await;
         }
-        let mut args = args(&secure);
+        let mut args = args(&secure, method);
         args.extend(more.iter().map(|&arg| arg.to_owned()));
         Scene {
             client: trusting(&secure.ca),
@@ -153,10 +158,16 @@ impl Scene {
             .sum()
     }
 
-    async fn end(mut self) {
-        assert_eq!(self.spinney.terminate(), Some(0));
+    async fn end(self) {
+        self.end_and_log().await;
+    }
+
+    /// The same, with what spinney has logged.
+    async fn end_and_log(self) -> String {
+        let log = self.spinney.end_and_log();
         self.server.delete_index(&self.open).await;
         self.server.delete_index(&self.closed).await;
+        log
     }
 }
 
@@ -328,7 +339,7 @@ async fn own_endpoints() {
 #[tokio::test]
 async fn an_unknown_authority() {
     let secure = common::opensearch_secure();
-    let mut args = args(&secure);
+    let mut args = args(&secure, "longest");
     args.drain(2..4);
     let spinney = start(&args);
     let bulk =

@@ -1,0 +1,182 @@
+//! A cluster, a spinney in front of it, and what is to be seen of the two.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use bytes::Bytes;
+use hyper::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use super::probes::credentials;
+use super::requests::{Caller, pause};
+use crate::support::http::Connection;
+use crate::support::peers::{self, Proxy};
+
+/// How long anything is waited for that should come soon.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Where programs and files are.
+#[derive(Debug, Clone)]
+pub struct Home {
+    pub spinney: PathBuf,
+    pub work: PathBuf,
+    /// The secured cluster and its certificate authority.
+    pub upstream: String,
+    pub authority: PathBuf,
+}
+
+/// What a spinney remembers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// Nodes of all forests.
+    pub nodes: i64,
+    /// Sentences that have become boilerplate since the start.
+    pub learned: i64,
+}
+
+/// A running spinney.
+pub struct Spinney {
+    pub proxy: Proxy,
+    log: PathBuf,
+}
+
+impl Spinney {
+    /// Starts one in front of the secured cluster (`None`), or of a made-up one. `files`: how many it may open.
+    pub async fn start(
+        home: &Home,
+        name: &str,
+        upstream: Option<SocketAddr>,
+        options: &[&str],
+        files: Option<u32>,
+    ) -> anyhow::Result<Spinney> {
+        let mut command = match files {
+            None => Command::new(&home.spinney),
+            Some(files) => {
+                let mut shell = Command::new("sh");
+                let script = format!("ulimit -n {files}; exec \"$0\" \"$@\"");
+                shell.arg("-c").arg(script).arg(&home.spinney);
+                shell
+            }
+        };
+        command.args(["serve", "--index", "open-*", "--text-field", "content"]);
+        command.args(["--log-format", "json"]).args(options);
+        match upstream {
+            Some(made_up) => command.arg("--upstream").arg(format!("http://{made_up}")),
+            None => command
+                .args(["--upstream", &home.upstream, "--upstream-ca"])
+                .arg(&home.authority),
+        };
+        let proxy = peers::serve(&mut command, &home.work, name).await?;
+        Ok(Spinney {
+            proxy,
+            log: home.work.join(format!("{name}.log")),
+        })
+    }
+
+    pub fn address(&self) -> anyhow::Result<SocketAddr> {
+        Ok(self.proxy.authority.parse()?)
+    }
+
+    /// Asks as somebody and expects a 2xx.
+    pub async fn ask(
+        &self,
+        caller: Caller,
+        method: Method,
+        path: &str,
+        body: &Value,
+    ) -> anyhow::Result<Value> {
+        let (status, answer) = self.answer(caller, method, path, body).await?;
+        ensure!(status.is_success(), "{path} answered {status}: {answer}");
+        Ok(answer)
+    }
+
+    async fn answer(
+        &self,
+        caller: Caller,
+        method: Method,
+        path: &str,
+        body: &Value,
+    ) -> anyhow::Result<(StatusCode, Value)> {
+        let asked = async {
+            let headers = credentials(caller);
+            let mut connection = Connection::open_with(&self.proxy.authority, headers).await?;
+            let body = match body {
+                Value::Null => Bytes::new(),
+                body => serde_json::to_vec(body)?.into(),
+            };
+            connection
+                .request(method, path, "application/json", body)
+                .await
+        };
+        let answered = tokio::time::timeout(PATIENCE, asked).await;
+        let (status, answer) = answered.with_context(|| format!("{path}: no answer"))??;
+        Ok((status, serde_json::from_slice(&answer).unwrap_or_default()))
+    }
+
+    async fn stats(&self) -> anyhow::Result<Value> {
+        let path = "/_spinney/_stats";
+        let admin = Caller::Admin;
+        self.ask(admin, Method::GET, path, &Value::Null).await
+    }
+
+    /// Waits until no more requests are in flight than so many; false if there still are.
+    pub async fn calms_down(&self, in_flight: u64) -> bool {
+        let until = Instant::now() + PATIENCE / 2;
+        while Instant::now() < until {
+            let stats = self.stats().await.unwrap_or_default();
+            let requests = stats["requests_in_flight"].as_u64();
+            if requests.is_some_and(|requests| requests <= in_flight) {
+                return true;
+            }
+            pause(Duration::from_millis(50)).await;
+        }
+        false
+    }
+
+    /// What it remembers.
+    pub async fn memory(&self) -> anyhow::Result<Memory> {
+        let stats = self.stats().await?;
+        let Some(forests) = stats["forests"].as_object() else {
+            bail!("no forests in {stats}");
+        };
+        let nodes = forests
+            .values()
+            .filter_map(|forest| forest["nodes"].as_i64());
+        Ok(Memory {
+            nodes: nodes.sum(),
+            learned: learned(&self.log)?,
+        })
+    }
+
+    /// Makes an index that costs the cluster little: what is measured is what stands before it.
+    pub async fn create(&self, index: &str) -> anyhow::Result<()> {
+        let definition = json!({
+            "settings": {"number_of_shards": 1, "number_of_replicas": 0, "refresh_interval": "-1"},
+            "mappings": {"dynamic": false, "properties": {"cluster_root": {"type": "keyword"}}},
+        });
+        let path = format!("/{index}");
+        self.ask(Caller::Admin, Method::PUT, &path, &definition)
+            .await?;
+        Ok(())
+    }
+
+    /// Removes an index, if it is there.
+    pub async fn delete(&self, index: &str) -> anyhow::Result<()> {
+        let path = format!("/{index}");
+        self.answer(Caller::Admin, Method::DELETE, &path, &Value::Null)
+            .await?;
+        Ok(())
+    }
+}
+
+/// The sentences that the log says have become boilerplate.
+fn learned(log: &Path) -> anyhow::Result<i64> {
+    let log = fs::read_to_string(log)?;
+    let lines = log.lines().filter(|line| line.contains("boilerplate"));
+    let told = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    Ok(told.filter_map(|line| line["sentences"].as_i64()).sum())
+}
