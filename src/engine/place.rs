@@ -32,8 +32,8 @@ impl Drop for Unfinished {
 /// One batch of documents for a forest, and the items that they belong to.
 #[derive(Default)]
 struct Batch {
-    /// Their places in the body, and the hashes of their indices.
-    items: Vec<(usize, u64)>,
+    /// Their places in the body, and their routes.
+    items: Vec<(usize, usize)>,
     documents: Vec<Document>,
 }
 
@@ -42,7 +42,7 @@ struct Batch {
 pub(super) enum Standing {
     /// Nobody can refuse them.
     Owner,
-    /// The cluster has lately accepted what the caller wrote to each of the indices.
+    /// The cluster has lately accepted what the caller wrote, by each of the routes.
     Known,
     /// It has not: the documents leave no trace before it does.
     Stranger,
@@ -89,14 +89,14 @@ impl Engine {
             return Standing::Owner;
         };
         let mut known = None;
-        for item in items.iter().filter(|item| item.wanted().is_some()) {
-            if known == Some(item.index) {
+        for (_, route) in items.iter().filter_map(WorkItem::wanted) {
+            if known == Some(route) {
                 continue;
             }
-            if !self.writers.knows(caller, item.index, context.now) {
+            if !self.writers.knows(caller, route, context.now) {
                 return Standing::Stranger;
             }
-            known = Some(item.index);
+            known = Some(route);
         }
         Standing::Known
     }
@@ -167,7 +167,7 @@ impl Engine {
             .flat_map(|read| read.objects.iter_mut().flatten())
         {
             if let Some(batch) = batches.get_mut(prepared.forest) {
-                batch.items.push((prepared.item, prepared.index));
+                batch.items.push((prepared.item, prepared.route));
                 batch.documents.push(Document {
                     features: prepared.features.take(),
                     when: prepared.when,
@@ -194,13 +194,13 @@ impl Engine {
                 .place(&*entry.port, batch.documents, standing)
                 .await?;
             // First of all: from here on they are withdrawn if anything goes wrong.
-            for ((item, index), reply) in batch.items.into_iter().zip(&mut placements.replies) {
+            for ((item, route), reply) in batch.items.into_iter().zip(&mut placements.replies) {
                 let late = late.next().flatten();
                 if let Some(place) = &mut reply.placed {
                     placed.hold(Held {
                         item,
                         forest,
-                        index,
+                        route,
                         rollback: std::mem::take(&mut place.rollback),
                         claimed: place.claimed,
                         lesson: place.lesson.take(),

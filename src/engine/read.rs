@@ -34,7 +34,7 @@ pub(super) struct WorkItem {
     source: Option<Range<usize>>,
     route: Option<usize>,
     /// A hash of the name of its index.
-    pub(super) index: u64,
+    index: u64,
     /// The root of a document without usable text.
     own_root: u64,
 }
@@ -44,8 +44,6 @@ pub(super) struct WorkItem {
 pub(super) struct Prepared {
     /// Place of its item in the body.
     pub(super) item: usize,
-    /// A hash of the name of its index.
-    pub(super) index: u64,
     pub(super) route: usize,
     /// Where it stands in the body.
     pub(super) object: Range<usize>,
@@ -288,7 +286,6 @@ impl Engine {
         };
         let prepared = Prepared {
             item: at,
-            index: item.index,
             route: of_route,
             object: base..base + object.len(),
             hashes: features.as_ref().map(Features::hashes).unwrap_or_default(),

@@ -23,8 +23,7 @@ pub struct Placed {
 pub(super) struct Held {
     pub(super) item: usize,
     pub(super) forest: usize,
-    /// A hash of the name of its index.
-    pub(super) index: u64,
+    pub(super) route: usize,
     pub(super) rollback: Rollback,
     pub(super) claimed: Option<Millis>,
     pub(super) lesson: Option<Vec<u64>>,
@@ -157,19 +156,19 @@ impl Engine {
     /// Takes down where the caller may write.
     fn note_writers(&self, placed: &Placed, resolution: &Resolution, now: Millis) {
         let Some(caller) = placed.caller else { return };
-        // Neighbours mostly go to the same index and fare alike.
+        // Neighbours mostly have the same route and fare alike.
         let mut noted = None;
         for held in &placed.held {
             let (outcome, status) = Placed::outcome(held.item, resolution);
-            if noted == Some((held.index, outcome, status)) {
+            if noted == Some((held.route, outcome, status)) {
                 continue;
             }
             match (outcome, status) {
-                (Outcome::Accepted, _) => self.writers.accepted(caller, held.index, now),
-                (_, Some(401 | 403)) => self.writers.denied(caller, held.index),
+                (Outcome::Accepted, _) => self.writers.accepted(caller, held.route, now),
+                (_, Some(401 | 403)) => self.writers.denied(caller, held.route),
                 _ => continue,
             }
-            noted = Some((held.index, outcome, status));
+            noted = Some((held.route, outcome, status));
         }
     }
 

@@ -7,20 +7,21 @@ use parking_lot::Mutex;
 
 use crate::time::Millis;
 
-/// How long after its last accepted write to an index a caller is known there.
+/// How long after its last accepted write a caller is known.
 const KNOWN_FOR: Millis = Millis(10 * 60_000);
 
-/// Pairs of caller and index that are remembered: some megabytes.
+/// Pairs that are remembered: some megabytes.
 const REMEMBERED: usize = 1 << 16;
 
-/// Pairs of caller and index, as hashes, and when the cluster last accepted a write of theirs; `None` stands for any index.
+/// Pairs of caller, as a hash, and route, and when the cluster last accepted a write of theirs; `None` stands for any route.
 #[derive(Debug, Default)]
-pub(super) struct Writers(Mutex<HashMap<(u64, Option<u64>), Millis>>);
+pub(super) struct Writers(Mutex<HashMap<(u64, Option<usize>), Millis>>);
 
 impl Writers {
-    /// Whether the cluster has lately accepted what this caller wrote to this index.
-    pub(super) fn knows(&self, caller: u64, index: u64, now: Millis) -> bool {
-        self.is_known((caller, Some(index)), now)
+    /// Whether the cluster has lately accepted what this caller wrote to an index of this route. Not of this very index: who may
+    /// write to one of them can put into the forest what it likes, and names of indices change every day.
+    pub(super) fn knows(&self, caller: u64, route: usize, now: Millis) -> bool {
+        self.is_known((caller, Some(route)), now)
     }
 
     /// Whether it has lately accepted anything of this caller.
@@ -28,30 +29,30 @@ impl Writers {
         self.is_known((caller, None), now)
     }
 
-    fn is_known(&self, pair: (u64, Option<u64>), now: Millis) -> bool {
+    fn is_known(&self, pair: (u64, Option<usize>), now: Millis) -> bool {
         let known = self.0.lock();
         let last = known.get(&pair);
         last.is_some_and(|&last| now.0.saturating_sub(last.0) < KNOWN_FOR.0)
     }
 
     /// The cluster has accepted a write.
-    pub(super) fn accepted(&self, caller: u64, index: u64, now: Millis) {
+    pub(super) fn accepted(&self, caller: u64, route: usize, now: Millis) {
         let mut known = self.0.lock();
-        if known.len() + 2 > REMEMBERED && !known.contains_key(&(caller, Some(index))) {
+        if known.len() + 2 > REMEMBERED && !known.contains_key(&(caller, Some(route))) {
             known.retain(|_, last| now.0.saturating_sub(last.0) < KNOWN_FOR.0);
             // So many at once are no users of a cluster: who comes next is asked about again.
             if known.len() + 2 > REMEMBERED {
                 known.clear();
             }
         }
-        known.insert((caller, Some(index)), now);
+        known.insert((caller, Some(route)), now);
         known.insert((caller, None), now);
     }
 
     /// The cluster has denied a write.
-    pub(super) fn denied(&self, caller: u64, index: u64) {
+    pub(super) fn denied(&self, caller: u64, route: usize) {
         let mut known = self.0.lock();
-        known.remove(&(caller, Some(index)));
+        known.remove(&(caller, Some(route)));
         known.remove(&(caller, None));
     }
 }
@@ -68,7 +69,7 @@ mod tests {
         writers.accepted(1, 7, at);
         assert!(writers.knows(1, 7, Millis(later.0 - 1)));
         assert!(!writers.knows(1, 7, later), "too long ago");
-        assert!(!writers.knows(1, 8, at), "another index");
+        assert!(!writers.knows(1, 8, at), "another route");
         assert!(!writers.knows(2, 7, at), "another caller");
         assert!(writers.knows_any(1, at) && !writers.knows_any(2, at));
         writers.denied(1, 7);
