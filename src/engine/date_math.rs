@@ -13,15 +13,18 @@ use crate::time::Millis;
 /// The format of a date for which the name gives none.
 const DEFAULT_FORMAT: &str = "uuuu.MM.dd";
 
+/// The longest name that is read, in bytes.
+const LONGEST: usize = 1024;
+
 /// Whether a name is to be resolved.
 pub(super) fn is_date_math(name: &str) -> bool {
-    name.starts_with('<') && name.ends_with('>')
+    name.len() <= LONGEST && name.starts_with('<') && name.ends_with('>')
 }
 
 /// The name that such a name means at this time. `None` if it is not understood.
 pub(super) fn resolve(name: &str, now: Millis) -> Option<String> {
     let mut rest = name.strip_prefix('<')?.strip_suffix('>')?;
-    if rest.contains('\\') {
+    if !is_date_math(name) || rest.contains('\\') {
         return None;
     }
     let mut resolved = String::new();
@@ -156,6 +159,9 @@ fn write(at: DateTime, format: &str) -> Option<String> {
     let mut rest = format;
     while let Some(letter) = rest.chars().next() {
         let len = rest.chars().take_while(|&c| c == letter).count();
+        if len > 9 {
+            return None;
+        }
         let value = match letter {
             'y' | 'u' if len == 2 => at.year().rem_euclid(100),
             'y' | 'u' => at.year(),
@@ -217,8 +223,11 @@ mod tests {
             "<news-{now+999999999999999999d}>",
             "<news-{now+}>",
             "<ne\\{ws>",
+            "<news-{now/d{yyyyyyyyyyyy}}>",
         ] {
             assert_eq!(resolve(unknown, now), None, "{unknown}");
         }
+        let long = format!("<{}>", "{now/d}".repeat(200));
+        assert_eq!(resolve(&long, now), None);
     }
 }

@@ -49,7 +49,7 @@ use forests::ForestEntry;
 use late::Waiting;
 use read::own_root;
 use threads::TextThreads;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use writers::Writers;
 
 /// Why the engine cannot be built.
@@ -132,12 +132,19 @@ pub struct Engine {
     threads: Arc<TextThreads>,
     writers: Writers,
     /// What stands in memory between reading and placing is bounded by the number of batches.
-    batches: Semaphore,
+    batches: Arc<Semaphore>,
     /// Strangers do their text work one after the other.
-    strangers: Semaphore,
+    strangers: Arc<Semaphore>,
     /// What strangers' documents take that wait for the cluster.
     waiting: Waiting,
     explains: bool,
+}
+
+/// A stranger's turn, which lasts until the last copy of this is dropped: jobs take one along, since they go on when the client
+/// has left.
+#[derive(Debug, Clone, Default)]
+pub struct Turn {
+    _permit: Option<Arc<OwnedSemaphorePermit>>,
 }
 
 /// Batches that are read and placed at the same time; each of them uses all threads.
@@ -219,8 +226,8 @@ impl Engine {
             names: StampNames::new(prefix)?,
             threads,
             writers: Writers::default(),
-            batches: Semaphore::new(BATCHES),
-            strangers: Semaphore::new(1),
+            batches: Arc::new(Semaphore::new(BATCHES)),
+            strangers: Arc::new(Semaphore::new(1)),
             waiting: Waiting::default(),
             explains: false,
         })
@@ -275,7 +282,7 @@ impl Engine {
         self.threads.run(job).await
     }
 
-    /// Splits the body of a write into items and finds their routes.
+    /// Splits the body of a write into items and finds their routes, in this turn.
     ///
     /// # Errors
     /// [`StampError::NotUnderstood`] when the body is to be passed on as it came, [`StampError::Unavailable`] when it
@@ -285,9 +292,11 @@ impl Engine {
         body: Bytes,
         write: Write,
         context: RequestContext,
+        turn: Turn,
     ) -> Result<Parsed, StampError> {
         let engine = self.clone();
         let parse = move || -> Result<_, NotUnderstood> {
+            let _turn = turn;
             match &write {
                 Write::Bulk { index } => {
                     let items = bulk::parse(&body)?;
@@ -346,7 +355,8 @@ impl Engine {
         write: Write,
         context: RequestContext,
     ) -> Result<Stamped, StampError> {
-        let parsed = self.parse(body.clone(), write, context).await?;
+        let turn = Turn::default();
+        let parsed = self.parse(body.clone(), write, context, turn).await?;
         self.stamp(body, parsed, context).await
     }
 
@@ -393,11 +403,14 @@ impl Engine {
 
     /// Waits for a caller's turn to have its body looked at: strangers, who have lately written nothing that the cluster has
     /// accepted, have it one after the other.
-    pub async fn turn(&self, caller: u64, now: Millis) -> Option<SemaphorePermit<'_>> {
+    pub async fn turn(&self, caller: u64, now: Millis) -> Turn {
         if self.writers.knows_any(caller, now) {
-            return None;
+            return Turn::default();
         }
-        self.strangers.acquire().await.ok()
+        let turn = self.strangers.clone().acquire_owned().await;
+        Turn {
+            _permit: turn.ok().map(Arc::new),
+        }
     }
 
     /// Takes back placements whose outcome has been unknown for long, at most `budget` in each forest. Answers how many

@@ -125,15 +125,19 @@ impl Engine {
             let is_stranger = standing == Standing::Stranger;
             let batch = first..first + WorkItem::batch(rest, is_stranger);
             first = batch.end;
-            let _turn = match is_stranger {
-                true => Some(self.strangers.acquire().await),
+            let turn = match is_stranger {
+                true => Some(self.strangers.clone().acquire_owned().await),
                 false => None,
             };
-            let _place = self.batches.acquire().await;
+            // Jobs hold them, too: they go on for a while when the client has left.
+            let place = Arc::new((turn, self.batches.clone().acquire_owned().await));
             let read = {
                 let (engine, body, items) = (self.clone(), body.clone(), items.clone());
-                let read =
-                    move |wanted: &Wanted| engine.read_batch(&body, &items, batch, context, wanted);
+                let held = place.clone();
+                let read = move |wanted: &Wanted| {
+                    let _held = held;
+                    engine.read_batch(&body, &items, batch, context, wanted)
+                };
                 self.threads.run_wanted(read).await?
             };
             stamped = self

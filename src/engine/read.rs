@@ -95,6 +95,9 @@ pub struct Parsed {
 /// Names of indices without a route that are kept, to be asked about.
 const MOST_UNROUTED: usize = 64;
 
+/// The longest of them, in bytes.
+const LONGEST_NAME: usize = 1024;
+
 impl Parsed {
     /// Names of indices for which there is no route; the first few.
     pub fn unrouted(&self) -> impl Iterator<Item = &str> {
@@ -155,7 +158,8 @@ impl Engine {
                 (Some(index), _) => {
                     let (hash, route) = (xxh3_64(index.as_bytes()), self.route_at(index, context));
                     let is_known = unrouted.iter().any(|&(known, _)| known == hash);
-                    if route.is_none() && !is_known && unrouted.len() < MOST_UNROUTED {
+                    let is_name = index.len() <= LONGEST_NAME;
+                    if route.is_none() && !is_known && is_name && unrouted.len() < MOST_UNROUTED {
                         unrouted.push((hash, index.to_owned()));
                     }
                     last = Some((index, hash, route));

@@ -40,7 +40,10 @@ impl Writers {
         let mut known = self.0.lock();
         if known.len() + 2 > REMEMBERED && !known.contains_key(&(caller, Some(route))) {
             known.retain(|_, last| now.0.saturating_sub(last.0) < KNOWN_FOR.0);
-            // So many at once are no users of a cluster: who comes next is asked about again.
+            // So many at once are no users of a cluster: the newer ones stay, if that is enough.
+            if known.len() + 2 > REMEMBERED {
+                known.retain(|_, last| now.0.saturating_sub(last.0) < KNOWN_FOR.0 / 8);
+            }
             if known.len() + 2 > REMEMBERED {
                 known.clear();
             }

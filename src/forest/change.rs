@@ -9,19 +9,13 @@ use crate::hamming::NodeId;
 use crate::method::Proof;
 use crate::time::Millis;
 
-/// One change of a forest. Arrivals that it sets are the latest time that was seen or claimed.
+/// One change of a forest. Arrivals that it sets are the clock's time.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change<P> {
     /// Time went on: the clock is `now`.
     Tick {
         /// Later than the clock was.
         now: Millis,
-    },
-    /// A document says that it comes at this time, and the cluster has not accepted it yet: arrivals are no earlier from
-    /// now on. What expires follows the clock, which stays.
-    Claim {
-        /// Later than any time that was claimed before, and than the clock.
-        at: Millis,
     },
     /// A new root, used by one placement.
     AddRoot {
@@ -39,6 +33,11 @@ pub enum Change<P> {
     },
     /// One more placement uses a node; it has arrived again.
     Use {
+        /// The node.
+        node: NodeRef,
+    },
+    /// A node arrives, and its root with it: the document that uses it was accepted.
+    Arrive {
         /// The node.
         node: NodeRef,
     },
@@ -77,12 +76,6 @@ impl<P: Proof> Forest<P> {
             Change::Tick { now } => {
                 let later = *now > self.clock;
                 self.clock = self.clock.max(*now);
-                self.latest = self.latest.max(self.clock);
-                later
-            }
-            Change::Claim { at } => {
-                let later = *at > self.latest;
-                self.latest = self.latest.max(*at);
                 later
             }
             Change::AddRoot { node, proof } => self.add_root(*node, proof),
@@ -90,15 +83,26 @@ impl<P: Proof> Forest<P> {
             Change::Use { node } => match self.find(*node) {
                 None => false,
                 Some(id) => {
-                    self.slab.touch(id, self.latest);
+                    self.slab.touch(id, self.clock);
                     self.slab.add_reference(id);
+                    true
+                }
+            },
+            Change::Arrive { node } => match self.find(*node) {
+                None => false,
+                Some(id) => {
+                    self.slab.touch(id, self.clock);
+                    // After its leaf: no root stands before one of its leaves.
+                    if let Kind::Leaf { root, .. } = self.slab.node(id).kind {
+                        self.slab.touch(root, self.clock);
+                    }
                     true
                 }
             },
             Change::Refresh { root } => match self.index.find(root.0) {
                 None => false,
                 Some(id) => {
-                    self.slab.touch(id, self.latest);
+                    self.slab.touch(id, self.clock);
                     true
                 }
             },
@@ -156,7 +160,7 @@ impl<P: Proof> Forest<P> {
     fn add_root(&mut self, node: NodeRef, proof: &P) -> bool {
         self.give_way(node.fingerprint);
         let proof = self.proofs.keep(proof.clone());
-        let added = self.slab.add_root(node, self.latest, proof);
+        let added = self.slab.add_root(node, self.clock, proof);
         match added {
             Some(id) => {
                 self.index.insert(node.fingerprint, id);
@@ -172,7 +176,7 @@ impl<P: Proof> Forest<P> {
             return false;
         };
         self.give_way(node.fingerprint);
-        let added = self.slab.add_leaf(node, self.latest, root);
+        let added = self.slab.add_leaf(node, self.clock, root);
         if let Some(id) = added {
             self.index.insert(node.fingerprint, id);
             self.next = node.generation.next();

@@ -3,7 +3,7 @@
 //! Nothing waits for the lock on a thread that serves connections: every job goes to an [`Executor`]. A job that panics
 //! may leave the trees half changed, so it takes the forest out of service; nobody sees that state.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use futures_channel::oneshot;
 use parking_lot::{Mutex, MutexGuard};
 
+use super::law;
 use super::port::{
     Answer, Batch, Check, CheckReply, CheckedFingerprint, CheckedTree, Commit, Document, Earlier,
     Outcome, Placed, Placements, Port, Rehearsal, Reply, Settled, Settlement, Unavailable, When,
@@ -18,7 +19,7 @@ use super::port::{
 use super::{
     Change, Decision, Forest, ForestError, Near, Rollback, Root, Settings, Stats, TreeView,
 };
-use crate::method::{Family, Lesson, Measure, Proof, Refusal};
+use crate::method::{Family, Lesson, Measure, Proof, Query, Refusal};
 use crate::text::boilerplate::Taught;
 use crate::time::Millis;
 
@@ -113,24 +114,56 @@ impl<F: Family> Local<F> {
         job: impl FnOnce(&Shared<F>) -> Result<T, Unavailable> + Send + 'static,
         unwanted: impl FnOnce(&Shared<F>, T) + Send + 'static,
     ) -> Answer<T> {
-        run(&self.shared, &*self.executor, job, unwanted)
+        run(&self.shared, &self.executor, job, unwanted)
     }
 }
 
 fn run<F: Family, T: Send + 'static>(
     shared: &Arc<Shared<F>>,
-    executor: &dyn Executor,
+    executor: &Arc<dyn Executor>,
     job: impl FnOnce(&Shared<F>) -> Result<T, Unavailable> + Send + 'static,
     unwanted: impl FnOnce(&Shared<F>, T) + Send + 'static,
 ) -> Answer<T> {
     let (done, answer) = oneshot::channel();
-    let shared = shared.clone();
+    let (shared, again) = (shared.clone(), executor.clone());
     executor.run(Box::new(move || {
-        if let Err(Ok(answer)) = done.send(job(&shared)) {
-            unwanted(&shared, answer);
-        }
+        let given = job(&shared).map(|answer| Parcel {
+            answer: Some(answer),
+            unwanted: Some(Box::new(move |answer| {
+                // Where it is dropped, nobody must wait for the lock.
+                again.run(Box::new(move || unwanted(&shared, answer)));
+            })),
+        });
+        // If nobody waits any more, it comes back and is dropped here.
+        let _ = done.send(given);
     }));
-    Box::pin(async move { answer.await.unwrap_or(Err(Unavailable::Stopped)) })
+    Box::pin(async move {
+        match answer.await {
+            Ok(given) => given.and_then(|parcel| parcel.take().ok_or(Unavailable::Stopped)),
+            Err(_) => Err(Unavailable::Stopped),
+        }
+    })
+}
+
+/// An answer on its way: if nobody takes it, wherever it is dropped, it is undone.
+struct Parcel<T> {
+    answer: Option<T>,
+    unwanted: Option<Box<dyn FnOnce(T) + Send>>,
+}
+
+impl<T> Parcel<T> {
+    fn take(mut self) -> Option<T> {
+        self.unwanted = None;
+        self.answer.take()
+    }
+}
+
+impl<T> Drop for Parcel<T> {
+    fn drop(&mut self) {
+        if let (Some(answer), Some(unwanted)) = (self.answer.take(), self.unwanted.take()) {
+            unwanted(answer);
+        }
+    }
 }
 
 impl<F: Family> Shared<F> {
@@ -372,7 +405,7 @@ impl<F: Family> State<F> {
             forest, learned, ..
         } = self;
         let mut placement = F::ask(features, learned, taught, |query| match claimed {
-            Some(claimed) => forest.place_claimed(query, claimed),
+            Some(_) => forest.place_provisionally(query),
             None => forest.place(query, at),
         });
         if placement.decision == Decision::NewRoot {
@@ -432,12 +465,13 @@ impl<F: Family> State<F> {
     /// of one request, and `now` is when its answer came.
     pub fn settle(&mut self, batch: Vec<Settlement>, now: Millis) -> Settled {
         let (mut refused, mut lessons) = (Vec::new(), Vec::new());
-        let mut latest = None;
-        let placed = batch.len();
+        let due = 2 * batch.len();
         for settlement in batch {
             match settlement.outcome {
                 Outcome::Accepted => {
-                    latest = latest.max(settlement.claimed);
+                    if let Some(claimed) = settlement.claimed {
+                        self.forest.arrive(&settlement.rollback, claimed);
+                    }
                     lessons.extend(settlement.lesson);
                 }
                 Outcome::Refused => refused.push(settlement.rollback),
@@ -449,9 +483,7 @@ impl<F: Family> State<F> {
         }
         let mut settled = self.withdraw(refused.into_iter());
         settled.learned = self.learn_from_request(lessons);
-        if let Some(latest) = latest {
-            self.forest.expire(latest, 2 * placed);
-        }
+        self.forest.expire(self.forest.clock(), due);
         settled
     }
 
@@ -483,12 +515,12 @@ impl<F: Family> State<F> {
         }
     }
 
-    /// What [`place_by`](State::place_by) would answer; only `own` and `earlier` change. What joins no tree here joins those
-    /// of its own request.
+    /// What [`place_by`](State::place_by) would answer; only `own` and `earlier` change. Now and then a tree of the request's
+    /// own gets another root than it would, because fewer of the document's fingerprints stand in its way here.
     fn rehearse(
         &mut self,
         document: Document,
-        own: &mut Forest<F::Proof>,
+        own: &mut OwnTrees<F::Proof>,
         earlier: &mut Earlier,
     ) -> Reply {
         let now = self.time(document.when, earlier);
@@ -502,16 +534,9 @@ impl<F: Family> State<F> {
             let clock = forest.clock().max(at);
             let (foreseen, node_added) = F::ask(features, learned, &earlier.taught, |query| {
                 let mut foreseen = forest.foresee(query, at);
-                if let Decision::Joined { .. } | Decision::Refreshed = foreseen.decision {
-                    let added = forest.node_added(query, foreseen.root);
-                    return (foreseen, added.unwrap_or(clock));
-                }
-                let placement = own.place(query, at);
-                foreseen.root = placement.root;
-                foreseen.decision = placement.decision;
-                foreseen.by = placement.by;
-                foreseen.refused.extend(placement.refused);
-                (foreseen, placement.node_added.max(clock))
+                own.amend(&mut foreseen, query, forest, at);
+                let added = forest.node_added(query, foreseen.root);
+                (foreseen, added.unwrap_or(clock))
             });
             let mut placed = Placed {
                 root: foreseen.root,
@@ -658,8 +683,61 @@ struct LocalRehearsal<F: Family> {
 
 /// What only the request itself sees.
 struct Own<F: Family> {
-    forest: Forest<F::Proof>,
+    trees: OwnTrees<F::Proof>,
     earlier: Earlier,
+}
+
+/// The trees of one request's documents, each with the root that it will have among all others.
+struct OwnTrees<P: Proof> {
+    forest: Forest<P>,
+    roots: HashMap<Root, Root>,
+}
+
+impl<P: Proof> OwnTrees<P> {
+    /// Turns what the forest foresees for a document into what will come of it behind those of its request that came before.
+    /// What it joins there counts before what it joins here; but here, too, it stands for those that come after it.
+    fn amend(
+        &mut self,
+        foreseen: &mut law::Outcome,
+        query: &Query<'_, P>,
+        others: &Forest<P>,
+        at: Millis,
+    ) {
+        let is_own = matches!(foreseen.decision, Decision::NewRoot | Decision::Outside);
+        if is_own {
+            foreseen.root = self.free_root(query, others, at);
+        }
+        let placement = self.forest.place(query, at);
+        let refused = placement.refused.iter();
+        let refused = refused.filter_map(|(root, why)| Some((*self.roots.get(root)?, *why)));
+        foreseen.refused.extend(refused);
+        if placement.decision == Decision::NewRoot {
+            self.roots.insert(placement.root, foreseen.root);
+        } else if is_own && let Some(&root) = self.roots.get(&placement.root) {
+            foreseen.root = root;
+            foreseen.decision = placement.decision;
+            foreseen.by = placement.by;
+        }
+    }
+
+    /// A place for a root that is free here and among the others, as the law looks for one.
+    fn free_root(&self, query: &Query<'_, P>, others: &Forest<P>, at: Millis) -> Root {
+        let here = self.forest.isolated(query, at);
+        let there = others.isolated(query, at).into_iter();
+        let mut free = there.filter(|fingerprint| here.contains(fingerprint));
+        if let Some(first) = free.next() {
+            return Root(first);
+        }
+        let mut hash = query.whole;
+        for _ in 0..law::ROOT_TRIES {
+            let taken = self.roots.values().any(|&given| given == Root(hash));
+            if !taken && !others.has_root_near(hash, at) && !self.forest.has_root_near(hash, at) {
+                break;
+            }
+            hash = law::rehashed(hash);
+        }
+        Root(hash)
+    }
 }
 
 impl<F: Family> Rehearsal for LocalRehearsal<F> {
@@ -673,18 +751,21 @@ impl<F: Family> Rehearsal for LocalRehearsal<F> {
                 shared.with(|state, waited| {
                     placements.waited += waited;
                     let own = own.get_or_insert_with(|| Own {
-                        forest: state.forest.empty(),
+                        trees: OwnTrees {
+                            forest: state.forest.empty(),
+                            roots: HashMap::new(),
+                        },
                         earlier: Earlier::default(),
                     });
                     for document in documents.by_ref().take(CHUNK) {
-                        let reply = state.rehearse(document, &mut own.forest, &mut own.earlier);
+                        let reply = state.rehearse(document, &mut own.trees, &mut own.earlier);
                         placements.replies.push(reply);
                     }
                 })?;
             }
             Ok(placements)
         };
-        run(&self.shared, &*self.executor, rehearse, |_, _| ())
+        run(&self.shared, &self.executor, rehearse, |_, _| ())
     }
 }
 

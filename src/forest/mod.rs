@@ -89,8 +89,6 @@ pub struct Forest<P: Proof = ()> {
     /// Nodes that went before the window's end, to keep within the limit.
     evicted_total: u64,
     clock: Millis,
-    /// The clock, or the latest time that a document claimed which is not accepted yet: what arrivals are set to.
-    latest: Millis,
     expired_total: u64,
     withdrawn_total: u64,
     /// That of the node that is made next.
@@ -119,7 +117,6 @@ impl<P: Proof> Forest<P> {
             memory_limit: usize::MAX,
             evicted_total: 0,
             clock: Millis(i64::MIN),
-            latest: Millis(i64::MIN),
             expired_total: 0,
             withdrawn_total: 0,
             next: Generation::default(),
@@ -145,7 +142,6 @@ impl<P: Proof> Forest<P> {
             memory_limit: usize::MAX,
             evicted_total: 0,
             clock: Millis(i64::MIN),
-            latest: Millis(i64::MIN),
             expired_total: 0,
             withdrawn_total: 0,
             next: Generation::default(),

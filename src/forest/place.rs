@@ -66,13 +66,20 @@ impl<P: Proof> Forest<P> {
         self.place_at(query, now)
     }
 
-    /// The same for a document whose time is its own word, which counts for nobody else until the cluster has accepted
-    /// the document: the clock stays, and so does all that would expire by it, until [`Forest::expire`] is told of it.
-    pub fn place_claimed(&mut self, query: &Query<'_, P>, claimed: Millis) -> Placement {
-        if claimed > self.latest {
-            self.commit(Change::Claim { at: claimed });
+    /// The same for a document whose time is its own word, which counts when the cluster has accepted the document
+    /// ([`arrive`](Forest::arrive)): until then it comes at the clock, and nothing expires or is left out by its date.
+    pub fn place_provisionally(&mut self, query: &Query<'_, P>) -> Placement {
+        self.place_at(query, self.clock)
+    }
+
+    /// The clock goes to `now`, and the nodes that a placement uses arrive there, with their roots.
+    pub fn arrive(&mut self, rollback: &Rollback, now: Millis) {
+        if now > self.clock {
+            self.commit(Change::Tick { now });
         }
-        self.place_at(query, claimed)
+        for &node in &rollback.nodes {
+            self.commit(Change::Arrive { node });
+        }
     }
 
     fn place_at(&mut self, query: &Query<'_, P>, at: Millis) -> Placement {
@@ -94,7 +101,7 @@ impl<P: Proof> Forest<P> {
         for change in changes.drain(..) {
             let used = match &change {
                 Change::AddRoot { node, .. } | Change::AddLeaf { node, .. } => {
-                    Some((*node, self.latest))
+                    Some((*node, self.clock))
                 }
                 Change::Use { node } => {
                     self.find(*node).map(|id| (*node, self.slab.node(id).added))
@@ -127,6 +134,24 @@ impl<P: Proof> Forest<P> {
     /// How a document would be placed; nothing is changed.
     pub(super) fn foresee(&self, query: &Query<'_, P>, at: Millis) -> Outcome {
         self.look(query, self.cutoff(at)).decide()
+    }
+
+    /// The document's fingerprints that have no node within k at this time, in their order.
+    pub(super) fn isolated(&self, query: &Query<'_, P>, at: Millis) -> Vec<Fingerprint> {
+        let mut look = self.look(query, self.cutoff(at));
+        for place in 0..query.fingerprints.len() {
+            look.near(place, |_, _, _| ());
+        }
+        look.seen.isolated(query).collect()
+    }
+
+    /// Whether a root is within k of a fingerprint at this time.
+    pub(super) fn has_root_near(&self, fingerprint: Fingerprint, at: Millis) -> bool {
+        let (cutoff, mut found) = (self.cutoff(at), false);
+        self.index.near(fingerprint, |id, _, _| {
+            found |= self.live_root(id, cutoff) == Some(id);
+        });
+        found
     }
 
     /// When the oldest of the document's own nodes in this tree was added, if it has one.

@@ -6,7 +6,7 @@
 //! root counts it as a child, whether or not it was removed yet.
 //!
 //! A document that brings its own date moves the clock when the cluster has accepted it, not before: one date must not
-//! empty a window. Until then it arrives at the date that it claims, and sees what is alive at that.
+//! empty a window. Until then it comes at the clock.
 //!
 //! Removal is spread. Every placement removes at most twice as many due nodes as it could create, oldest arrival
 //! first, and [`Forest::expire`] removes up to a given number. The number of children that decides a contest is exact

@@ -5,20 +5,21 @@ use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use form_urlencoded::parse;
 use hyper::HeaderMap;
 
-/// Headers, or beginnings of names of headers, that say nothing of the caller: they belong to the one request, to its body or
-/// to the connection. What is not listed here counts, since a cluster can be set up to know callers by any header; a header
-/// that differs each time makes its sender a stranger each time, which costs it nothing but the company of concurrent
-/// writers.
-const OF_REQUEST: [&str; 32] = [
+/// Headers that say nothing of the caller: they belong to the one request, to its body or to the connection. A name with a
+/// hyphen at its end stands for all that begin so. What is not listed here counts, since a cluster can be set up to know
+/// callers by any header; a header that differs each time makes its sender a stranger each time.
+const OF_REQUEST: [&str; 42] = [
     "accept",
+    "accept-",
     "b3",
     "baggage",
     "cache-control",
+    "cf-ray",
     "connection",
     "content-",
-    "correlation-",
+    "correlation-context",
     "date",
-    "elastic-apm-",
+    "elastic-apm-traceparent",
     "expect",
     "host",
     "if-",
@@ -28,21 +29,38 @@ const OF_REQUEST: [&str; 32] = [
     "priority",
     "range",
     "referer",
-    "request-",
-    "sec-",
+    "request-id",
+    "sec-fetch-",
+    "sentry-trace",
     "te",
-    "trace",
+    "traceparent",
+    "tracestate",
+    "trailer",
     "transfer-encoding",
-    "uber-trace-",
+    "uber-trace-id",
     "upgrade",
     "user-agent",
     "via",
+    "x-amz-cf-id",
+    "x-amzn-trace-id",
     "x-b3-",
-    "x-correlation-",
-    "x-elastic-client-",
-    "x-opaque-",
-    "x-request-",
+    "x-cloud-trace-context",
+    "x-correlation-id",
+    "x-datadog-",
+    "x-elastic-client-meta",
+    "x-elastic-product-origin",
+    "x-opaque-id",
+    "x-request-id",
 ];
+
+fn is_of_request(name: &str) -> bool {
+    OF_REQUEST
+        .iter()
+        .any(|&listed| match listed.ends_with('-') {
+            true => name.starts_with(listed),
+            false => name == listed,
+        })
+}
 
 /// Parameters of the write APIs, which say nothing of the caller.
 const OF_WRITE: [&str; 28] = [
@@ -84,10 +102,14 @@ pub(crate) fn caller(key: &RandomState, headers: &HeaderMap, query: Option<&str>
     let mut told: Vec<(&str, &[u8])> = headers
         .iter()
         .map(|(name, value)| (name.as_str(), value.as_bytes()))
-        .filter(|(name, _)| !OF_REQUEST.iter().any(|start| name.starts_with(start)))
+        .filter(|(name, _)| !is_of_request(name))
         .collect();
     told.sort_unstable();
     told.hash(&mut hasher);
+    // Some servers read a semicolon as the end of a parameter, too.
+    if let Some(query) = query.filter(|query| query.contains(';')) {
+        query.hash(&mut hasher);
+    }
     for (name, value) in parse(query.unwrap_or_default().as_bytes()) {
         if !OF_WRITE.contains(&&*name) {
             (&*name, &*value).hash(&mut hasher);
@@ -126,6 +148,12 @@ mod tests {
             of(&[("authorization", "Basic YQ==")], None),
             of(&[("authorization", "Basic Yg=="), ("x-role", "w")], None),
             of(&again, Some("token=x")),
+            of(&again, Some("refresh=true;token=x")),
+            of(
+                &[&again[..], &[("teleport-jwt-assertion", "b")]].concat(),
+                None,
+            ),
+            of(&[&again[..], &[("original-user", "b")]].concat(), None),
             of(&[], None),
         ] {
             assert_ne!(other, ann);

@@ -19,7 +19,8 @@ use crate::shutdown::InFlightGuard;
 /// Makes a request ask for the status of every item. Answers with what its sender asked for; `None` if that has it already,
 /// or if it is not known here what the answer will look like: then the request stays as it is.
 pub(super) fn ask_for_status(parts: &mut request::Parts) -> Option<FilterPath> {
-    let query = parts.uri.query()?;
+    // Some servers read a semicolon as the end of a parameter, too.
+    let query = parts.uri.query().filter(|query| !query.contains(';'))?;
     let filter = FilterPath::parse(&parameter(Some(query), "filter_path")?)?;
     let pretty = parameter(Some(query), "pretty").is_some_and(|value| value != "false");
     let other_format = parameter(Some(query), "format").is_some_and(|format| format != "json");
@@ -147,6 +148,7 @@ mod tests {
             ("/_bulk?filter_path=errors,items.*.status", None),
             ("/_bulk?filter_path=-took", None),
             ("/_bulk?filter_path=took&filter_path=errors", None),
+            ("/_bulk?filter_path=took;pretty", None),
             ("/_bulk?filter_path=took&pretty", None),
             ("/_bulk?filter_path=took&format=yaml", None),
             ("/_bulk?filter_path=took", Some("application/yaml")),

@@ -1,13 +1,39 @@
 //! Names under which writers know an index that has a route, though the name itself fits none: a date in it, or an alias.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
 use hyper::HeaderMap;
 use tracing::warn;
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Parsed};
 use crate::state::AppState;
 use crate::time::Millis;
+
+/// What names of indices that stand for routes are taken as.
+pub(super) async fn resolve(
+    state: &AppState,
+    (caller, headers): (u64, &HeaderMap),
+    parsed: &mut Parsed,
+    now: Millis,
+) {
+    let unrouted: Vec<String> = parsed.unrouted().map(Into::into).collect();
+    let asking = async {
+        for name in unrouted {
+            if let Some(index) = index_behind(state, caller, headers, &name, now).await {
+                parsed.stands_for(&state.engine, &name, &index);
+            }
+        }
+    };
+    // A cluster that takes its time is not waited for: the rest passes as it is named.
+    let _ = tokio::time::timeout(ASK_TIMEOUT, asking).await;
+}
+
+/// How long a write waits for the cluster to say what names stand for, all of them together.
+const ASK_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The servers allow names of 255 bytes; one with a date in it may be longer as it is written.
+const LONGEST_NAME: usize = 1024;
 
 /// The index of a route that a name stands for, if it stands for one.
 pub(super) async fn index_behind(
@@ -17,6 +43,9 @@ pub(super) async fn index_behind(
     name: &str,
     now: Millis,
 ) -> Option<String> {
+    if name.len() > LONGEST_NAME {
+        return None;
+    }
     let index = if name.starts_with('<') {
         let resolved = Engine::resolve_date(name, now);
         if resolved.is_none() {

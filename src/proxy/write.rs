@@ -14,7 +14,7 @@ use tracing::{Instrument, Span, debug, warn};
 
 use super::filtered;
 use super::logging::log_stamped;
-use super::names::index_behind;
+use super::names::{self, index_behind};
 use super::placement::PlacementGuard;
 use super::request_body::BufferedBody;
 use super::response_body::ResponseBody;
@@ -22,7 +22,7 @@ use super::router::Target;
 use crate::bulk::Splice;
 use crate::clock;
 use crate::cluster::ClusterError;
-use crate::engine::{NotUnderstood, StampError, Stamped, Write};
+use crate::engine::{NotUnderstood, StampError, Stamped, Turn, Write};
 use crate::http::body::{self, Buffered, DecompressError};
 use crate::http::budget::Reservation;
 use crate::http::caller::caller;
@@ -159,10 +159,11 @@ pub(super) async fn handle(
             (_, placement) => Ok(attach(response, placement, is_bulk, in_flight).await),
         }
     };
-    // A panic in it has been logged by the panic hook.
+    // A panic in it has been logged by the panic hook; the request may have been sent.
+    let broken = |_| ProxyError::Broken("an internal error of spinney's".into());
     tokio::spawn(sending.instrument(Span::current()))
         .await
-        .unwrap_or(Err(ProxyError::Internal))
+        .unwrap_or_else(|error| Err(broken(error)))
 }
 
 /// A write after the text work. Nothing else keeps its body in memory: what has gone out is free, as its part of the budget
@@ -194,7 +195,7 @@ async fn prepare(
     let raw = buffered.bytes.clone();
     let context = state.request_context(caller);
     let turn = state.engine.turn(caller, context.now).await;
-    let (plain, reservation) = match decode(state, buffered, encoding).await? {
+    let (plain, reservation) = match decode(state, buffered, encoding, turn.clone()).await? {
         Decoded::Plain(plain, reservation) => (plain, reservation),
         Decoded::Malformed(reason, reservation) => {
             return Ok(as_it_came(state, &reason, raw, reservation));
@@ -205,16 +206,9 @@ async fn prepare(
     let stamping = async {
         let mut parsed = state
             .engine
-            .parse(body.clone(), write.clone(), context)
+            .parse(body.clone(), write.clone(), context, turn)
             .await?;
-        // Others have theirs while the cluster is asked; the text work has turns of its own.
-        drop(turn);
-        let unrouted: Vec<String> = parsed.unrouted().map(Into::into).collect();
-        for name in unrouted {
-            if let Some(index) = index_behind(state, caller, headers, &name, context.now).await {
-                parsed.stands_for(&state.engine, &name, &index);
-            }
-        }
+        names::resolve(state, (caller, headers), &mut parsed, context.now).await;
         state.engine.stamp(body, parsed, context).await
     };
     let mut stamped = match stamping.await {
@@ -254,6 +248,7 @@ async fn decode(
     state: &AppState,
     buffered: Buffered,
     encoding: Encoding,
+    turn: Turn,
 ) -> Result<Decoded, ProxyError> {
     let Buffered {
         bytes: raw,
@@ -261,6 +256,7 @@ async fn decode(
     } = buffered;
     let inline = encoding == Encoding::Identity && raw.len() <= DECODE_INLINE;
     let decode = move || {
+        let _turn = turn;
         let plain = match encoding {
             Encoding::Gzip => match body::decompress(&raw, &mut reservation) {
                 Ok(plain) => plain,
