@@ -182,6 +182,7 @@ async fn run_case(
     write_joining(&spinney, false).await?;
     let place = Place {
         authority: spinney.proxy.authority.clone(),
+        admin: spinney.admin.clone(),
         index: INDEX.to_owned(),
     };
     let probes = Probes::start(&place)?;
