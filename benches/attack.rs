@@ -133,7 +133,7 @@ async fn run(options: Options) -> anyhow::Result<bool> {
     let pace = match options.quick {
         true => Pace {
             rounds: 1,
-            phase: Duration::from_millis(1_200),
+            phase: Duration::from_millis(900),
         },
         false => Pace {
             rounds: 3,
