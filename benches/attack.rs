@@ -133,7 +133,7 @@ async fn run(options: Options) -> anyhow::Result<bool> {
     let pace = match options.quick {
         true => Pace {
             rounds: 1,
-            phase: Duration::from_millis(1_200),
+            phase: Duration::from_millis(900),
         },
         false => Pace {
             rounds: 3,
@@ -182,6 +182,7 @@ async fn run_case(
     write_joining(&spinney, false).await?;
     let place = Place {
         authority: spinney.proxy.authority.clone(),
+        admin: spinney.admin.clone(),
         index: INDEX.to_owned(),
     };
     let probes = Probes::start(&place)?;

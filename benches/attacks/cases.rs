@@ -71,6 +71,7 @@ pub const CASES: [Case; 8] = [
         ..case("short-flood")
     },
     Case {
+        options: &["--title-field", "title", "--admin-listen", "127.0.0.1:0"],
         files: Some(256),
         attackers: silent,
         ..case("silent")

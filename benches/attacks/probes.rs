@@ -128,6 +128,8 @@ pub struct Probes {
 #[derive(Debug, Clone)]
 pub struct Place {
     pub authority: String,
+    /// Where probes are answered: at a listener of their own, if there is one.
+    pub admin: String,
     pub index: String,
 }
 
@@ -274,7 +276,7 @@ async fn ask_health(place: Place, meter: Meter) {
     while !meter.phases.has_ended() {
         let begun = meter.begin();
         let asked = async {
-            let mut connection = Connection::open(&place.authority).await?;
+            let mut connection = Connection::open(&place.admin).await?;
             let path = "/_spinney/_health";
             let request = connection.request(Method::GET, path, "application/json", Bytes::new());
             request.await

@@ -41,6 +41,8 @@ pub struct Memory {
 /// A running spinney.
 pub struct Spinney {
     pub proxy: Proxy,
+    /// Where it answers probes.
+    pub admin: String,
     log: PathBuf,
 }
 
@@ -71,7 +73,11 @@ impl Spinney {
                 .arg(&home.authority),
         };
         let proxy = peers::serve(&mut command, &home.work, name).await?;
+        let said = fs::read_to_string(home.work.join(format!("{name}.out")))?;
+        let line = said.lines().find(|line| line.contains("answers probes on"));
+        let admin = line.and_then(|line| line.rsplit("http://").next());
         Ok(Spinney {
+            admin: admin.unwrap_or(&proxy.authority).to_owned(),
             proxy,
             log: home.work.join(format!("{name}.log")),
         })
