@@ -29,7 +29,8 @@ pub mod hash;
 pub mod method;
 pub mod text;
 pub mod time;
-// Beside the way: the clock, metrics and logs, the graceful stop.
+// Beside the way: the clock, metrics and logs, the graceful stop, counts for tests.
 mod clock;
 mod shutdown;
+mod steps;
 mod telemetry;

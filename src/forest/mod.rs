@@ -108,37 +108,18 @@ impl<P: Proof> Forest<P> {
         if let Some(window) = settings.window.filter(|window| window.0 <= 0) {
             return Err(ForestError::Window(window));
         }
-        Ok(Forest {
-            index: HammingIndex::new(settings.k, settings.key)?,
-            slab: Slab::new(),
-            proofs: Proofs::new(),
-            thresholds: P::Thresholds::default(),
-            window: settings.window,
-            memory_limit: usize::MAX,
-            evicted_total: 0,
-            clock: Millis(i64::MIN),
-            expired_total: 0,
-            withdrawn_total: 0,
-            next: Generation::default(),
-            planned: Vec::new(),
-            recorded: None,
-        })
+        let index = HammingIndex::new(settings.k, settings.key)?;
+        let thresholds = P::Thresholds::default();
+        Ok(Forest::over(index, thresholds, settings.window))
     }
 
-    /// The same forest with other terms for the proofs than the default. To be chosen before anything is placed: trees
-    /// that stand keep what joined them.
-    pub fn with_thresholds(self, thresholds: P::Thresholds) -> Self {
-        Forest { thresholds, ..self }
-    }
-
-    /// A forest of the same settings without a node.
-    fn empty(&self) -> Forest<P> {
+    fn over(index: HammingIndex, thresholds: P::Thresholds, window: Option<Millis>) -> Self {
         Forest {
-            index: self.index.empty(),
+            index,
             slab: Slab::new(),
             proofs: Proofs::new(),
-            thresholds: self.thresholds,
-            window: None,
+            thresholds,
+            window,
             memory_limit: usize::MAX,
             evicted_total: 0,
             clock: Millis(i64::MIN),
@@ -148,6 +129,17 @@ impl<P: Proof> Forest<P> {
             planned: Vec::new(),
             recorded: None,
         }
+    }
+
+    /// The same forest with other terms for the proofs than the default. To be chosen before anything is placed: trees
+    /// that stand keep what joined them.
+    pub fn with_thresholds(self, thresholds: P::Thresholds) -> Self {
+        Forest { thresholds, ..self }
+    }
+
+    /// A forest with the same idea of what is near and what agrees, without a node, a window or a limit.
+    fn empty(&self) -> Forest<P> {
+        Forest::over(self.index.empty(), self.thresholds, None)
     }
 
     /// Sets how many bytes the nodes may take. Beyond it the oldest arrivals go before their window ends, in their order, a

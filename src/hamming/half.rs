@@ -2,8 +2,8 @@
 
 use super::ball;
 use super::shard::{END, SHARDS, Shard, shard_of};
-use super::steps;
 use crate::hash::{GOLDEN_RATIO, HashKey};
+use crate::steps;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
 

@@ -27,7 +27,6 @@
 mod ball;
 mod half;
 mod shard;
-mod steps;
 #[cfg(test)]
 mod tests;
 

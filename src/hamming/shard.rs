@@ -1,7 +1,7 @@
 //! A shard of a table: half -> the head of its chain, in open addressing with linear probing.
 
-use super::steps;
 use crate::hash::HashKey;
+use crate::steps;
 
 /// End of a chain, and the head of an empty slot.
 pub(super) const END: u32 = u32::MAX;

@@ -243,7 +243,7 @@ fn unmixed(mut x: u32) -> u32 {
 fn crafted_fingerprints_cost_what_others_cost() {
     assert_eq!(mix32(unmixed(0x1234_5678)), 0x1234_5678);
     let cost = |code: &dyn Fn(u32) -> u64, key| {
-        steps::count(|| {
+        crate::steps::count(|| {
             let mut index = keyed(3, key);
             index.probes = 0;
             for i in 0..4_000 {
@@ -288,7 +288,7 @@ fn a_shared_half_costs_no_more_than_all_codes_within_the_distance() {
             id += 1;
         }
     }
-    let cost = steps::count(|| index.near(Fingerprint(0), |_, _, _| ()));
+    let cost = crate::steps::count(|| index.near(Fingerprint(0), |_, _, _| ()));
     assert!(cost as u64 <= most + 1_000, "{cost} steps for {id} nodes");
     assert!(
         cost as u64 > most / 2,

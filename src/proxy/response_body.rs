@@ -342,6 +342,13 @@ mod tests {
 
     /// One document that has been placed and sent.
     async fn placed(state: &Arc<AppState>) -> (InFlightGuard, PlacementGuard) {
+        let (in_flight, mut placement) = not_sent(state).await;
+        placement.mark_sent();
+        (in_flight, placement)
+    }
+
+    /// One document that has been placed.
+    async fn not_sent(state: &Arc<AppState>) -> (InFlightGuard, PlacementGuard) {
         let write = Write::Bulk {
             index: Some("news-1".into()),
         };
@@ -357,8 +364,7 @@ mod tests {
         let (_, placed) = stamped.unwrap().into_parts();
         assert_eq!(state.nodes().await, 1);
         let in_flight = state.in_flight.enter().unwrap();
-        let mut placement = PlacementGuard::new(state.clone(), in_flight.clone(), placed);
-        placement.mark_sent();
+        let placement = PlacementGuard::new(state.clone(), in_flight.clone(), placed);
         (in_flight, placement)
     }
 
@@ -446,21 +452,7 @@ mod tests {
     #[tokio::test]
     async fn what_was_not_sent_is_rolled_back_whoever_drops_it() {
         let state = AppState::for_test();
-        let write = Write::Bulk {
-            index: Some("news-1".into()),
-        };
-        // Of nobody who could be a stranger: placed at once.
-        let context = RequestContext {
-            caller: None,
-            ..state.request_context(0)
-        };
-        let stamped = state
-            .engine
-            .parse_and_stamp(BULK.into(), write, context)
-            .await;
-        let (_, placed) = stamped.unwrap().into_parts();
-        let in_flight = state.in_flight.enter().unwrap();
-        drop(PlacementGuard::new(state.clone(), in_flight, placed));
+        drop(not_sent(&state).await);
         drain(&state).await;
         assert_eq!(state.nodes().await, 0);
     }

@@ -1,27 +1,8 @@
-//! How many bytes the text work looks at, counted for its tests alone: that it is linear is asserted by counts and not by
-//! clocks. Outside of the tests everything here is the plain search.
+//! Searches that count the bytes they look at ([`crate::steps`]). Outside of the tests everything here is the plain search.
 
+pub(super) use crate::steps::add;
 #[cfg(test)]
-thread_local! {
-    static STEPS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
-}
-
-/// Counts the bytes or characters that were just looked at.
-#[inline(always)]
-pub(super) fn add(steps: usize) {
-    #[cfg(test)]
-    STEPS.with(|counted| counted.set(counted.get() + steps));
-    #[cfg(not(test))]
-    let _ = steps;
-}
-
-/// The steps that `work` takes.
-#[cfg(test)]
-pub(super) fn count(work: impl FnOnce()) -> usize {
-    let before = STEPS.with(std::cell::Cell::get);
-    work();
-    STEPS.with(std::cell::Cell::get) - before
-}
+pub(super) use crate::steps::count;
 
 #[inline(always)]
 fn searched(found: Option<usize>, bytes: &[u8]) -> Option<usize> {

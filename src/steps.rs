@@ -1,4 +1,5 @@
-//! How many slots, words and links an index looks at, counted for its tests alone.
+//! How much a room looks at (bytes, slots, links), counted for tests alone: that work is bounded is asserted by counts and not
+//! by clocks. Outside of the tests nothing is counted.
 
 #[cfg(test)]
 thread_local! {
@@ -7,7 +8,7 @@ thread_local! {
 
 /// Counts what was just looked at.
 #[inline(always)]
-pub(super) fn add(steps: usize) {
+pub(crate) fn add(steps: usize) {
     #[cfg(test)]
     STEPS.with(|counted| counted.set(counted.get() + steps));
     #[cfg(not(test))]
@@ -16,7 +17,7 @@ pub(super) fn add(steps: usize) {
 
 /// The steps that `work` takes.
 #[cfg(test)]
-pub(super) fn count(work: impl FnOnce()) -> usize {
+pub(crate) fn count(work: impl FnOnce()) -> usize {
     let before = STEPS.with(std::cell::Cell::get);
     work();
     STEPS.with(std::cell::Cell::get) - before
