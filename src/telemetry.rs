@@ -104,6 +104,8 @@ counters! {
     items_failed,
     /// Nodes withdrawn because the only document that used them was refused.
     nodes_withdrawn,
+    /// Documents of unknown writers that the cluster accepted and that are not remembered: others took the room to wait in.
+    documents_not_kept,
     /// Bulk responses that could not be matched to the documents: their nodes stay.
     responses_unmatched,
 }

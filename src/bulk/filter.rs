@@ -1,5 +1,5 @@
-//! The servers' `filter_path`: which parts of an answer a caller wants to see. spinney needs the status of every item whatever
-//! the caller asked for; it asks for that too, and then gives the caller what the caller asked for.
+//! The servers' `filter_path`: which parts of an answer a caller wants to see. spinney needs status and result of every item
+//! whatever the caller asked for; it asks for that too, and then gives the caller what the caller asked for.
 //!
 //! A filter is a list of paths. In a path, `*` stands for any characters of a name and `**` for any number of names; arrays
 //! are looked through. A container is there if anything in it is. Paths that begin with `-` exclude; filters with such
@@ -13,8 +13,8 @@ use serde_json::value::RawValue;
 
 use super::op::Op;
 
-/// What makes the server tell of every item: to be added to the value of the parameter, percent-encoded where it must be.
-pub const STATUS_OF_ITEMS: &str = "%2Citems.*.status";
+/// What makes the server tell what became of every item: to be added to the value of the parameter, percent-encoded where it must be.
+pub const OUTCOME_OF_ITEMS: &str = "%2Citems.*.status%2Citems.*.result";
 
 /// The paths of one `filter_path`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,11 +49,15 @@ impl FilterPath {
         (!paths.is_empty()).then_some(FilterPath(paths))
     }
 
-    /// Whether the answer to a bulk has the status of every item in spite of this filter.
-    pub fn keeps_status(&self) -> bool {
-        Op::ALL.iter().all(|op| {
+    /// Whether the answer to a bulk has status and result of every item in spite of this filter.
+    pub fn keeps_outcome(&self) -> bool {
+        let fields = ["status", "result"];
+        let mut paths = Op::ALL
+            .iter()
+            .flat_map(|op| fields.map(|field| ["items", op.name(), field]));
+        paths.all(|path| {
             let mut filters = self.paths();
-            for name in ["items", op.name(), "status"] {
+            for name in path {
                 match step(&filters, name) {
                     Kept::Whole => return true,
                     Kept::Part(rest) => filters = rest,
@@ -271,20 +275,21 @@ mod tests {
     }
 
     #[test]
-    fn filters_that_keep_every_status() {
+    fn filters_that_keep_every_outcome() {
         for (filter, keeps) in [
             ("took", false),
             ("items", true),
             ("items.*", true),
-            ("items.*.status", true),
-            ("items.*.error,items.*.s*", true),
+            ("items.*.status", false),
+            ("items.*.result,items.*.status", true),
+            ("items.*.error,items.*.s*,items.*.*t", true),
             ("items.index.status", false),
             ("items.*.error", false),
-            ("**.status", true),
+            ("**.status,**.result", true),
             ("*", true),
         ] {
             let filter = FilterPath::parse(filter).unwrap();
-            assert_eq!(filter.keeps_status(), keeps, "{filter:?}");
+            assert_eq!(filter.keeps_outcome(), keeps, "{filter:?}");
         }
     }
 

@@ -25,7 +25,7 @@ mod update;
 pub use cursor::JsonError;
 pub use cut::Cut;
 pub use document::{Document, Value, scan};
-pub use filter::{FilterPath, STATUS_OF_ITEMS};
+pub use filter::{FilterPath, OUTCOME_OF_ITEMS};
 pub use lines::{BulkError, BulkErrorKind, Item, parse};
 pub use op::Op;
 pub use response::{Outcome, ResponseScanner};

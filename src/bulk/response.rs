@@ -17,10 +17,15 @@ pub struct Outcome {
     /// The items that failed, by their position in the answer, with their HTTP status (300 or more). The delete of a document
     /// that isn't there has status 404 but no error, and is none.
     pub failed: Vec<(usize, u16)>,
+    /// The items that changed nothing (`"result":"noop"`), by their position: updates without a change, and documents that
+    /// an ingest pipeline has dropped.
+    pub unchanged: Vec<usize>,
     /// The operation of each item; `None` for one that this answer doesn't name.
     pub ops: Vec<Option<Op>>,
     /// Whether each item has a status: `filter_path` can drop it.
     pub all_have_status: bool,
+    /// Whether the answer, which then is that to a single document, says `noop` itself.
+    pub whole_is_unchanged: bool,
     /// Whether the answer is one whole JSON object, with at most one `items` and one operation per item.
     pub well_formed: bool,
 }
@@ -78,9 +83,13 @@ pub struct ResponseScanner {
     at_status: bool,
     /// The key before the value that comes is `items` of the answer.
     at_items: bool,
+    /// The key before the value that comes is `result` of an item, or of the answer.
+    at_result: bool,
     op: Option<Op>,
     /// The item has a member `error`.
     error: bool,
+    /// The item has changed nothing.
+    unchanged: bool,
     ops_in_item: u8,
     status_seen: bool,
     status: Option<u16>,
@@ -100,6 +109,8 @@ impl Default for ResponseScanner {
             items_seen: false,
             at_status: false,
             at_items: false,
+            at_result: false,
+            unchanged: false,
             op: None,
             error: false,
             ops_in_item: 0,
@@ -188,7 +199,10 @@ impl ResponseScanner {
             self.token = Token::None;
             match self.expect {
                 Expect::Key | Expect::KeyOrEnd => self.key(),
-                _ => self.value(),
+                _ => {
+                    self.string();
+                    self.value();
+                }
             }
         }
         rest.get(1..).unwrap_or_default()
@@ -226,6 +240,8 @@ impl ResponseScanner {
         self.expect = Expect::Colon;
         self.at_items = false;
         self.at_status = false;
+        self.at_result = self.word() == b"result"
+            && (self.open.len() == 1 || self.in_items && self.open.len() == 4);
         match self.open.len() {
             1 => self.at_items = self.word() == b"items",
             3 if self.in_items => {
@@ -239,6 +255,17 @@ impl ResponseScanner {
                 self.error |= self.word() == b"error";
             }
             _ => {}
+        }
+    }
+
+    /// A string that is no key has ended.
+    fn string(&mut self) {
+        if self.at_result && self.word() == b"noop" {
+            match self.open.len() {
+                1 => self.outcome.whole_is_unchanged = true,
+                4 => self.unchanged = true,
+                _ => {}
+            }
         }
     }
 
@@ -274,6 +301,7 @@ impl ResponseScanner {
             _ => {}
         }
         self.at_status = false;
+        self.at_result = false;
         self.expect = Expect::CommaOrEnd;
     }
 
@@ -319,6 +347,9 @@ impl ResponseScanner {
         let position = self.outcome.items;
         let op = self.op.take();
         let error = std::mem::take(&mut self.error);
+        if std::mem::take(&mut self.unchanged) {
+            self.outcome.unchanged.push(position);
+        }
         self.outcome.items += 1;
         self.outcome.ops.push(op);
         if self.ops_in_item > 1 {
@@ -408,6 +439,26 @@ mod tests {
         let outcome = read(r#"{"items":[],"x":[{"index":{"status":500}}],"y":{"items":[{}]}}"#);
         assert!(outcome.well_formed && outcome.failed.is_empty());
         assert_eq!(outcome.items, 0);
+    }
+
+    #[test]
+    fn what_changed_nothing() {
+        let outcome = read(
+            r#"{"items":[{"index":{"result":"noop","status":200}},{"index":{"x":{"result":"noop"},"result":"created","status":201}},
+                {"update":{"status":200,"result":"noop","_seq_no":1}},{"delete":{"result":["noop"],"status":200}}]}"#,
+        );
+        assert!(outcome.well_formed && outcome.failed.is_empty());
+        assert_eq!(outcome.unchanged, [0, 2]);
+        assert!(!outcome.whole_is_unchanged);
+        for (answer, unchanged) in [
+            (r#"{"_id":"1","result":"noop","_shards":{}}"#, true),
+            (r#"{"_id":"noop","result":"created"}"#, false),
+            (r#"{"a":{"result":"noop"}}"#, false),
+            (r#"{"result":"noop2"}"#, false),
+            (r#"{"result":{"x":"noop"}}"#, false),
+        ] {
+            assert_eq!(read(answer).whole_is_unchanged, unchanged, "{answer}");
+        }
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! Documents of strangers that wait to be placed until the cluster has accepted them. What they take in memory is bounded for
-//! all requests together; a document for which there is no room is stamped like any other and then not remembered.
+//! all requests together: where there is no room the ones that have waited longest go, so that nobody holds the room by not
+//! reading an answer. A document that has gone is stored with its stamp like any other, and not remembered.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use parking_lot::Mutex;
 
 use crate::forest::port::Document;
 use crate::method::Features;
@@ -11,44 +14,71 @@ use crate::method::Features;
 const CAPACITY: usize = 64 << 20;
 
 /// What a document takes besides its features.
-const EACH: usize = size_of::<Document>();
+const EACH: usize = size_of::<(u64, Document)>();
 
-/// How much such documents take together.
+/// All such documents, and how much they take together.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Waiting(Arc<AtomicUsize>);
+pub(super) struct Waiting(Arc<Mutex<Queue>>);
 
-/// One document that waits.
-#[derive(Debug)]
-pub(super) struct Late {
-    document: Option<Document>,
-    waiting: Waiting,
+#[derive(Debug, Default)]
+struct Queue {
+    /// In the order in which they came.
+    documents: BTreeMap<u64, Document>,
+    next: u64,
     bytes: usize,
 }
 
+/// The claim of one document on its place among those that wait.
+#[derive(Debug)]
+pub(super) struct Late {
+    waiting: Waiting,
+    number: u64,
+}
+
+fn bytes(document: &Document) -> usize {
+    EACH + document.features.as_ref().map_or(0, Features::heap_bytes)
+}
+
 impl Waiting {
-    /// Keeps a document, if there is room for it.
-    pub(super) fn keep(&self, document: &Document) -> Option<Late> {
-        let features = document.features.as_ref();
-        let bytes = EACH + features.map_or(0, Features::heap_bytes);
-        let fits = |used: usize| used.checked_add(bytes).filter(|&sum| sum <= CAPACITY);
-        self.0.fetch_update(Relaxed, Relaxed, fits).ok()?;
-        Some(Late {
-            document: Some(document.clone()),
+    /// Keeps a document until it is taken, dropped, or there is no room for it any more.
+    pub(super) fn keep(&self, document: &Document) -> Late {
+        let document = document.clone();
+        let mut queue = self.0.lock();
+        let number = queue.next;
+        queue.next += 1;
+        queue.bytes += bytes(&document);
+        queue.documents.insert(number, document);
+        while queue.bytes > CAPACITY {
+            let Some((_, oldest)) = queue.documents.pop_first() else {
+                break;
+            };
+            queue.bytes -= bytes(&oldest);
+        }
+        drop(queue);
+        Late {
             waiting: self.clone(),
-            bytes,
-        })
+            number,
+        }
     }
 }
 
 impl Late {
-    pub(super) fn take(mut self) -> Option<Document> {
-        self.document.take()
+    /// The document, unless it had to make room for others.
+    pub(super) fn take(self) -> Option<Document> {
+        self.remove()
+    }
+
+    fn remove(&self) -> Option<Document> {
+        let mut queue = self.waiting.0.lock();
+        let document = queue.documents.remove(&self.number)?;
+        queue.bytes -= bytes(&document);
+        Some(document)
     }
 }
 
 impl Drop for Late {
     fn drop(&mut self) {
-        self.waiting.0.fetch_sub(self.bytes, Relaxed);
+        drop(self.remove());
     }
 }
 
@@ -60,7 +90,7 @@ mod tests {
     use crate::text::Fields;
 
     #[test]
-    fn what_waits_is_bounded_and_goes_back() {
+    fn what_waits_longest_makes_room() {
         let text = "a sentence of many words that says nothing. ".repeat(20_000);
         let fields = Fields {
             title: None,
@@ -72,17 +102,17 @@ mod tests {
             features,
             when: When::Still,
         };
+        let most = CAPACITY / bytes(&document);
         let waiting = Waiting::default();
-        let mut kept = Vec::new();
-        while let Some(late) = waiting.keep(&document) {
-            kept.push(late);
-        }
-        let used = waiting.0.load(Relaxed);
-        assert!(used <= CAPACITY && used > CAPACITY / 2, "{used}");
-        assert!(kept.pop().unwrap().take().is_some());
-        kept.extend(waiting.keep(&document));
-        assert_eq!(waiting.0.load(Relaxed), used);
-        drop(kept);
-        assert_eq!(waiting.0.load(Relaxed), 0);
+        let mut kept: Vec<Late> = (0..most + 2).map(|_| waiting.keep(&document)).collect();
+        assert_eq!(waiting.0.lock().bytes, most * bytes(&document));
+        let newest = kept.split_off(2);
+        assert!(kept.into_iter().all(|oldest| oldest.take().is_none()));
+        let mut newest = newest.into_iter();
+        assert!(newest.next().unwrap().take().is_some());
+        assert_eq!(waiting.0.lock().bytes, (most - 1) * bytes(&document));
+        drop(newest);
+        let queue = waiting.0.lock();
+        assert_eq!((queue.bytes, queue.documents.len()), (0, 0));
     }
 }

@@ -186,7 +186,7 @@ impl Engine {
                 continue;
             }
             // A stranger's documents are placed when the cluster has accepted them.
-            let late: Vec<Option<Late>> = match standing {
+            let late: Vec<Late> = match standing {
                 Standing::Stranger => {
                     let documents = batch.documents.iter();
                     documents.map(|d| self.waiting.keep(d)).collect()
@@ -199,7 +199,7 @@ impl Engine {
                 .await?;
             // First of all: from here on they are withdrawn if anything goes wrong.
             for ((item, route), reply) in batch.items.into_iter().zip(&mut placements.replies) {
-                let late = late.next().flatten();
+                let late = late.next();
                 if let Some(place) = &mut reply.placed {
                     placed.hold(Held {
                         item,

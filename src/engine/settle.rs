@@ -40,6 +40,8 @@ pub enum Resolution {
     NotSent,
     /// The status of a response that speaks of all documents at once.
     Status(u16),
+    /// A response of success to a single document that says `noop`: the index is as it was before.
+    Unchanged,
     /// The items of a bulk response.
     Items(bulk::Outcome),
 }
@@ -53,6 +55,8 @@ pub struct Settled {
     pub withdrawn: u64,
     /// Sentences that became boilerplate.
     pub learned: u64,
+    /// Accepted documents of strangers that are not remembered: there was no room for them to wait.
+    pub not_kept: u64,
 }
 
 impl Placed {
@@ -71,23 +75,6 @@ impl Placed {
     /// Whether an answer tells of exactly the items of the request.
     pub fn is_answered_by(&self, outcome: &bulk::Outcome) -> bool {
         outcome.answers(self.ops.iter().copied())
-    }
-
-    /// What became of one item, and the status that says so.
-    fn outcome(item: usize, resolution: &Resolution) -> (Outcome, Option<u16>) {
-        let items = match resolution {
-            Resolution::Unknown => return (Outcome::Unknown, None),
-            Resolution::NotSent => return (Outcome::Refused, None),
-            Resolution::Status(status) => return (outcome_of(*status), Some(*status)),
-            Resolution::Items(items) => items,
-        };
-        match items.failed.binary_search_by_key(&item, |&(at, _)| at) {
-            Err(_) => (Outcome::Accepted, None),
-            Ok(found) => {
-                let status = items.failed.get(found).map(|&(_, status)| status);
-                (status.map_or(Outcome::Unknown, outcome_of), status)
-            }
-        }
     }
 
     /// How many items an answer says have failed.
@@ -122,7 +109,8 @@ impl Engine {
             ..Settled::default()
         };
         self.note_writers(&placed, &resolution, now);
-        let late = self.late(&mut placed, &resolution);
+        let (late, not_kept) = self.late(&mut placed, &resolution);
+        settled.not_kept = not_kept;
         let mut failure = None;
         for answer in self.tell(placed, &resolution, now) {
             match answer.await {
@@ -159,7 +147,7 @@ impl Engine {
         // Neighbours mostly have the same route and fare alike.
         let mut noted = None;
         for held in &placed.held {
-            let (outcome, status) = Placed::outcome(held.item, resolution);
+            let (outcome, status) = outcome(&placed.ops, held.item, resolution);
             if noted == Some((held.route, outcome, status)) {
                 continue;
             }
@@ -172,20 +160,24 @@ impl Engine {
         }
     }
 
-    /// Takes the accepted documents that wait to be placed, by forest.
-    fn late(&self, placed: &mut Placed, resolution: &Resolution) -> Vec<Vec<Document>> {
+    /// Takes the accepted documents that wait to be placed, by forest; and how many had to make room.
+    fn late(&self, placed: &mut Placed, resolution: &Resolution) -> (Vec<Vec<Document>>, u64) {
         let mut late: Vec<Vec<Document>> = self.forests.iter().map(|_| Vec::new()).collect();
-        for held in &mut placed.held {
+        let mut not_kept = 0;
+        let Placed { ops, held, .. } = placed;
+        for held in held {
             let Some(waiting) = held.late.take() else {
                 continue;
             };
-            if Placed::outcome(held.item, resolution).0 == Outcome::Accepted
-                && let Some(late) = late.get_mut(held.forest)
-            {
-                late.extend(waiting.take());
+            if outcome(ops, held.item, resolution).0 != Outcome::Accepted {
+                continue;
+            }
+            match (waiting.take(), late.get_mut(held.forest)) {
+                (Some(document), Some(late)) => late.push(document),
+                _ => not_kept += 1,
             }
         }
-        late
+        (late, not_kept)
     }
 
     fn tell(
@@ -198,7 +190,7 @@ impl Engine {
         for held in placed.held {
             if let Some(batch) = batches.get_mut(held.forest) {
                 batch.push(Settlement {
-                    outcome: Placed::outcome(held.item, resolution).0,
+                    outcome: outcome(&placed.ops, held.item, resolution).0,
                     rollback: held.rollback,
                     claimed: held.claimed,
                     lesson: held.lesson,
@@ -231,6 +223,30 @@ async fn place_accepted(
         outcome: Outcome::Accepted,
     });
     Ok(port.settle(accepted.collect(), now).await?.learned)
+}
+
+/// What became of one item of a request with these operations, and the status that says so.
+fn outcome(ops: &[Op], item: usize, resolution: &Resolution) -> (Outcome, Option<u16>) {
+    // An update that changes nothing leaves the document as it was sent before; of a new one, nothing is stored.
+    let unchanged = match ops.get(item) {
+        Some(Op::Update) => Outcome::Accepted,
+        _ => Outcome::Refused,
+    };
+    let items = match resolution {
+        Resolution::Unknown => return (Outcome::Unknown, None),
+        Resolution::NotSent => return (Outcome::Refused, None),
+        Resolution::Status(status) => return (outcome_of(*status), Some(*status)),
+        Resolution::Unchanged => return (unchanged, None),
+        Resolution::Items(items) => items,
+    };
+    match items.failed.binary_search_by_key(&item, |&(at, _)| at) {
+        Err(_) if items.unchanged.binary_search(&item).is_ok() => (unchanged, None),
+        Err(_) => (Outcome::Accepted, None),
+        Ok(found) => {
+            let status = items.failed.get(found).map(|&(_, status)| status);
+            (status.map_or(Outcome::Unknown, outcome_of), status)
+        }
+    }
 }
 
 /// What a status says of a document. 2xx: it is stored. 4xx: the server's last word, except 408, which says that it gave up

@@ -1,30 +1,37 @@
-//! Bulks whose sender wants to see a part of the answer only (`filter_path`). Where that part does not have the status of every
-//! item, the cluster is asked for it too, and the sender gets what it asked for.
+//! Bulks whose sender wants to see a part of the answer only (`filter_path`). Where that part does not have status and result of
+//! every item, the cluster is asked for them too, and the sender gets what it asked for.
 
-use bytes::Bytes;
+use std::fmt::Display;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
+use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use hyper::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_LENGTH};
 use hyper::http::{request, response};
 use hyper::{HeaderMap, Response, Uri};
 
 use super::placement::PlacementGuard;
-use crate::bulk::{FilterPath, ResponseScanner, STATUS_OF_ITEMS};
+use super::response_body::{Answers, ResponseBody};
+use crate::bulk::{FilterPath, OUTCOME_OF_ITEMS, ResponseScanner};
 use crate::engine::Resolution;
+use crate::http::budget::Reservation;
 use crate::http::headers::{self, set_length};
 use crate::http::query::parameter;
 use crate::http::{Body, ProxyError, full};
 use crate::shutdown::InFlightGuard;
 
-/// Makes a request ask for the status of every item. Answers with what its sender asked for; `None` if that has it already,
+/// Makes a request ask for status and result of every item. Answers with what its sender asked for; `None` if that has it already,
 /// or if it is not known here what the answer will look like: then the request stays as it is.
-pub(super) fn ask_for_status(parts: &mut request::Parts) -> Option<FilterPath> {
+pub(super) fn ask_for_outcome(parts: &mut request::Parts) -> Option<FilterPath> {
     // Some servers read a semicolon as the end of a parameter, too.
     let query = parts.uri.query().filter(|query| !query.contains(';'))?;
     let filter = FilterPath::parse(&parameter(Some(query), "filter_path")?)?;
     let pretty = parameter(Some(query), "pretty").is_some_and(|value| value != "false");
     let other_format = parameter(Some(query), "format").is_some_and(|format| format != "json");
-    if filter.keeps_status() || pretty || other_format || !wants_json(&parts.headers) {
+    if filter.keeps_outcome() || pretty || other_format || !wants_json(&parts.headers) {
         return None;
     }
     parts.uri = widened(&parts.uri, query)?;
@@ -53,7 +60,7 @@ fn widened(uri: &Uri, query: &str) -> Option<Uri> {
     let widened: Vec<String> = pairs
         .into_iter()
         .map(|pair| match is_filter(pair) {
-            true => format!("{pair}{STATUS_OF_ITEMS}"),
+            true => format!("{pair}{OUTCOME_OF_ITEMS}"),
             false => pair.to_owned(),
         })
         .collect();
@@ -63,21 +70,40 @@ fn widened(uri: &Uri, query: &str) -> Option<Uri> {
     Uri::from_parts(parts).ok()
 }
 
-/// Reads the answer, settles the documents by it, and answers with the part that was asked for.
+/// How many times its own size an answer takes: as it came, where its members lie, and what is left of it.
+const TIMES: usize = 3;
+
+/// How long an answer may take from its beginning to its end.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Reads the answer, settles the documents by it, and answers with the part that was asked for. The client gets an answer
+/// that does not fit into the budget as it comes, with more in it than was asked for.
 ///
 /// # Errors
-/// When the answer breaks off.
+/// When the answer breaks off, or does not end.
 pub(super) async fn answer(
     response: Response<Incoming>,
     filter: &FilterPath,
+    mut reservation: Reservation,
     placement: PlacementGuard,
     in_flight: InFlightGuard,
 ) -> Result<Response<Body>, ProxyError> {
-    let (mut parts, body): (response::Parts, Incoming) = response.into_parts();
-    let whole = body.collect().await;
-    let whole = whole
-        .map_err(|error| ProxyError::Broken(error.to_string()))?
-        .to_bytes();
+    let (mut parts, mut body): (response::Parts, Incoming) = response.into_parts();
+    let read = tokio::time::timeout(ANSWER_TIMEOUT, read(&mut body, &mut reservation)).await;
+    let read = read.unwrap_or_else(|_| Err(ProxyError::Broken("the answer did not end".into())))?;
+    let whole = match read {
+        Read::Whole(whole) => whole,
+        Read::TooLong(begin) => {
+            let body = Resumed {
+                begin: Some(begin),
+                rest: body,
+                _reservation: reservation,
+            };
+            let body =
+                ResponseBody::settling(body, in_flight, &parts.headers, Answers::Items, placement);
+            return Ok(Response::from_parts(parts, body.boxed()));
+        }
+    };
     let mut scanner = ResponseScanner::default();
     scanner.push(&whole);
     placement
@@ -95,11 +121,77 @@ pub(super) async fn answer(
     Ok(Response::from_parts(parts, full(part)))
 }
 
+enum Read {
+    Whole(Bytes),
+    /// What has come of an answer for which the budget has no room.
+    TooLong(Bytes),
+}
+
+/// Reads a body as far as the budget goes.
+async fn read<B>(body: &mut B, reservation: &mut Reservation) -> Result<Read, ProxyError>
+where
+    B: HttpBody<Data = Bytes> + Unpin,
+    B::Error: Display,
+{
+    let mut whole = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| ProxyError::Broken(error.to_string()))?;
+        let Some(data) = frame.data_ref() else {
+            continue;
+        };
+        whole.extend_from_slice(data);
+        if reservation.grow_to(whole.len() * TIMES).is_err() {
+            return Ok(Read::TooLong(whole.freeze()));
+        }
+    }
+    Ok(Read::Whole(whole.freeze()))
+}
+
+/// A body of which the beginning has been read already.
+struct Resumed<B> {
+    begin: Option<Bytes>,
+    rest: B,
+    _reservation: Reservation,
+}
+
+impl<B: HttpBody<Data = Bytes> + Unpin> HttpBody for Resumed<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        match self.begin.take() {
+            Some(begin) => Poll::Ready(Some(Ok(Frame::data(begin)))),
+            None => Pin::new(&mut self.rest).poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.begin.is_none() && self.rest.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let begun = self.begin.as_ref().map_or(0, Bytes::len) as u64;
+        let mut hint = self.rest.size_hint();
+        if let Some(upper) = hint.upper() {
+            hint.set_upper(upper + begun);
+        }
+        hint.set_lower(hint.lower() + begun);
+        hint
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
     use hyper::Request;
 
+    use super::super::response_body::tests::Chunked;
     use super::*;
+    use crate::http::budget::Budget;
 
     fn asked(uri: &str, accept: Option<&str>) -> (Option<FilterPath>, String) {
         let mut request = Request::post(uri).header(ACCEPT_ENCODING, "gzip");
@@ -107,7 +199,7 @@ mod tests {
             request = request.header(ACCEPT, accept);
         }
         let mut parts = request.body(()).unwrap().into_parts().0;
-        let filter = ask_for_status(&mut parts);
+        let filter = ask_for_outcome(&mut parts);
         assert_eq!(
             parts.headers.contains_key(ACCEPT_ENCODING),
             filter.is_none()
@@ -116,15 +208,15 @@ mod tests {
     }
 
     #[test]
-    fn requests_ask_for_the_status_too() {
+    fn requests_ask_for_the_outcome_too() {
         for (uri, widened) in [
             (
                 "/_bulk?filter_path=took",
-                "/_bulk?filter_path=took%2Citems.*.status",
+                "/_bulk?filter_path=took%2Citems.*.status%2Citems.*.result",
             ),
             (
                 "/a/_bulk?refresh&filter%5Fpath=took%2Cerrors&x=%20",
-                "/a/_bulk?refresh&filter%5Fpath=took%2Cerrors%2Citems.*.status&x=%20",
+                "/a/_bulk?refresh&filter%5Fpath=took%2Cerrors%2Citems.*.status%2Citems.*.result&x=%20",
             ),
         ] {
             let (filter, asked) = asked(uri, None);
@@ -138,6 +230,31 @@ mod tests {
         );
     }
 
+    #[tokio::test]
+    async fn an_answer_without_room_comes_as_it_is() {
+        let text = |length| "an answer ".repeat(length);
+        let body = |length| Chunked::new(text(length).as_bytes(), 10);
+        let budget = Budget::new(TIMES * 50, 100);
+        let client = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let mut reservation = budget.enter(client);
+        let whole = read(&mut body(5), &mut reservation).await.unwrap();
+        assert!(matches!(whole, Read::Whole(whole) if whole == text(5)));
+        drop(reservation);
+        let (mut long, mut reservation) = (body(9), budget.enter(client));
+        let Read::TooLong(begin) = read(&mut long, &mut reservation).await.unwrap() else {
+            panic!("more than the budget");
+        };
+        let resumed = Resumed {
+            begin: Some(begin),
+            rest: long,
+            _reservation: reservation,
+        };
+        assert!(!resumed.is_end_stream() && resumed.size_hint().lower() > 0);
+        let all = resumed.collect().await.unwrap().to_bytes();
+        assert_eq!(all, text(9));
+        assert_eq!(budget.used(), 0);
+    }
+
     #[test]
     fn requests_that_stay_as_they_are() {
         for (uri, accept) in [
@@ -145,7 +262,10 @@ mod tests {
             ("/_bulk?refresh", None),
             ("/_bulk?filter_path", None),
             ("/_bulk?filter_path=items", None),
-            ("/_bulk?filter_path=errors,items.*.status", None),
+            (
+                "/_bulk?filter_path=errors,items.*.status,items.*.result",
+                None,
+            ),
             ("/_bulk?filter_path=-took", None),
             ("/_bulk?filter_path=took&filter_path=errors", None),
             ("/_bulk?filter_path=took;pretty", None),

@@ -122,6 +122,7 @@ async fn settle(state: &AppState, placed: Placed, resolution: Resolution) {
             }
             counters.items_failed.inc_by(settled.failed);
             counters.nodes_withdrawn.inc_by(settled.withdrawn);
+            counters.documents_not_kept.inc_by(settled.not_kept);
         }
         // The client gets the cluster's answer to what has been sent.
         Err(unavailable) => drop(state.engine_failed(&unavailable)),

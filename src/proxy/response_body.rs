@@ -1,5 +1,5 @@
-//! Bodies of responses on their way to the client. That of a bulk is read while it streams through untouched: its items
-//! say what became of the documents.
+//! Bodies of responses on their way to the client. That of a write is read while it streams through untouched: it says what
+//! became of the documents.
 
 use std::io::Write as _;
 use std::pin::Pin;
@@ -9,8 +9,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use flate2::write::MultiGzDecoder;
 use http_body_util::BodyExt;
-use hyper::HeaderMap;
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
+use hyper::{HeaderMap, StatusCode};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tracing::{Instrument, Span};
@@ -24,7 +24,7 @@ use crate::shutdown::InFlightGuard;
 
 /// A response on its way to the client. The request is in flight until this is dropped.
 ///
-/// The end of a bulk's response is held back until its documents are settled: a client that has read it finds their effect
+/// The end of a write's response is held back until its documents are settled: a client that has read it finds their effect
 /// in `_stats`, and what it writes next meets no node that is about to go.
 ///
 /// If the client leaves before that, a task reads the rest: what the cluster did does not depend on who still listens.
@@ -44,7 +44,7 @@ const REST_TIMEOUT: Duration = Duration::from_secs(60);
 enum Phase {
     /// Nothing is to be read, or everything has been.
     Relay,
-    /// The response to a bulk is read as it passes.
+    /// The response to a write is read as it passes.
     Scan {
         scanner: Scanner,
         placement: PlacementGuard,
@@ -56,8 +56,22 @@ enum Phase {
     },
 }
 
-/// Reads items from a response in whatever encoding.
-enum Scanner {
+/// What a response speaks of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answers {
+    /// The items of a bulk.
+    Items,
+    /// One document, with this status.
+    Document(StatusCode),
+}
+
+/// Reads what became of documents from a response in whatever encoding.
+struct Scanner {
+    answers: Answers,
+    decoder: Decoder,
+}
+
+enum Decoder {
     Plain(ScannerSink),
     Gzip(Box<MultiGzDecoder<ScannerSink>>),
     /// The encoding is not known here, or broken.
@@ -79,38 +93,48 @@ impl std::io::Write for ScannerSink {
 }
 
 impl Scanner {
-    fn new(encoding: Encoding) -> Scanner {
-        match encoding {
-            Encoding::Identity => Scanner::Plain(ScannerSink::default()),
-            Encoding::Gzip => Scanner::Gzip(Box::new(MultiGzDecoder::new(ScannerSink::default()))),
-            Encoding::Other => Scanner::Unreadable,
-        }
+    fn new(encoding: Encoding, answers: Answers) -> Scanner {
+        let sink = ScannerSink::default();
+        let decoder = match encoding {
+            Encoding::Identity => Decoder::Plain(sink),
+            Encoding::Gzip => Decoder::Gzip(Box::new(MultiGzDecoder::new(sink))),
+            Encoding::Other => Decoder::Unreadable,
+        };
+        Scanner { answers, decoder }
     }
 
     fn push(&mut self, data: &[u8]) {
-        let readable = match self {
-            Scanner::Plain(sink) => {
+        let readable = match &mut self.decoder {
+            Decoder::Plain(sink) => {
                 sink.0.push(data);
                 true
             }
-            Scanner::Gzip(decoder) => decoder.write_all(data).is_ok(),
-            Scanner::Unreadable => false,
+            Decoder::Gzip(decoder) => decoder.write_all(data).is_ok(),
+            Decoder::Unreadable => false,
         };
         if !readable {
-            *self = Scanner::Unreadable;
+            self.decoder = Decoder::Unreadable;
         }
     }
 
     /// What the whole response said.
     fn finish(self) -> Resolution {
-        let scanner = match self {
-            Scanner::Plain(sink) => Some(sink.0),
-            Scanner::Gzip(decoder) => decoder.finish().ok().map(|sink| sink.0),
-            Scanner::Unreadable => None,
+        let scanner = match self.decoder {
+            Decoder::Plain(sink) => Some(sink.0),
+            Decoder::Gzip(decoder) => decoder.finish().ok().map(|sink| sink.0),
+            Decoder::Unreadable => None,
         };
-        scanner.map_or(Resolution::Unknown, |scanner| {
-            Resolution::Items(scanner.finish())
-        })
+        let outcome = scanner.map(ResponseScanner::finish);
+        match (self.answers, outcome) {
+            (Answers::Items, Some(outcome)) => Resolution::Items(outcome),
+            (Answers::Items, None) => Resolution::Unknown,
+            (Answers::Document(_), Some(outcome))
+                if outcome.well_formed && outcome.whole_is_unchanged =>
+            {
+                Resolution::Unchanged
+            }
+            (Answers::Document(status), _) => Resolution::Status(status.as_u16()),
+        }
     }
 }
 
@@ -124,17 +148,18 @@ impl<B: HttpBody<Data = Bytes> + Send + Unpin + 'static> ResponseBody<B> {
         }
     }
 
-    /// The response to a bulk: its items settle the documents. Should it break off, their outcome is unknown.
+    /// A response that settles documents by what it says. Should it break off, their outcome is unknown.
     pub(super) fn settling(
         inner: B,
         in_flight: InFlightGuard,
         headers: &HeaderMap,
+        answers: Answers,
         placement: PlacementGuard,
     ) -> ResponseBody<B> {
         ResponseBody {
             inner: Some(inner),
             phase: Phase::Scan {
-                scanner: Scanner::new(encoding(headers)),
+                scanner: Scanner::new(encoding(headers), answers),
                 placement,
             },
             in_flight,
@@ -303,7 +328,7 @@ where
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::collections::VecDeque;
     use std::convert::Infallible;
     use std::future::poll_fn;
@@ -320,10 +345,10 @@ mod tests {
     const FAILED: &str = r#"{"errors":true,"items":[{"index":{"status":400,"error":{}}}]}"#;
 
     /// A body whose length is not known before its end.
-    struct Chunked(VecDeque<Bytes>);
+    pub(in super::super) struct Chunked(VecDeque<Bytes>);
 
     impl Chunked {
-        fn new(bytes: &[u8], size: usize) -> Chunked {
+        pub(in super::super) fn new(bytes: &[u8], size: usize) -> Chunked {
             Chunked(bytes.chunks(size).map(Bytes::copy_from_slice).collect())
         }
     }
@@ -389,7 +414,8 @@ mod tests {
             let state = AppState::for_test();
             let (in_flight, placement) = placed(&state).await;
             let body = Chunked::new(FAILED.as_bytes(), size);
-            let body = ResponseBody::settling(body, in_flight, &no_headers(), placement);
+            let body =
+                ResponseBody::settling(body, in_flight, &no_headers(), Answers::Items, placement);
             let read = body.collect().await.unwrap().to_bytes();
             assert_eq!(read, FAILED);
             assert_eq!(state.nodes().await, 0);
@@ -409,7 +435,8 @@ mod tests {
         tokio::task::yield_now().await;
 
         let body = Full::new(Bytes::from_static(FAILED.as_bytes()));
-        let mut body = ResponseBody::settling(body, in_flight, &no_headers(), placement);
+        let mut body =
+            ResponseBody::settling(body, in_flight, &no_headers(), Answers::Items, placement);
         assert!(is_pending(&mut body).await && is_pending(&mut body).await);
         assert!(!body.is_end_stream());
         assert_eq!(body.size_hint().exact(), Some(FAILED.len() as u64));
@@ -431,9 +458,29 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         let body = Chunked::new(&gzip, 3);
-        let body = ResponseBody::settling(body, in_flight, &headers, placement);
+        let body = ResponseBody::settling(body, in_flight, &headers, Answers::Items, placement);
         assert_eq!(body.collect().await.unwrap().to_bytes(), gzip);
         assert_eq!(state.nodes().await, 0);
+    }
+
+    #[tokio::test]
+    async fn a_single_document_that_a_pipeline_drops_leaves_nothing() {
+        for (answer, nodes) in [
+            (r#"{"_id":"1","result":"created"}"#, 1),
+            (r#"{"_id":"1","_shards":{},"result":"noop"}"#, 0),
+            // Broken, or a part only: the status alone counts.
+            (r#"{"result":"noop""#, 1),
+            ("", 1),
+        ] {
+            let state = AppState::for_test();
+            let (in_flight, placement) = placed(&state).await;
+            let answers = Answers::Document(StatusCode::OK);
+            let body = Chunked::new(answer.as_bytes(), 7);
+            let body = ResponseBody::settling(body, in_flight, &no_headers(), answers, placement);
+            assert_eq!(body.collect().await.unwrap().to_bytes(), answer);
+            drain(&state).await;
+            assert_eq!(state.nodes().await, nodes, "{answer}");
+        }
     }
 
     #[tokio::test]
@@ -441,7 +488,8 @@ mod tests {
         let state = AppState::for_test();
         let (in_flight, placement) = placed(&state).await;
         let body = Chunked::new(FAILED.as_bytes(), 10);
-        let mut body = ResponseBody::settling(body, in_flight, &no_headers(), placement);
+        let mut body =
+            ResponseBody::settling(body, in_flight, &no_headers(), Answers::Items, placement);
         body.frame().await.unwrap().unwrap();
         drop(body);
         drain(&state).await;

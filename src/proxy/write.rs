@@ -17,7 +17,7 @@ use super::logging::log_stamped;
 use super::names::{self, index_behind};
 use super::placement::PlacementGuard;
 use super::request_body::BufferedBody;
-use super::response_body::ResponseBody;
+use super::response_body::{Answers, ResponseBody};
 use super::router::Target;
 use crate::bulk::Splice;
 use crate::clock;
@@ -27,7 +27,7 @@ use crate::http::body::{self, Buffered, DecompressError};
 use crate::http::budget::Reservation;
 use crate::http::caller::caller;
 use crate::http::headers::{self, Encoding, set_length};
-use crate::http::{Body, ProxyError};
+use crate::http::{Body, ClientAddress, ProxyError};
 use crate::shutdown::InFlightGuard;
 use crate::state::AppState;
 
@@ -145,16 +145,20 @@ pub(super) async fn handle(
     let state = state.clone();
     let sending = async move {
         let filter = match &placement {
-            Some(_) if is_bulk => {
+            Some(_) => {
                 headers::accept_gzip_only(&mut parts.headers);
-                filtered::ask_for_status(&mut parts)
+                is_bulk
+                    .then(|| filtered::ask_for_outcome(&mut parts))
+                    .flatten()
             }
-            _ => None,
+            None => None,
         };
+        let client = ClientAddress::of(&parts.extensions);
         let (response, placement) = forward(&state, parts, body, placement).await?;
         match (filter, placement) {
             (Some(filter), Some(placement)) if response.status().is_success() => {
-                filtered::answer(response, &filter, placement, in_flight).await
+                let reservation = state.budget.enter(client.0);
+                filtered::answer(response, &filter, reservation, placement, in_flight).await
             }
             (_, placement) => Ok(attach(response, placement, is_bulk, in_flight).await),
         }
@@ -361,7 +365,7 @@ async fn forward(
     }
 }
 
-/// Settles the documents by the response: by its items on its way to the client if it has any, else by its status.
+/// Settles the documents by the response: by what it says on its way to the client if it is a success, else by its status.
 async fn attach(
     response: Response<Incoming>,
     placement: Option<PlacementGuard>,
@@ -370,16 +374,26 @@ async fn attach(
 ) -> Response<Body> {
     let (parts, body): (response::Parts, Incoming) = response.into_parts();
     let body = match placement {
-        Some(placement) if is_bulk && parts.status.is_success() => {
-            ResponseBody::settling(body, in_flight, &parts.headers, placement)
+        Some(placement) if parts.status.is_success() => {
+            let answers = match is_bulk {
+                true => Some(Answers::Items),
+                // A page of something between that says 200 to everything is no answer of the cluster's.
+                false => headers::is_of_a_server(&parts.headers)
+                    .then_some(Answers::Document(parts.status)),
+            };
+            match answers {
+                Some(answers) => {
+                    ResponseBody::settling(body, in_flight, &parts.headers, answers, placement)
+                }
+                None => {
+                    placement.leave_unknown().await;
+                    ResponseBody::relay(body, in_flight)
+                }
+            }
         }
         placement => {
             if let Some(placement) = placement {
-                // A page of something between that says 200 to everything is no answer of the cluster's.
-                match parts.status.is_success() && !headers::is_of_a_server(&parts.headers) {
-                    true => placement.leave_unknown().await,
-                    false => placement.settle_by_status(parts.status).await,
-                }
+                placement.settle_by_status(parts.status).await;
             }
             ResponseBody::relay(body, in_flight)
         }

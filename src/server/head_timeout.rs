@@ -6,7 +6,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use hyper::rt::{Read, ReadBufCursor, Sleep, Timer, Write};
@@ -33,7 +33,13 @@ pub(super) fn head_timeout<T>(
         idle,
         slot,
     };
-    (timer, HeadTimeoutIo { stream, begun })
+    let stream = HeadTimeoutIo {
+        stream,
+        begun,
+        idle,
+        stalled: None,
+    };
+    (timer, stream)
 }
 
 /// hyper's timer for `header_read_timeout`, the only one that an HTTP/1 server has. It makes its own times of what it is
@@ -96,11 +102,39 @@ impl Future for HeadSleep {
 
 impl Sleep for HeadSleep {}
 
-/// Notes when bytes come.
+/// Notes when bytes come, and fails when the client takes none for too long: who does not read an answer must not keep it, and
+/// what waits for it, for ever.
 #[derive(Debug)]
 pub(super) struct HeadTimeoutIo<T> {
     stream: T,
     begun: HeadBegun,
+    idle: Duration,
+    /// Runs while the client takes nothing.
+    stalled: Option<Pin<Box<tokio::time::Sleep>>>,
+}
+
+impl<T> HeadTimeoutIo<T> {
+    /// What becomes of an attempt to write.
+    fn written<R>(
+        &mut self,
+        cx: &mut Context<'_>,
+        written: Poll<io::Result<R>>,
+    ) -> Poll<io::Result<R>> {
+        if written.is_ready() {
+            self.stalled = None;
+            return written;
+        }
+        let idle = self.idle;
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "this is the deadline itself, and the test pauses the clock"
+        )]
+        let stalled = self
+            .stalled
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(idle)));
+        ready!(stalled.as_mut().poll(cx));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
 }
 
 impl<T: Read + Unpin> Read for HeadTimeoutIo<T> {
@@ -123,11 +157,13 @@ impl<T: Write + Unpin> Write for HeadTimeoutIo<T> {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, buf)
+        let written = Pin::new(&mut self.stream).poll_write(cx, buf);
+        self.written(cx, written)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        self.written(cx, flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -143,7 +179,8 @@ impl<T: Write + Unpin> Write for HeadTimeoutIo<T> {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        self.written(cx, written)
     }
 }
 
@@ -173,12 +210,19 @@ mod tests {
 
     /// A connection that is served as ours are; the task ends with it.
     fn connect() -> (DuplexStream, JoinHandle<hyper::Result<()>>) {
+        connect_to(2)
+    }
+
+    /// One whose answers have so many bytes.
+    fn connect_to(answer: usize) -> (DuplexStream, JoinHandle<hyper::Result<()>>) {
         let (client, server) = tokio::io::duplex(4096);
         let (slot, _) = Connections::new(1).enter(Evict::Waiting).unwrap();
         let (timer, io) = head_timeout(TokioIo::new(server), IDLE_TIMEOUT, Arc::new(slot));
         let mut http = http1::Builder::new();
         http.timer(timer).header_read_timeout(HEAD_TIMEOUT);
-        let service = service_fn(async |_| Ok::<_, Infallible>(Response::new(full("ok"))));
+        let service = service_fn(move |_| async move {
+            Ok::<_, Infallible>(Response::new(full("o".repeat(answer))))
+        });
         (client, tokio::spawn(http.serve_connection(io, service)))
     }
 
@@ -203,6 +247,21 @@ mod tests {
         client.write_all(b"T").await.unwrap();
         sleep(2 * SECOND).await;
         assert!(served.await.unwrap().unwrap_err().is_timeout());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn answers_that_nobody_reads_end() {
+        let (client, served) = connect_to(1 << 20);
+        let mut client = client;
+        client.write_all(HEAD).await.unwrap();
+        sleep(IDLE_TIMEOUT - SECOND).await;
+        assert!(!served.is_finished());
+        // A byte that is taken begins the time anew.
+        client.read_exact(&mut [0; 4096]).await.unwrap();
+        sleep(IDLE_TIMEOUT - SECOND).await;
+        assert!(!served.is_finished());
+        sleep(2 * SECOND).await;
+        assert!(served.await.unwrap().is_err());
     }
 
     #[tokio::test(start_paused = true)]

@@ -139,6 +139,21 @@ fn ways() -> Vec<Way> {
             ..PLAIN
         },
         Way {
+            name: "a pipeline that drops every document",
+            query: "?pipeline=drop",
+            reply: dropped,
+            ..PLAIN
+        },
+        Way {
+            name: "a pipeline that drops, which the sender does not want to see",
+            query: "?pipeline=drop&filter_path=errors,items.*.error,items.*.status",
+            reply: |bulk| match bulk.target().contains("items.*.result") {
+                true => dropped(bulk),
+                false => items(bulk, 200),
+            },
+            ..PLAIN
+        },
+        Way {
             name: "302",
             reply: |_| Reply::Bytes(fake::json(302, "location: /elsewhere\r\n", "")),
             ..PLAIN
@@ -204,6 +219,12 @@ fn items_of(bulk: &Received, status: u16) -> String {
 
 fn items(bulk: &Received, status: u16) -> Reply {
     Reply::Bytes(fake::json(200, "", &items_of(bulk, status)))
+}
+
+/// As a server answers for documents that an ingest pipeline has dropped.
+fn dropped(bulk: &Received) -> Reply {
+    let answer = items_of(bulk, 200).replace("\"status\"", "\"result\":\"noop\",\"status\"");
+    Reply::Bytes(fake::json(200, "", &answer))
 }
 
 fn deflated(body: &str) -> Vec<u8> {

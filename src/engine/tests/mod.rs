@@ -225,9 +225,30 @@ fn a_refused_item_takes_its_node_along_and_a_stored_one_does_not() {
         Settled {
             failed: 1,
             withdrawn: 1,
-            learned: 0
+            learned: 0,
+            not_kept: 0,
         }
     );
+    assert_eq!(nodes(&engine), 1);
+}
+
+#[test]
+fn what_a_pipeline_drops_takes_its_node_along_and_an_update_without_a_change_does_not() {
+    let engine = engine(&[route(json!({}))]);
+    let update = json!({"doc": {"content": OTHER}, "doc_as_upsert": true});
+    let body = index("1", &json!({"content": LONG}))
+        + &format!("{}\n{update}\n", json!({"update": {"_id": "2"}}));
+    let (_, placed, _) = bulk(&engine, &body, 0);
+    assert_eq!(nodes(&engine), 2);
+    let dropped = answered(json!([
+        {"index": {"result": "noop", "status": 200}},
+        {"update": {"result": "noop", "status": 200}},
+    ]));
+    let settled = wait(engine.settle(placed, dropped, Millis(0))).unwrap();
+    assert_eq!((settled.failed, settled.withdrawn), (0, 1));
+    assert_eq!(nodes(&engine), 1);
+    let (_, placed, _) = bulk(&engine, &index("3", &json!({"content": LONG})), 0);
+    wait(engine.settle(placed, Resolution::Unchanged, Millis(0))).unwrap();
     assert_eq!(nodes(&engine), 1);
 }
 
