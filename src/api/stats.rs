@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::forest::Stats;
+use crate::forest::{Stats, TreeSize};
 use crate::http::ProxyError;
 use crate::state::AppState;
 use crate::telemetry::Gauges;
@@ -54,6 +54,17 @@ fn forest(stats: &Stats) -> Value {
         "withdrawn": stats.withdrawn_total,
         "evicted": stats.evicted_total,
         "memory_bytes": stats.memory_bytes,
+        "largest_tree": stats.largest.as_ref().map(tree),
+        "furniture_trees": stats.furniture_trees,
+        "furniture": stats.furniture.iter().map(tree).collect::<Vec<Value>>(),
+    })
+}
+
+fn tree(size: &TreeSize) -> Value {
+    json!({
+        "root": size.root.to_string(),
+        "documents": size.documents,
+        "titles": size.titles,
     })
 }
 
@@ -109,6 +120,21 @@ pub(super) async fn metrics(state: &AppState) -> Result<String, ProxyError> {
         "forest_evicted",
         "Nodes that went before the window's end, for want of memory",
         |s| usize::try_from(s.evicted_total).unwrap_or(usize::MAX),
+    );
+    each(
+        "forest_largest_tree_documents",
+        "Documents that came to the largest tree, once it has many",
+        |s| s.largest.map_or(0, |tree| tree.documents as usize),
+    );
+    each(
+        "forest_largest_tree_titles",
+        "About how many different titles they have; 250 stands for more",
+        |s| s.largest.map_or(0, |tree| tree.titles as usize),
+    );
+    each(
+        "forest_furniture_trees",
+        "Trees of what stands around articles, which take nobody any more",
+        |s| s.furniture_trees,
     );
     state
         .metrics

@@ -59,6 +59,42 @@ pub struct RawRoute {
     /// File of sentences that say nothing about a text (footers, disclaimers), one a line; verified leaves them out
     #[arg(long, env = "SPINNEY_BOILERPLATE", value_name = "FILE")]
     boilerplate: Option<PathBuf>,
+    /// Documents that a cluster may have; one that has them takes no text that is not in it already, or none [default: none]
+    #[arg(long, env = "SPINNEY_MAX_TREE", value_name = "DOCUMENTS")]
+    max_tree: Option<MaxTree>,
+}
+
+/// A number of documents, or `none`; in a file a number may stand without quotes.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(untagged)]
+enum MaxTree {
+    Number(u32),
+    Text(String),
+}
+
+impl From<&str> for MaxTree {
+    fn from(text: &str) -> MaxTree {
+        MaxTree::Text(text.into())
+    }
+}
+
+impl MaxTree {
+    fn validate(&self) -> Result<Option<u32>, String> {
+        let number = match self {
+            MaxTree::Number(number) => Some(*number),
+            MaxTree::Text(none) if none == "none" => return Ok(None),
+            MaxTree::Text(text) => text.parse().ok(),
+        };
+        let number = number.filter(|&number| number > 0);
+        number.map(Some).ok_or_else(|| match self {
+            MaxTree::Number(number) => {
+                format!("{number} leaves no tree a document: use 1 or more, or none")
+            }
+            MaxTree::Text(text) => {
+                format!("'{text}' is not a number of documents, 1 or more, or none")
+            }
+        })
+    }
 }
 
 /// What time it is for the forest.
@@ -126,6 +162,8 @@ pub struct Route {
     pub forest: String,
     /// Sentences that are boilerplate from the start.
     pub boilerplate: Vec<String>,
+    /// Documents that a tree may have.
+    pub max_tree: Option<u32>,
 }
 
 impl RawRoute {
@@ -192,6 +230,7 @@ impl RawRoute {
             clock: self.clock.or(below.clock),
             forest: self.forest.or(below.forest),
             boilerplate: self.boilerplate.or(below.boilerplate),
+            max_tree: self.max_tree.or(below.max_tree),
         }
     }
 
@@ -260,8 +299,11 @@ impl RawRoute {
             .boilerplate
             .as_deref()
             .map_or(Ok(Vec::new()), sentences)?;
+        let max_tree = self.max_tree.as_ref().map_or(Ok(None), MaxTree::validate);
+        let max_tree = max_tree.map_err(|reason| wrong("max-tree", reason))?;
         Ok(Route {
             boilerplate,
+            max_tree,
             forest: self.forest.unwrap_or_else(|| index.join(",")),
             index: index.into_iter().map(Pattern).collect(),
             text_fields: self.text_field.unwrap_or_else(|| vec!["content".into()]),
@@ -311,7 +353,7 @@ impl Route {
             let first = routes[..at]
                 .iter()
                 .find(|other| other.forest == route.forest);
-            let numbers = |route: &Route| (route.k, route.similarity, route.window);
+            let numbers = |r: &Route| (r.k, r.similarity, r.window, r.max_tree);
             if first.is_some_and(|o| {
                 (&o.method, numbers(o), &o.boilerplate)
                     != (&route.method, numbers(route), &route.boilerplate)
@@ -319,7 +361,7 @@ impl Route {
                 return Err(ConfigError::option(
                     "forest",
                     format!(
-                        "routes that share the forest '{}' need the same method, k, similarity, window and boilerplate",
+                        "routes that share the forest '{}' need the same method, k, similarity, window, max-tree and boilerplate",
                         route.forest
                     ),
                 ));

@@ -102,6 +102,7 @@ impl Engine {
         let document = Document {
             features: prepared.features,
             when: prepared.when,
+            title: prepared.title,
         };
         let reply = entry.port.check(document).await?;
         let mut checked = Checked {

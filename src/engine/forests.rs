@@ -65,16 +65,21 @@ fn open(
         Method::Verified => {
             let learned = LearnedText::seeded(route.boilerplate.iter().map(String::as_str));
             let similarity = route.similarity;
-            Arc::new(Local::<Verified>::new(
-                name, settings, similarity, learned, threads,
-            )?)
+            let local = Local::<Verified>::new(name, settings, similarity, learned, threads)?;
+            Arc::new(local.with_max_tree(route.max_tree))
         }
-        Method::Staged => Arc::new(Local::<Staged>::new(name, settings, (), (), threads)?),
+        Method::Staged => {
+            let local = Local::<Staged>::new(name, settings, (), (), threads)?;
+            Arc::new(local.with_max_tree(route.max_tree))
+        }
         Method::Longest
         | Method::Full(_)
         | Method::Sentences(_)
         | Method::Short(_)
-        | Method::Field(_) => Arc::new(Local::<Strict>::new(name, settings, (), (), threads)?),
+        | Method::Field(_) => {
+            let local = Local::<Strict>::new(name, settings, (), (), threads)?;
+            Arc::new(local.with_max_tree(route.max_tree))
+        }
     };
     Ok(ForestEntry {
         name: name.to_owned(),
@@ -99,6 +104,6 @@ fn open_short(
     Ok(ForestEntry {
         name: name.to_owned(),
         k: settings.k,
-        port: Arc::new(port),
+        port: Arc::new(port.with_max_tree(route.max_tree)),
     })
 }

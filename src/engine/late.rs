@@ -101,6 +101,7 @@ mod tests {
         let document = Document {
             features,
             when: When::Still,
+            title: None,
         };
         let most = CAPACITY / bytes(&document);
         let waiting = Waiting::default();

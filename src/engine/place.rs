@@ -175,6 +175,7 @@ impl Engine {
                 batch.documents.push(Document {
                     features: prepared.features.take(),
                     when: prepared.when,
+                    title: prepared.title,
                 });
             }
         }
@@ -208,6 +209,7 @@ impl Engine {
                         rollback: std::mem::take(&mut place.rollback),
                         claimed: place.claimed,
                         lesson: place.lesson.take(),
+                        counted: (place.root, place.count),
                         late,
                     });
                 }

@@ -54,6 +54,7 @@ pub(super) struct Prepared {
     pub(super) proof: Option<String>,
     pub(super) forest: usize,
     pub(super) when: When,
+    pub(super) title: Option<u32>,
     /// A partial update: its stamp must not change while its text does not, or `detect_noop` would never see a noop.
     pub(super) partial: bool,
     pub(super) own_root: u64,
@@ -296,6 +297,7 @@ impl Engine {
             proof: features.as_ref().and_then(Features::proof),
             forest: bound.forest_of(features.as_ref()),
             when: when(&route.clock, date, context),
+            title: fields.title.map(title_number),
             features,
             cut: document.cut,
             partial: false,
@@ -348,6 +350,11 @@ pub(super) fn texts<'d>(document: &'d Document<'_>) -> Vec<&'d str> {
     let values = document.values.iter();
     let texts = values.filter(|value| matches!(value.selected, Selected::Text(_)));
     texts.map(|value| &*value.text).collect()
+}
+
+/// A number for a title.
+fn title_number(title: &str) -> u32 {
+    xxh3_64(title.trim().as_bytes()) as u32
 }
 
 /// When a document comes to its forest.

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use super::late::Late;
 use super::{Engine, Unavailable};
 use crate::bulk::{self, Op};
-use crate::forest::Rollback;
-use crate::forest::port::{Batch, Document, Outcome, Port, Settlement};
+use crate::forest::port::{self, Batch, Document, Outcome, Port, Settlement};
+use crate::forest::{Notice, Rollback, Root};
+use crate::method::Count;
 use crate::time::Millis;
 
 /// The nodes that the documents of a request use, by item. To be given to [`Engine::settle`].
@@ -27,6 +28,7 @@ pub(super) struct Held {
     pub(super) rollback: Rollback,
     pub(super) claimed: Option<Millis>,
     pub(super) lesson: Option<Vec<u64>>,
+    pub(super) counted: (Root, Count),
     /// To be placed if it is accepted, and not before.
     pub(super) late: Option<Late>,
 }
@@ -47,7 +49,7 @@ pub enum Resolution {
 }
 
 /// What settling did.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settled {
     /// Items that the cluster refused, for now or for good.
     pub failed: u64,
@@ -57,6 +59,18 @@ pub struct Settled {
     pub learned: u64,
     /// Accepted documents of strangers that are not remembered: there was no room for them to wait.
     pub not_kept: u64,
+    /// What somebody should know of trees, by the names of their forests.
+    pub notices: Vec<(String, Notice)>,
+}
+
+impl Settled {
+    fn add(&mut self, forest: &str, told: port::Settled) {
+        self.withdrawn += told.withdrawn;
+        self.learned += told.learned;
+        let notices = told.notices.into_iter();
+        self.notices
+            .extend(notices.map(|notice| (forest.to_owned(), notice)));
+    }
 }
 
 impl Placed {
@@ -112,12 +126,9 @@ impl Engine {
         let (late, not_kept) = self.late(&mut placed, &resolution);
         settled.not_kept = not_kept;
         let mut failure = None;
-        for answer in self.tell(placed, &resolution, now) {
+        for (forest, answer) in self.tell(placed, &resolution, now) {
             match answer.await {
-                Ok(told) => {
-                    settled.withdrawn += told.withdrawn;
-                    settled.learned += told.learned;
-                }
+                Ok(told) => settled.add(forest, told),
                 Err(unavailable) => failure = Some(unavailable),
             }
         }
@@ -126,7 +137,7 @@ impl Engine {
                 continue;
             }
             match place_accepted(&*entry.port, documents, now).await {
-                Ok(learned) => settled.learned += learned,
+                Ok(told) => settled.add(&entry.name, told),
                 Err(unavailable) => failure = Some(unavailable),
             }
         }
@@ -185,7 +196,7 @@ impl Engine {
         placed: Placed,
         resolution: &Resolution,
         now: Millis,
-    ) -> Vec<crate::forest::port::Answer<crate::forest::port::Settled>> {
+    ) -> Vec<(&str, port::Answer<port::Settled>)> {
         let mut batches: Vec<Vec<Settlement>> = self.forests.iter().map(|_| Vec::new()).collect();
         for held in placed.held {
             if let Some(batch) = batches.get_mut(held.forest) {
@@ -194,22 +205,23 @@ impl Engine {
                     rollback: held.rollback,
                     claimed: held.claimed,
                     lesson: held.lesson,
+                    counted: held.counted,
                 });
             }
         }
         let told = self.forests.iter().zip(batches);
         let told = told.filter(|(_, batch)| !batch.is_empty());
-        told.map(|(entry, batch)| entry.port.settle(batch, now))
+        told.map(|(entry, batch)| (&*entry.name, entry.port.settle(batch, now)))
             .collect()
     }
 }
 
-/// Places what the cluster has accepted already. Answers how many sentences became boilerplate.
+/// Places what the cluster has accepted already.
 async fn place_accepted(
     port: &dyn Port,
     documents: Vec<Document>,
     now: Millis,
-) -> Result<u64, Unavailable> {
+) -> Result<port::Settled, Unavailable> {
     let batch = Batch {
         documents,
         ..Batch::default()
@@ -220,9 +232,10 @@ async fn place_accepted(
         rollback: placed.rollback,
         claimed: placed.claimed,
         lesson: placed.lesson,
+        counted: (placed.root, placed.count),
         outcome: Outcome::Accepted,
     });
-    Ok(port.settle(accepted.collect(), now).await?.learned)
+    port.settle(accepted.collect(), now).await
 }
 
 /// What became of one item of a request with these operations, and the status that says so.

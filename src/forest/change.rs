@@ -6,7 +6,7 @@ use super::slab::Kind;
 use super::{Forest, Root};
 use crate::fingerprint::Fingerprint;
 use crate::hamming::NodeId;
-use crate::method::Proof;
+use crate::method::{Count, Proof};
 use crate::time::Millis;
 
 /// One change of a forest. Arrivals that it sets are the clock's time.
@@ -45,6 +45,13 @@ pub enum Change<P> {
     Refresh {
         /// The root.
         root: Root,
+    },
+    /// A document that was placed in a tree was accepted.
+    Count {
+        /// The root of the tree.
+        root: Root,
+        /// What it counts for.
+        count: Count,
     },
     /// One placement fewer uses a node.
     Release {
@@ -106,6 +113,7 @@ impl<P: Proof> Forest<P> {
                     true
                 }
             },
+            Change::Count { root, count } => self.apply_count(*root, *count),
             Change::Release { node } => {
                 let found = self.find(*node);
                 found.is_some_and(|id| self.slab.drop_reference(id))
@@ -206,8 +214,9 @@ impl<P: Proof> Forest<P> {
     fn remove(&mut self, id: NodeId) {
         // A node that gave way to a new one of the same fingerprint has left the index before.
         self.index.remove(self.slab.node(id).fingerprint, id);
-        if let Kind::Root { proof, .. } = self.slab.remove(id) {
+        if let Kind::Root { proof, tally, .. } = self.slab.remove(id) {
             self.proofs.release(proof);
+            self.unwatch(id, tally);
         }
     }
 

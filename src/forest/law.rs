@@ -139,7 +139,8 @@ impl<P: Proof> Law<'_, '_, P> {
             let candidates = candidates.len();
             return self.decided(Decision::Joined { candidates }, winner, by, refused);
         }
-        match self.seen.isolated(self.query).next() {
+        let free = self.seen.isolated(self.query).next();
+        match free.filter(|_| !stands_alone(&refused)) {
             Some(first) => self.decided(Decision::NewRoot, Root(first), by, refused),
             None => self.decide_by_hash(by, refused),
         }
@@ -180,7 +181,8 @@ impl<P: Proof> Law<'_, '_, P> {
         let mut own = self.seen.fingerprints.iter().map(|spot| spot.own);
         let first = own.next()??.tree;
         let in_one = own.all(|own| own.is_some_and(|own| own.tree == first));
-        (in_one && self.verdict(first, self.query.fingerprints.len()).is_ok()).then_some(first)
+        let known = !self.query.known_by_whole && in_one && self.is_of(first);
+        known.then_some(first)
     }
 
     /// In turn, the first fingerprint that has its node in this tree.
@@ -232,7 +234,7 @@ impl<P: Proof> Law<'_, '_, P> {
             };
             match spot.own {
                 // Placed before, under this hash.
-                Some(tree) if self.verdict(tree, self.query.fingerprints.len()).is_ok() => {
+                Some(tree) if self.is_of(tree) => {
                     return self.decided(Decision::Refreshed, self.root(tree), by, refused);
                 }
                 Some(_) => {}
@@ -244,7 +246,20 @@ impl<P: Proof> Law<'_, '_, P> {
         self.decided(Decision::Outside, Root(self.query.whole), by, refused)
     }
 
+    /// Whether a document all of whose fingerprints stand in a tree belongs to it: it stays there when the tree takes nobody
+    /// any more.
+    fn is_of(&self, tree: TreeIndex) -> bool {
+        self.agrees(tree, self.query.fingerprints.len()).is_ok()
+    }
+
+    /// Whether a tree takes the document.
     fn verdict(&self, tree: TreeIndex, shared: usize) -> Result<(), Refusal> {
+        self.agrees(tree, shared)?;
+        let closed = self.tree(tree).and_then(|tree| tree.closed);
+        closed.map_or(Ok(()), Err)
+    }
+
+    fn agrees(&self, tree: TreeIndex, shared: usize) -> Result<(), Refusal> {
         // Every root has one; with none there is nothing that could agree.
         let unproved = Refusal::Proof {
             similarity: 0.0,
@@ -285,16 +300,23 @@ pub(super) fn changes<P: Proof>(
         root: outcome.root,
         next,
         used: Vec::new(),
-        scattered: false,
+        scattered: query.known_by_whole,
         out,
     };
     match outcome.decision {
         Decision::Refreshed => plan.refresh(),
         Decision::Joined { .. } => plan.join(),
-        Decision::NewRoot => plan.found(),
+        Decision::NewRoot => plan.found(stands_alone(&outcome.refused)),
         Decision::Outside => return,
     }
     plan.out.push(Change::Refresh { root: outcome.root });
+}
+
+/// Whether a document is what it seems to be only with its title: then nothing but the hash of both may stand for it, or it
+/// would draw others that share the rest.
+pub(super) fn stands_alone(refused: &[(Root, Refusal)]) -> bool {
+    let alone = |why: &Refusal| matches!(why, Refusal::Titles | Refusal::Furniture);
+    refused.iter().any(|(_, why)| alone(why))
 }
 
 struct Plan<'a, 'f, P> {
@@ -304,7 +326,8 @@ struct Plan<'a, 'f, P> {
     next: Generation,
     /// The document's nodes in the tree.
     used: Vec<Fingerprint>,
-    /// Some fingerprint has its node elsewhere, or none.
+    /// The fingerprints alone do not tell that the document was placed here: some has its node elsewhere, or none, or others
+    /// may have them all.
     scattered: bool,
     out: &'a mut Vec<Change<P>>,
 }
@@ -335,13 +358,16 @@ impl<P: Proof> Plan<'_, '_, P> {
         self.stand_for_the_text();
     }
 
-    fn found(&mut self) {
+    fn found(&mut self, alone: bool) {
         let root = self.root.0;
         let node = self.new_node(root);
         self.out.push(Change::AddRoot {
             node,
             proof: self.query.proof.clone(),
         });
+        if alone {
+            return;
+        }
         for at in 0..self.query.fingerprints.len() {
             self.scattered |= if P::CROWDED {
                 self.own(at).is_some()

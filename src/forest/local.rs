@@ -19,7 +19,7 @@ use super::port::{
 use super::{
     Change, Decision, Forest, ForestError, Near, Rollback, Root, Settings, Stats, TreeView,
 };
-use crate::method::{Family, Lesson, Measure, Proof, Query, Refusal};
+use crate::method::{Count, Family, Lesson, Measure, Proof, Query, Refusal};
 use crate::text::boilerplate::Taught;
 use crate::time::Millis;
 
@@ -98,6 +98,12 @@ impl<F: Family> Local<F> {
             }),
             executor,
         })
+    }
+
+    /// The same forest, in which a tree may have so many documents.
+    pub fn with_max_tree(self, documents: Option<u32>) -> Local<F> {
+        self.shared.state.lock().forest.set_max_tree(documents);
+        self
     }
 
     /// Runs a job with the lock held.
@@ -260,10 +266,7 @@ impl<F: Family> Port for Local<F> {
     }
 
     fn settle(&self, batch: Vec<Settlement>, now: Millis) -> Answer<Settled> {
-        let to_do = |s: &Settlement| {
-            s.outcome != Outcome::Accepted || s.claimed.is_some() || s.lesson.is_some()
-        };
-        if !batch.iter().any(to_do) {
+        if batch.is_empty() {
             return Box::pin(std::future::ready(Ok(Settled::default())));
         }
         self.with(move |state, _| state.settle(batch, now))
@@ -377,8 +380,12 @@ impl<F: Family> State<F> {
         let features = features.as_mut().and_then(F::features);
         let placed = features.map(|features| {
             let at = now.unwrap_or(Millis(0));
-            let mut placed = self.place_features(features, at, claimed, &earlier.taught);
+            let mut placed = self.place_features(features, document.title, at, claimed, earlier);
             earlier.time = now.map(|_| placed.clock).or(earlier.time);
+            match commit {
+                Commit::AtOnce => self.forest.count(placed.root, placed.count),
+                Commit::Provisional => earlier.tallies.add(placed.root.0, placed.count),
+            }
             if placed.decision == Decision::NewRoot {
                 let lesson = F::lesson(features);
                 match commit {
@@ -397,16 +404,23 @@ impl<F: Family> State<F> {
     fn place_features(
         &mut self,
         features: &mut F::Features,
+        title: Option<u32>,
         at: Millis,
         claimed: Option<Millis>,
-        taught: &Taught,
+        earlier: &Earlier,
     ) -> Placed {
         let Self {
             forest, learned, ..
         } = self;
-        let mut placement = F::ask(features, learned, taught, |query| match claimed {
-            Some(_) => forest.place_provisionally(query),
-            None => forest.place(query, at),
+        let mut placement = F::ask(features, learned, &earlier.taught, |query| {
+            let query = &Query {
+                earlier: Some(&earlier.tallies),
+                ..*query
+            };
+            match claimed {
+                Some(_) => forest.place_provisionally(query),
+                None => forest.place(query, at),
+            }
         });
         if placement.decision == Decision::NewRoot {
             let root = placement.root;
@@ -423,6 +437,10 @@ impl<F: Family> State<F> {
             learned: Vec::new(),
             claimed,
             lesson: None,
+            count: Count {
+                title,
+                sign: placement.sign,
+            },
             rollback: placement.rollback,
         }
     }
@@ -469,6 +487,8 @@ impl<F: Family> State<F> {
         for settlement in batch {
             match settlement.outcome {
                 Outcome::Accepted => {
+                    let (root, count) = settlement.counted;
+                    self.forest.count(root, count);
                     if let Some(claimed) = settlement.claimed {
                         self.forest.arrive(&settlement.rollback, claimed);
                     }
@@ -484,6 +504,7 @@ impl<F: Family> State<F> {
         let mut settled = self.withdraw(refused.into_iter());
         settled.learned = self.learn_from_request(lessons);
         self.forest.expire(self.forest.clock(), due);
+        settled.notices = self.forest.take_notices();
         settled
     }
 
@@ -511,7 +532,7 @@ impl<F: Family> State<F> {
         let withdrawn = rollbacks.map(|rollback| self.forest.withdraw(&rollback) as u64);
         Settled {
             withdrawn: withdrawn.sum(),
-            learned: 0,
+            ..Settled::default()
         }
     }
 
@@ -532,12 +553,17 @@ impl<F: Family> State<F> {
                 forest, learned, ..
             } = self;
             let clock = forest.clock().max(at);
-            let (foreseen, node_added) = F::ask(features, learned, &earlier.taught, |query| {
-                let mut foreseen = forest.foresee(query, at);
-                own.amend(&mut foreseen, query, forest, at);
-                let added = forest.node_added(query, foreseen.root);
-                (foreseen, added.unwrap_or(clock))
-            });
+            let (foreseen, node_added, sign) =
+                F::ask(features, learned, &earlier.taught, |query| {
+                    let query = &Query {
+                        earlier: Some(&earlier.tallies),
+                        ..*query
+                    };
+                    let mut foreseen = forest.foresee(query, at);
+                    let sign = own.amend(&mut foreseen, query, document.title, forest, at);
+                    let added = forest.node_added(query, foreseen.root);
+                    (foreseen, added.unwrap_or(clock), sign)
+                });
             let mut placed = Placed {
                 root: foreseen.root,
                 decision: foreseen.decision,
@@ -549,8 +575,13 @@ impl<F: Family> State<F> {
                 learned: Vec::new(),
                 claimed: None,
                 lesson: None,
+                count: Count {
+                    title: document.title,
+                    sign,
+                },
                 rollback: Rollback::default(),
             };
+            earlier.tallies.add(placed.root.0, placed.count);
             if placed.decision == Decision::NewRoot {
                 self.add_refused_by_boilerplate(features, placed.root, &mut placed.refused);
             }
@@ -695,19 +726,34 @@ struct OwnTrees<P: Proof> {
 
 impl<P: Proof> OwnTrees<P> {
     /// Turns what the forest foresees for a document into what will come of it behind those of its request that came before.
-    /// What it joins there counts before what it joins here; but here, too, it stands for those that come after it.
+    /// Answers how much of a sign the document is of furniture. What it joins there counts before what it joins here; but here, too, it stands for those that come after it.
     fn amend(
         &mut self,
         foreseen: &mut law::Outcome,
         query: &Query<'_, P>,
+        title: Option<u32>,
         others: &Forest<P>,
         at: Millis,
-    ) {
+    ) -> u8 {
         let is_own = matches!(foreseen.decision, Decision::NewRoot | Decision::Outside);
         if is_own {
-            foreseen.root = self.free_root(query, others, at);
+            let alone = law::stands_alone(&foreseen.refused);
+            foreseen.root = self.free_root(query, others, at, alone);
         }
-        let placement = self.forest.place(query, at);
+        let mut sign = match foreseen.decision {
+            Decision::Joined { .. } => others.sign(query, foreseen.root),
+            _ => 0,
+        };
+        let own = &Query {
+            earlier: None,
+            ..*query
+        };
+        let placement = self.forest.place(own, at);
+        let count = Count {
+            title,
+            sign: placement.sign,
+        };
+        self.forest.count(placement.root, count);
         let refused = placement.refused.iter();
         let refused = refused.filter_map(|(root, why)| Some((*self.roots.get(root)?, *why)));
         foreseen.refused.extend(refused);
@@ -717,15 +763,17 @@ impl<P: Proof> OwnTrees<P> {
             foreseen.root = root;
             foreseen.decision = placement.decision;
             foreseen.by = placement.by;
+            sign = placement.sign;
         }
+        sign
     }
 
     /// A place for a root that is free here and among the others, as the law looks for one.
-    fn free_root(&self, query: &Query<'_, P>, others: &Forest<P>, at: Millis) -> Root {
+    fn free_root(&self, query: &Query<'_, P>, others: &Forest<P>, at: Millis, alone: bool) -> Root {
         let here = self.forest.isolated(query, at);
         let there = others.isolated(query, at).into_iter();
         let mut free = there.filter(|fingerprint| here.contains(fingerprint));
-        if let Some(first) = free.next() {
+        if let Some(first) = free.next().filter(|_| !alone) {
             return Root(first);
         }
         let mut hash = query.whole;

@@ -219,6 +219,7 @@ impl<P: Proof> Look<'_, '_, P> {
             added: node.added,
             children: None,
             proof: self.forest.proof_at(root),
+            closed: self.forest.closed(root, self.query.earlier),
         });
         self.roots.len() - 1
     }

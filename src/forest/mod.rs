@@ -13,7 +13,7 @@
 //! The forest is a pure, single-threaded state: documents and `now` in, roots out; who shares it locks it.
 //! [`place`](Forest::place) first lets a few expired nodes go (`window.rs`). Then the law decides (`law.rs`, which knows
 //! no forest) by what it is shown of this one (`look.rs`), and its decision is applied as changes, each a value
-//! (`change.rs`). `slab.rs` holds the nodes, `view.rs` is all that reads.
+//! (`change.rs`). `slab.rs` holds the nodes, `tally.rs` knows how large trees are, `view.rs` is all that reads.
 
 mod change;
 mod law;
@@ -24,6 +24,7 @@ mod place;
 pub mod port;
 mod seen;
 mod slab;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -32,15 +33,17 @@ mod window;
 pub use change::Change;
 pub use node::{Generation, NodeRef};
 pub use place::{Decision, Placement, Rollback};
+pub use tally::{Notice, TreeSize};
 pub use view::{Check, Near, NearTree, NodeView, Stats, TreeView};
 
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::hamming::{HammingError, HammingIndex};
 use crate::hash::HashKey;
-use crate::method::Proof;
+use crate::method::{Proof, Tally};
 use crate::time::Millis;
-use slab::{Proofs, Slab};
+use slab::{Beside, Slab};
 use std::fmt;
+use tally::Watched;
 use thiserror::Error;
 
 /// The fingerprint of a node without a parent; it names a tree, that is, a cluster of similar documents.
@@ -81,11 +84,15 @@ pub enum ForestError {
 pub struct Forest<P: Proof = ()> {
     index: HammingIndex,
     slab: Slab,
-    proofs: Proofs<P>,
+    proofs: Beside<P>,
+    tallies: Beside<Tally>,
     thresholds: P::Thresholds,
     window: Option<Millis>,
     /// Bytes that the nodes may take.
     memory_limit: usize,
+    /// Documents that a tree may have.
+    max_tree: Option<u32>,
+    watched: Watched,
     /// Nodes that went before the window's end, to keep within the limit.
     evicted_total: u64,
     clock: Millis,
@@ -117,10 +124,13 @@ impl<P: Proof> Forest<P> {
         Forest {
             index,
             slab: Slab::new(),
-            proofs: Proofs::new(),
+            proofs: Beside::new(),
+            tallies: Beside::new(),
             thresholds,
             window,
             memory_limit: usize::MAX,
+            max_tree: None,
+            watched: Watched::default(),
             evicted_total: 0,
             clock: Millis(i64::MIN),
             expired_total: 0,
@@ -139,7 +149,10 @@ impl<P: Proof> Forest<P> {
 
     /// A forest with the same idea of what is near and what agrees, without a node, a window or a limit.
     fn empty(&self) -> Forest<P> {
-        Forest::over(self.index.empty(), self.thresholds, None)
+        Forest {
+            max_tree: self.max_tree,
+            ..Forest::over(self.index.empty(), self.thresholds, None)
+        }
     }
 
     /// Sets how many bytes the nodes may take. Beyond it the oldest arrivals go before their window ends, in their order, a

@@ -23,6 +23,8 @@ pub struct Placement {
     pub by: Option<Fingerprint>,
     /// The near trees it was not let into, and why; in no particular order.
     pub refused: Vec<(Root, Refusal)>,
+    /// What the document counts for at its tree when it is accepted: for [`Forest::count`].
+    pub sign: u8,
     /// To be given to [`Forest::withdraw`] if the document's item definitely failed, or else dropped.
     pub rollback: Rollback,
 }
@@ -96,6 +98,10 @@ impl<P: Proof> Forest<P> {
         for contestant in look.counted() {
             self.detach_expired_leaves(contestant, cutoff);
         }
+        let sign = match outcome.decision {
+            Decision::Joined { .. } => self.sign(query, outcome.root),
+            _ => 0,
+        };
         let mut rollback = Rollback::default();
         let mut added: Option<Millis> = None;
         for change in changes.drain(..) {
@@ -127,6 +133,7 @@ impl<P: Proof> Forest<P> {
             },
             by: outcome.by,
             refused: outcome.refused,
+            sign,
             rollback,
         }
     }

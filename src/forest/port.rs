@@ -8,9 +8,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use super::{Decision, Near, Rollback, Root, Stats, TreeView};
+use super::{Decision, Near, Notice, Rollback, Root, Stats, TreeView};
 use crate::fingerprint::Fingerprint;
-use crate::method::{Features, Measure, Refusal, Stage};
+use crate::method::{Count, Features, Measure, Refusal, Stage, Tallies};
 use crate::text::boilerplate::Taught;
 use crate::time::Millis;
 
@@ -93,6 +93,8 @@ pub struct Batch {
 pub struct Earlier {
     /// What they have taught.
     pub(super) taught: Taught,
+    /// What they count for at their trees.
+    pub(super) tallies: Tallies,
     /// When the last of them came that had a time.
     pub(super) time: Option<Millis>,
 }
@@ -120,6 +122,8 @@ pub struct Document {
     pub features: Option<Features>,
     /// When it comes.
     pub when: When,
+    /// A number for its title that other titles mostly do not have, if it has one.
+    pub title: Option<u32>,
 }
 
 /// When a document comes to the forest.
@@ -181,6 +185,8 @@ pub struct Placed {
     pub claimed: Option<Millis>,
     /// The sentences, as hashes, that it teaches when it is accepted; `None` if it has founded no tree.
     pub lesson: Option<Vec<u64>>,
+    /// What it counts for at its tree when it is accepted.
+    pub count: Count,
     /// For [`Port::settle`].
     pub rollback: Rollback,
 }
@@ -194,6 +200,8 @@ pub struct Settlement {
     pub claimed: Option<Millis>,
     /// As it was placed: [`Placed::lesson`].
     pub lesson: Option<Vec<u64>>,
+    /// Its tree, and as it was placed: [`Placed::count`].
+    pub counted: (Root, Count),
     /// What the cluster did.
     pub outcome: Outcome,
 }
@@ -210,12 +218,14 @@ pub enum Outcome {
 }
 
 /// What settling did.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settled {
     /// Nodes that went.
     pub withdrawn: u64,
     /// Sentences that became boilerplate.
     pub learned: u64,
+    /// What somebody should know of the trees.
+    pub notices: Vec<Notice>,
 }
 
 /// What would come of a document.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::Root;
 use super::node::Generation;
 use crate::fingerprint::Fingerprint;
-use crate::method::Query;
+use crate::method::{Query, Refusal};
 use crate::time::Millis;
 
 /// What was seen of the forest for one query. Only what is alive at the time of the look stands in it.
@@ -55,6 +55,8 @@ pub(super) struct SeenTree<'f, P> {
     pub(super) children: Option<u32>,
     /// What its founder left. Every root has one.
     pub(super) proof: Option<&'f P>,
+    /// Why it takes nobody who is not in it, if it does not.
+    pub(super) closed: Option<Refusal>,
 }
 
 /// What was seen of a place for a root.

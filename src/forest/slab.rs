@@ -13,6 +13,10 @@ use crate::fingerprint::Fingerprint;
 use crate::hamming::NodeId;
 use crate::time::Millis;
 
+/// In place of the number of a tally: no document has come to the tree that was accepted, or one has.
+pub(super) const UNCOUNTED: u32 = u32::MAX;
+pub(super) const FOUNDED: u32 = u32::MAX - 1;
+
 /// No node: the end of a list.
 pub(super) const NONE: NodeId = NodeId(u32::MAX);
 
@@ -34,6 +38,8 @@ pub(super) struct Node {
 pub(super) enum Kind {
     Root {
         proof: u32,
+        /// What came to it, by number, from its second document on; [`UNCOUNTED`] or [`FOUNDED`] before.
+        tally: u32,
         children: u32,
         oldest: NodeId,
         newest: NodeId,
@@ -157,6 +163,7 @@ impl Slab {
     pub(super) fn add_root(&mut self, node: NodeRef, now: Millis, proof: u32) -> Option<NodeId> {
         let kind = Kind::Root {
             proof,
+            tally: UNCOUNTED,
             children: 0,
             oldest: NONE,
             newest: NONE,
@@ -323,22 +330,22 @@ impl Slab {
     }
 }
 
-/// The proofs of the roots, apart from the nodes because most nodes are leaves.
+/// What only some nodes have, by number, apart from the nodes: the proofs of roots, and what came to trees.
 #[derive(Debug)]
-pub(super) struct Proofs<P> {
+pub(super) struct Beside<P> {
     kept: Vec<P>,
     free: Vec<u32>,
 }
 
-impl<P> Proofs<P> {
+impl<P> Beside<P> {
     pub(super) fn new() -> Self {
-        Proofs {
+        Beside {
             kept: Vec::new(),
             free: Vec::new(),
         }
     }
 
-    /// Keeps a proof and answers its number. There are never more proofs than nodes, so the number fits.
+    /// Keeps one and answers its number. There are never more than nodes, so the number fits.
     pub(super) fn keep(&mut self, proof: P) -> u32 {
         if let Some(number) = self.free.pop()
             && let Some(place) = self.kept.get_mut(number as usize)
@@ -352,6 +359,10 @@ impl<P> Proofs<P> {
 
     pub(super) fn get(&self, number: u32) -> Option<&P> {
         self.kept.get(number as usize)
+    }
+
+    pub(super) fn get_mut(&mut self, number: u32) -> Option<&mut P> {
+        self.kept.get_mut(number as usize)
     }
 
     pub(super) fn release(&mut self, number: u32) {

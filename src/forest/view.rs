@@ -1,7 +1,7 @@
 //! All that reads the forest. What has expired at the clock is not seen, whether or not it was removed yet.
 
 use super::law;
-use super::{Decision, Forest, Root};
+use super::{Decision, Forest, Root, TreeSize};
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::hamming::NodeId;
 use crate::method::{Proof, Query, Refusal};
@@ -19,10 +19,16 @@ pub struct Near {
 }
 
 /// One tree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TreeView {
     /// The number of its leaves.
     pub children: u32,
+    /// Documents that came to it, those that came again included.
+    pub documents: u32,
+    /// About how many different titles they have; 250 stands for more.
+    pub titles: u32,
+    /// Why it takes nobody who is not in it, if it does not.
+    pub closed: Option<Refusal>,
     /// When its root was added.
     pub added: Millis,
     /// When it was last added to or looked up.
@@ -71,7 +77,7 @@ pub struct NearTree {
 }
 
 /// The size of a forest and what left it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stats {
     /// Nodes in memory; among them expired ones that were not removed yet.
     pub nodes: usize,
@@ -85,6 +91,12 @@ pub struct Stats {
     pub evicted_total: u64,
     /// Bytes of memory held, an estimate.
     pub memory_bytes: usize,
+    /// The tree with the most documents; `None` while none has many.
+    pub largest: Option<TreeSize>,
+    /// Trees of furniture, which take nobody any more.
+    pub furniture_trees: usize,
+    /// The largest of them.
+    pub furniture: Vec<TreeSize>,
 }
 
 impl<P: Proof> Forest<P> {
@@ -126,9 +138,12 @@ impl<P: Proof> Forest<P> {
     pub fn tree_at(&self, root: Root, now: Millis) -> Option<TreeView> {
         let cutoff = self.cutoff(now);
         let id = self.live_tree(root, cutoff)?;
-        let node = self.slab.node(id);
+        let (node, size) = (self.slab.node(id), self.size(id));
         Some(TreeView {
             children: self.live_children(id, cutoff),
+            documents: size.map_or(0, |size| size.documents),
+            titles: size.map_or(0, |size| size.titles),
+            closed: self.closed(id, None),
             added: node.added,
             arrival: node.arrival,
         })
@@ -213,7 +228,11 @@ impl<P: Proof> Forest<P> {
 
     /// Size and totals.
     pub fn stats(&self) -> Stats {
+        let (furniture_trees, furniture) = self.furniture();
         Stats {
+            largest: self.largest(),
+            furniture_trees,
+            furniture,
             nodes: self.slab.len(),
             roots: self.slab.roots(),
             expired_total: self.expired_total,
@@ -221,7 +240,8 @@ impl<P: Proof> Forest<P> {
             evicted_total: self.evicted_total,
             memory_bytes: self.slab.memory_bytes()
                 + self.index.memory_bytes()
-                + self.proofs.memory_bytes(),
+                + self.proofs.memory_bytes()
+                + self.tallies.memory_bytes(),
         }
     }
 }

@@ -98,6 +98,8 @@ impl Family for Strict {
             known_by: &[],
             proof: &(),
             take: 1,
+            known_by_whole: false,
+            earlier: None,
         })
     }
 }
@@ -212,6 +214,8 @@ impl Family for Staged {
             known_by: &[],
             proof: &InTurn,
             take: prints.fingerprints.len(),
+            known_by_whole: false,
+            earlier: None,
         })
     }
 
@@ -248,6 +252,8 @@ impl Family for Short {
             known_by: &[],
             proof: &short.text,
             take: TAKEN_SHORT,
+            known_by_whole: false,
+            earlier: None,
         })
     }
 }

@@ -16,7 +16,7 @@ mod verified;
 pub use family::{Family, LearnedText, LeftOut, Lesson, Short, Staged, Strict, Verified};
 pub use named::{Attributes, Features, Method, MethodError, Workspace};
 pub use proof::{InvalidProof, TextProof};
-pub use query::{Measure, Proof, Query};
+pub use query::{Count, Measure, Proof, Query, Tallies, Tally};
 pub use refusal::{Reason, Reasons, Refusal};
 #[cfg(test)]
 pub(crate) use short::COMPARED;

@@ -1,7 +1,7 @@
 //! The proof of the `verified` method: the few bytes at a root by which a document shows that it is the same text.
 //!
 //! ```text
-//! | length 1 | title 2 | minima 24: 96 of 2 bits | numbers: 0..=10 of 2 bytes, little endian, ascending |
+//! | length 1 | title 4 | minima 24: 96 of 2 bits | numbers: 0..=10 of 2 bytes, little endian, ascending |
 //! ```
 //!
 //! The minima estimate the Jaccard similarity of the two sets of shingles: one-permutation hashing (Li, Owen and Zhang,
@@ -21,7 +21,13 @@ const BITS: usize = 2;
 const WORDS: usize = BINS * BITS / 64;
 
 /// Bytes before the numbers.
-const FIXED_BYTES: usize = 1 + 2 + WORDS * 8;
+const FIXED_BYTES: usize = 1 + 4 + WORDS * 8;
+/// A text of fewer shingles says too little by itself to be the same under another title.
+const ROW_CHARACTERS: f32 = 110.0;
+const ROW_WORDS: f32 = 30.0;
+/// A text of fewer shingles that has no title is the same as its equals.
+const SAME_ONLY: f32 = 8.0;
+
 /// The longest proof, in bytes.
 const MAX_BYTES: usize = FIXED_BYTES + 2 * MAX_NUMBERS;
 
@@ -49,6 +55,16 @@ impl Length {
 
     fn shingles(self) -> f32 {
         f32::from(self.0 & !Length::CHARACTERS)
+    }
+
+    /// Whether a text of this length may well be what stands around an article: some 110 letters in characters, 180 in words.
+    fn is_of_a_row(self) -> bool {
+        self.shingles()
+            < if self.characters() {
+                ROW_CHARACTERS
+            } else {
+                ROW_WORDS
+            }
     }
 
     fn characters(self) -> bool {
@@ -124,6 +140,9 @@ impl TextProof {
     pub fn needed(&self, root: &TextProof, shared: usize, long: Similarity) -> f32 {
         let shorter = self.length.shingles().min(root.length.shingles());
         let titles = self.compare_titles(root);
+        if titles.is_none() && shorter < SAME_ONLY {
+            return 1.0;
+        }
         long.needed(shorter, self.length.characters(), shared, titles)
     }
 
@@ -142,6 +161,9 @@ impl TextProof {
         if similarity < needed {
             return Err(Refusal::Proof { similarity, needed });
         }
+        if self.length.is_of_a_row() && self.is_strange(root) {
+            return Err(Refusal::Titles);
+        }
         let numbers = self.compare_numbers(root);
         if numbers.refuses() {
             let Comparison { same, different } = numbers;
@@ -155,12 +177,17 @@ impl TextProof {
         self.title.similarity(root.title)
     }
 
+    /// Whether the titles are different ones, and one of the texts has nothing of its own.
+    pub(super) fn is_strange(&self, root: &TextProof) -> bool {
+        (self.title.is_foreign() || root.title.is_foreign()) && self.title.differs(root.title)
+    }
+
     /// What the numbers in the same places say.
     pub fn compare_numbers(&self, root: &TextProof) -> Comparison {
         self.numbers.compare(&root.numbers)
     }
 
-    /// The bytes that are kept: 27, and two for each number, of which there are at most 10.
+    /// The bytes that are kept: 29, and two for each number, of which there are at most 10.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(MAX_BYTES);
         bytes.push(self.length.0);

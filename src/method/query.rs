@@ -1,9 +1,11 @@
 //! What the forest is asked with: the fingerprints of a document, and the proof by which it is compared with a root.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use super::Refusal;
 use crate::fingerprint::Fingerprint;
+use crate::hash::mix32;
 
 /// A few bytes kept at each root by which a candidate is verified before it joins. Comparing with the root, never with
 /// a leaf, bounds drift: there are no chains.
@@ -22,6 +24,12 @@ pub trait Proof: Clone {
 
     /// Whether a root with this proof was founded by the text with this hash; never where the proof does not keep it.
     fn is_of_text(&self, _whole: Fingerprint) -> bool {
+        false
+    }
+
+    /// Whether the tree of the root with the other proof may well be no text of anybody's, as far as this document tells: it has
+    /// the same under another title, of which the text has nothing.
+    fn is_strange(&self, _root: &Self) -> bool {
         false
     }
 
@@ -92,6 +100,102 @@ pub struct Query<'a, P = ()> {
     /// How many nodes the fingerprints may have in the document's tree because of it, at least 1: those that stand
     /// there first, then new ones in their order. The others are only looked up.
     pub take: usize,
+    /// Whether only the hash of its text tells that the document was placed before: others may have all of its
+    /// fingerprints and be other texts.
+    pub known_by_whole: bool,
+    /// What counts for the documents of its own request and for nobody else yet.
+    pub earlier: Option<&'a Tallies>,
+}
+
+/// What came to a tree: how many documents, under how many titles, and what that says of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Documents, those that came again included; the highest value stands for more.
+    pub documents: u32,
+    /// A bit for each title, by its number: how many there are can be told from how many bits are set.
+    titles: u64,
+    /// Signs that it is furniture.
+    signs: u8,
+    /// The title that was the last sign.
+    last: u32,
+}
+
+/// One document that counts at its tree.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Count {
+    /// The number of its title.
+    pub title: Option<u32>,
+    /// How much of a sign it is that the tree is furniture, 0 to [`Tally::FURNITURE`].
+    pub sign: u8,
+}
+
+impl Tally {
+    /// So many signs make a tree one of furniture.
+    pub const FURNITURE: u8 = 8;
+    /// What a strange document says of a tree of short pages: the founder's title and two more are enough.
+    pub const SIGN_OF_A_PAGE: u8 = 4;
+    /// What it says of longer texts, of which the title has nothing now and then.
+    pub const SIGN: u8 = 1;
+
+    /// One document, whose title is not known.
+    pub fn of_founder() -> Tally {
+        Tally {
+            documents: 1,
+            ..Tally::default()
+        }
+    }
+
+    /// Counts one document.
+    pub fn add(&mut self, count: Count) {
+        self.documents = self.documents.saturating_add(1);
+        let Some(title) = count.title else { return };
+        self.titles |= 1 << (mix32(title) % 64);
+        if count.sign > 0 && (self.signs == 0 || self.last != title) {
+            self.signs = self.signs.saturating_add(count.sign).min(Self::FURNITURE);
+            self.last = title;
+        }
+    }
+
+    /// Counts what another one has counted, after it.
+    pub fn add_all(&mut self, other: &Tally) {
+        self.documents = self.documents.saturating_add(other.documents);
+        self.titles |= other.titles;
+        if other.signs > 0 {
+            self.signs = self.signs.saturating_add(other.signs).min(Self::FURNITURE);
+            self.last = other.last;
+        }
+    }
+
+    /// About how many different titles its documents have, without the founder; 250 stands for
+    /// more.
+    pub fn titles(&self) -> u32 {
+        // Linear counting (Whang, Vander-Zanden and Taylor, 1990).
+        let free = f64::from(self.titles.count_zeros().max(1)) / 64.0;
+        let estimate = -64.0 * free.ln();
+        // A sign has another title than the founder.
+        (estimate.round() as u32 + u32::from(self.signs > 0)).min(250)
+    }
+
+    /// Whether it is a tree of furniture.
+    pub fn is_furniture(&self) -> bool {
+        self.signs >= Self::FURNITURE
+    }
+}
+
+/// What the documents of one request have counted, by tree.
+#[derive(Debug, Clone, Default)]
+pub struct Tallies(BTreeMap<Fingerprint, Tally>);
+
+impl Tallies {
+    /// Counts a document at the tree of this root.
+    pub fn add(&mut self, root: Fingerprint, count: Count) {
+        self.0.entry(root).or_default().add(count);
+    }
+
+    /// What was counted at a tree.
+    pub fn of(&self, root: Fingerprint) -> Option<&Tally> {
+        self.0.get(&root)
+    }
 }
 
 impl<'a> Query<'a> {
@@ -103,6 +207,63 @@ impl<'a> Query<'a> {
             known_by: &[],
             proof: &(),
             take: 1,
+            known_by_whole: false,
+            earlier: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn count(title: Option<u32>, sign: u8) -> Count {
+        Count { title, sign }
+    }
+
+    #[test]
+    fn signs_are_different_titles() {
+        let mut tally = Tally::default();
+        for (title, furniture) in [(1, false), (1, false), (2, true), (2, true)] {
+            tally.add(count(Some(title), Tally::SIGN_OF_A_PAGE));
+            assert_eq!(tally.is_furniture(), furniture);
+        }
+        let mut tally = Tally::default();
+        for title in 0..7 {
+            tally.add(count(Some(title), Tally::SIGN));
+            tally.add(count(Some(100), 0));
+            tally.add(count(None, 0));
+        }
+        assert!(!tally.is_furniture());
+        tally.add(count(Some(7), Tally::SIGN));
+        assert!(tally.is_furniture());
+        assert_eq!(tally.documents, 22);
+    }
+
+    proptest! {
+        /// Few titles are counted nearly exactly, and what is counted in two parts is what is counted at once.
+        #[test]
+        fn a_tally_as_the_naive_one(counts in prop::collection::vec((prop::option::of(0u32..40), 0u8..=4), 0..60), cut: prop::sample::Index) {
+            let mut whole = Tally::default();
+            let (mut first, mut second) = (Tally::default(), Tally::default());
+            let cut = cut.index(counts.len() + 1);
+            for (at, &(title, sign)) in counts.iter().enumerate() {
+                whole.add(count(title, sign));
+                let part = if at < cut { &mut first } else { &mut second };
+                part.add(count(title, sign));
+            }
+            first.add_all(&second);
+            prop_assert_eq!(whole.documents as usize, counts.len());
+            prop_assert_eq!((first.documents, first.titles), (whole.documents, whole.titles));
+            // A title on both sides of the cut may count twice.
+            prop_assert!(first.is_furniture() || !whole.is_furniture());
+            let titles: BTreeSet<u32> = counts.iter().filter_map(|&(title, _)| title).collect();
+            let estimate = f64::from(whole.titles() - u32::from(whole.signs > 0));
+            prop_assert!((estimate - titles.len() as f64).abs() <= 2.0 + titles.len() as f64 / 2.0, "{} for {}", estimate, titles.len());
         }
     }
 }

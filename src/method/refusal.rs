@@ -22,6 +22,12 @@ pub enum Refusal {
     },
     /// What is near is boilerplate that unrelated texts share.
     Boilerplate,
+    /// A few words that stand under other titles, of which they say nothing.
+    Titles,
+    /// The tree is one of furniture: what stands around articles, and is no text of anybody's.
+    Furniture,
+    /// The tree has as many documents as one may have.
+    Full,
     /// Too far from the root for a text this short: more letters differ than are allowed for the longer of the two.
     Radius {
         /// Letters of the longer text.
@@ -40,6 +46,12 @@ pub enum Reason {
     Numbers,
     /// [`Refusal::Boilerplate`].
     Boilerplate,
+    /// [`Refusal::Titles`].
+    Titles,
+    /// [`Refusal::Furniture`].
+    Furniture,
+    /// [`Refusal::Full`].
+    Full,
     /// [`Refusal::Radius`].
     Radius,
 }
@@ -55,6 +67,9 @@ impl Refusal {
             Refusal::Proof { .. } => Reason::Proof,
             Refusal::Numbers { .. } => Reason::Numbers,
             Refusal::Boilerplate => Reason::Boilerplate,
+            Refusal::Titles => Reason::Titles,
+            Refusal::Furniture => Reason::Furniture,
+            Refusal::Full => Reason::Full,
             Refusal::Radius { .. } => Reason::Radius,
         }
     }
@@ -62,10 +77,13 @@ impl Refusal {
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Reason; 4] = [
+    pub const ALL: [Reason; 7] = [
         Reason::Proof,
         Reason::Numbers,
         Reason::Boilerplate,
+        Reason::Titles,
+        Reason::Furniture,
+        Reason::Full,
         Reason::Radius,
     ];
 
@@ -75,6 +93,9 @@ impl Reason {
             Reason::Proof => "proof",
             Reason::Numbers => "numbers",
             Reason::Boilerplate => "boilerplate",
+            Reason::Titles => "titles",
+            Reason::Furniture => "furniture",
+            Reason::Full => "full",
             Reason::Radius => "radius",
         }
     }
@@ -110,6 +131,13 @@ impl fmt::Display for Refusal {
                 write!(f, "{different} of {all} numbers in the same places differ")
             }
             Refusal::Boilerplate => f.write_str("only sentences that are boilerplate are near"),
+            Refusal::Titles => {
+                f.write_str("so few words under another title are not the same text")
+            }
+            Refusal::Furniture => {
+                f.write_str("what stands under many titles is no text of any of them")
+            }
+            Refusal::Full => f.write_str("the tree has as many documents as max-tree allows"),
             Refusal::Radius { letters, allowed } => {
                 write!(f, "more than {allowed} of {letters} letters differ")
             }
@@ -159,7 +187,10 @@ mod tests {
             ("proof", 1),
             ("numbers", 2),
             ("boilerplate", 3),
-            ("radius", 4),
+            ("titles", 4),
+            ("furniture", 5),
+            ("full", 6),
+            ("radius", 7),
         ];
         assert_eq!(counts, expected);
     }

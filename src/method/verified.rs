@@ -18,6 +18,7 @@ use super::Similarity;
 use super::proof::TextProof;
 use super::title::TitleSketch;
 use crate::fingerprint::Fingerprint;
+use crate::hash::mix64;
 use crate::text::boilerplate::{Boilerplate, BoilerplateMask, Taught};
 use crate::text::shingles::Shingles;
 use crate::text::{Fields, Scratch};
@@ -30,12 +31,25 @@ const TAKEN: usize = 4;
 
 /// A body of fewer shingles says too little by itself: its title is read as its first sentence.
 const TITLED: usize = 24;
+/// A body of no more letters may be all that stands around an article: it belongs to its title, so that the same under
+/// another title is another text, and where it is nothing but boilerplate the title is the text.
+const PAGE: u32 = 450;
 
 /// What is known of a document by itself. Its buffers are reused by the next `read`.
 #[derive(Debug, Clone)]
 pub struct VerifiedFeatures {
     shingles: Shingles,
     title: TitleSketch,
+    proof: TextProof,
+    /// The title by itself, if the body is a short one.
+    heading: Option<Box<Heading>>,
+}
+
+/// A title as a text.
+#[derive(Debug, Clone)]
+struct Heading {
+    whole: u64,
+    first: First<OFFERED>,
     proof: TextProof,
 }
 
@@ -54,16 +68,22 @@ impl VerifiedFeatures {
             proof: TextProof::of(&mut shingles, title, &BoilerplateMask::default()),
             shingles,
             title,
+            heading: None,
         }
     }
 
     /// Reads a document; false if it has no letter or digit, and so neither fingerprint nor proof.
     pub fn read(&mut self, scratch: &mut Scratch, fields: &Fields<'_>) -> bool {
-        self.title = self.read_title(scratch, fields);
+        let heading = self.read_title(scratch, fields);
+        self.heading = None;
         let Some(text) = scratch.read(fields) else {
             return false;
         };
         self.shingles.read(&text);
+        let is_page = self.shingles.letters() <= PAGE && self.shingles.rest().is_none();
+        if is_page && heading.is_some() && !scratch.has_its_headline() {
+            self.title = self.title.foreign();
+        }
         if self.shingles.len() < TITLED
             && let Some(title) = fields.title
         {
@@ -78,22 +98,41 @@ impl VerifiedFeatures {
                 self.shingles.read(&text);
             }
         }
+        if let Some(heading) = heading.filter(|_| is_page) {
+            self.shingles.whole = mix64(self.shingles.whole ^ heading.whole);
+            self.heading = Some(Box::new(heading));
+        }
         self.proof = TextProof::of(&mut self.shingles, self.title, &BoilerplateMask::default());
         true
     }
 
-    fn read_title(&mut self, scratch: &mut Scratch, fields: &Fields<'_>) -> TitleSketch {
+    /// Reads the title, and answers what it would be as a text.
+    fn read_title(&mut self, scratch: &mut Scratch, fields: &Fields<'_>) -> Option<Heading> {
         let title = Fields {
             title: None,
             body: fields.title.as_slice(),
         };
-        match scratch.read(&title) {
-            Some(text) => {
-                self.shingles.read(&text);
-                TitleSketch::of(&self.shingles)
-            }
-            None => TitleSketch::default(),
+        let Some(text) = scratch.read(&title) else {
+            self.title = TitleSketch::default();
+            return None;
+        };
+        self.shingles.read(&text);
+        scratch.keep_as_headline();
+        self.title = TitleSketch::of(&self.shingles);
+        if !fields.is_short() {
+            return None;
         }
+        let own = TitleSketch::default();
+        Some(Heading {
+            whole: self.shingles.whole,
+            first: First::of(
+                self.shingles
+                    .min_hashes
+                    .iter()
+                    .map(|min_hash| min_hash.hash),
+            ),
+            proof: TextProof::of(&mut self.shingles, own, &BoilerplateMask::default()),
+        })
     }
 
     /// The sentences of a document in the order in which its shingles have them.
@@ -133,7 +172,7 @@ impl VerifiedFeatures {
 
     /// Bytes of memory held, besides the value itself.
     pub fn heap_bytes(&self) -> usize {
-        self.shingles.heap_bytes()
+        self.shingles.heap_bytes() + self.heading.as_ref().map_or(0, |_| size_of::<Heading>())
     }
 
     /// The proof of the whole text, boilerplate included.
@@ -172,6 +211,10 @@ impl super::Proof for Founder {
         self.proof.agrees(&root.proof, shared, long).map(drop)
     }
 
+    fn is_strange(&self, root: &Founder) -> bool {
+        self.proof.is_strange(&root.proof)
+    }
+
     fn measure(&self, root: &Founder, shared: usize, long: Similarity) -> super::Measure {
         let (own, root) = (&self.proof, &root.proof);
         let numbers = own.compare_numbers(root);
@@ -185,17 +228,17 @@ impl super::Proof for Founder {
     }
 }
 
-/// The first fingerprints of a document, fewer if it has no more.
+/// The first `N` fingerprints of a document, fewer if it has no more.
 #[derive(Debug, Clone, Copy)]
-struct First {
-    fingerprints: [Fingerprint; OFFERED],
+struct First<const N: usize> {
+    fingerprints: [Fingerprint; N],
     len: usize,
 }
 
-impl First {
-    fn of(hashes: impl Iterator<Item = u64>) -> First {
+impl<const N: usize> First<N> {
+    fn of(hashes: impl Iterator<Item = u64>) -> First<N> {
         let mut first = First {
-            fingerprints: [Fingerprint(0); OFFERED],
+            fingerprints: [Fingerprint(0); N],
             len: 0,
         };
         for (slot, hash) in first.fingerprints.iter_mut().zip(hashes) {
@@ -214,10 +257,12 @@ impl First {
 #[derive(Debug, Clone, Copy)]
 pub struct Offer {
     /// The fingerprints to look up, smallest first. The roots of the nodes near them are the candidates.
-    offered: First,
-    /// The smallest fingerprints, boilerplate included.
-    own: First,
+    offered: First<OFFERED>,
+    /// The smallest fingerprints, boilerplate included, of a short page also those of its title.
+    own: First<{ 2 * OFFERED }>,
     founder: Founder,
+    /// The body is so short that its title belongs to it.
+    is_page: bool,
 }
 
 impl Offer {
@@ -228,16 +273,30 @@ impl Offer {
         taught: &Taught,
         mask: &mut BoilerplateMask,
     ) -> Offer {
-        boilerplate.find(&features.shingles, taught, mask);
-        let proof = if mask.excluded_count() == 0 {
+        let heading = features.heading.as_deref();
+        boilerplate.find(&features.shingles, taught, heading.is_some(), mask);
+        let bare = heading.filter(|_| mask.is_all());
+        let proof = if let Some(title) = bare {
+            title.proof
+        } else if mask.excluded_count() == 0 {
             features.proof
         } else {
             TextProof::of(&mut features.shingles, features.title, mask)
         };
+        let heading = features.heading.as_deref();
+        let bare = heading.filter(|_| mask.is_all());
         let min_hashes = features.shingles.min_hashes.iter();
-        let own = First::of(min_hashes.clone().map(|min_hash| min_hash.hash));
-        let offered = if mask.excluded_count() == 0 {
-            own
+        let smallest = min_hashes
+            .clone()
+            .take(OFFERED)
+            .map(|min_hash| min_hash.hash);
+        let of_title = heading.map(|heading| heading.first.as_slice());
+        let of_title = of_title.unwrap_or_default().iter().map(|print| print.0);
+        let own = First::of(smallest.clone().chain(of_title));
+        let offered = if let Some(title) = bare {
+            title.first
+        } else if mask.excluded_count() == 0 {
+            First::of(smallest)
         } else {
             let offered = min_hashes.filter(|min_hash| mask.keeps(min_hash.sentence));
             First::of(offered.map(|min_hash| min_hash.hash))
@@ -249,6 +308,7 @@ impl Offer {
                 whole: Fingerprint(features.shingles.whole),
                 proof,
             },
+            is_page: heading.is_some(),
         }
     }
 
@@ -260,6 +320,8 @@ impl Offer {
             known_by: self.own.as_slice(),
             proof: &self.founder,
             take: TAKEN,
+            known_by_whole: self.is_page,
+            earlier: None,
         }
     }
 

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
-use tracing::{Instrument, Span, debug, info};
+use tracing::{Instrument, Span, debug, info, warn};
 
 use crate::clock;
 use crate::engine::{Placed, Resolution};
+use crate::forest::{Notice, TreeSize};
 use crate::shutdown::InFlightGuard;
 use crate::state::AppState;
 
@@ -101,6 +102,26 @@ async fn finished(task: Option<JoinHandle<()>>) {
     }
 }
 
+/// Says once of a tree what its readers should know before they see it.
+fn report(forest: &str, notice: Notice) {
+    let (Notice::Furniture(tree) | Notice::Large(tree) | Notice::Full(tree)) = notice;
+    let what = match notice {
+        Notice::Furniture(_) => {
+            "a cluster is what stands around articles, and no text of theirs: it takes no other document"
+        }
+        Notice::Large(_) => "a cluster has become large",
+        Notice::Full(_) => {
+            "a cluster has as many documents as max-tree allows: it takes no text that is not in it"
+        }
+    };
+    let TreeSize {
+        root,
+        documents,
+        titles,
+    } = tree;
+    warn!(forest, %root, documents, titles, "{what}");
+}
+
 async fn settle(state: &AppState, placed: Placed, resolution: Resolution) {
     let counters = &state.metrics.counters;
     if let Resolution::Items(outcome) = &resolution
@@ -123,6 +144,9 @@ async fn settle(state: &AppState, placed: Placed, resolution: Resolution) {
             counters.items_failed.inc_by(settled.failed);
             counters.nodes_withdrawn.inc_by(settled.withdrawn);
             counters.documents_not_kept.inc_by(settled.not_kept);
+            for (forest, notice) in settled.notices {
+                report(&forest, notice);
+            }
         }
         // The client gets the cluster's answer to what has been sent.
         Err(unavailable) => drop(state.engine_failed(&unavailable)),

@@ -76,9 +76,16 @@ pub struct BoilerplateMask {
     /// The numbers of the excluded ones in the document.
     numbers: Vec<usize>,
     count: usize,
+    /// Too little is left to be a text.
+    all: bool,
 }
 
 impl BoilerplateMask {
+    /// Whether the whole text is left out: next to nothing of it is anything else, and there is a title to stand for it.
+    pub(crate) fn is_all(&self) -> bool {
+        self.all
+    }
+
     /// How many sentences are left out as boilerplate.
     pub fn excluded_count(&self) -> usize {
         self.count
@@ -106,11 +113,18 @@ impl Boilerplate {
     }
 
     /// Finds the boilerplate of a document, by what is known and what its own request has `taught`. `mask` is overwritten;
-    /// nothing is learned.
-    pub fn find(&self, shingles: &Shingles, taught: &Taught, mask: &mut BoilerplateMask) {
+    /// nothing is learned. Where next to nothing is left, all of it counts, unless it is `titled`: then nothing does.
+    pub fn find(
+        &self,
+        shingles: &Shingles,
+        taught: &Taught,
+        titled: bool,
+        mask: &mut BoilerplateMask,
+    ) {
         mask.excluded.clear();
         mask.numbers.clear();
         mask.count = 0;
+        mask.all = false;
         let (mut left, mut number) = (0u64, 0);
         for sentence in &shingles.sentences {
             let long = sentence.hash().filter(|_| sentence.letters() >= SHORTEST);
@@ -126,7 +140,10 @@ impl Boilerplate {
         }
         // What is beyond the budget is much, and no boilerplate.
         if left < LEFT && shingles.rest().is_none() {
-            mask.count = 0;
+            mask.all = titled && mask.count > 0;
+            if !mask.all {
+                mask.count = 0;
+            }
         }
     }
 
@@ -310,7 +327,7 @@ mod tests {
 
     fn found(boilerplate: &Boilerplate, of: &Shingles) -> Vec<bool> {
         let mut mask = BoilerplateMask::default();
-        boilerplate.find(of, &Taught::default(), &mut mask);
+        boilerplate.find(of, &Taught::default(), false, &mut mask);
         (0..of.sentences.len())
             .map(|index| !mask.keeps(index as u32))
             .collect()

@@ -14,6 +14,7 @@ mod code;
 mod compose;
 mod entities;
 mod fold;
+pub(crate) mod headline;
 #[cfg(test)]
 mod hostile_tests;
 mod markup;
@@ -39,12 +40,25 @@ pub struct Fields<'a> {
     pub body: &'a [&'a str],
 }
 
+impl Fields<'_> {
+    /// Bytes of a body that may well be short: markup can be much more than text.
+    const SHORT: usize = 16 << 10;
+
+    /// Whether the body may have few letters, as far as its size tells.
+    pub(crate) fn is_short(&self) -> bool {
+        let bytes = self.body.iter().map(|part| part.len());
+        bytes.fold(0, usize::saturating_add) <= Self::SHORT
+    }
+}
+
 /// Buffers that are used for one document after the other. One per thread.
 #[derive(Debug, Default)]
 pub struct Scratch {
     cleaned: String,
     sentences: Vec<Sentence>,
     unescaped: String,
+    /// The text that was kept as a headline.
+    headline: String,
     /// Bytes of the fields that were read.
     raw: usize,
 }
@@ -74,6 +88,18 @@ impl Scratch {
         (!self.sentences.is_empty()).then_some(self.text())
     }
 
+    /// Keeps the text that was read last as the headline of the one that comes.
+    pub(crate) fn keep_as_headline(&mut self) {
+        std::mem::swap(&mut self.headline, &mut self.cleaned);
+        self.sentences.clear();
+        self.cleaned.clear();
+    }
+
+    /// Whether the text that was read last has anything of the headline that was kept.
+    pub(crate) fn has_its_headline(&self) -> bool {
+        headline::speaks_of(&self.headline, &self.cleaned)
+    }
+
     /// The text that was read last; without a sentence if there was none.
     pub fn text(&self) -> Text<'_> {
         Text {
@@ -87,6 +113,7 @@ impl Scratch {
     pub fn heap_bytes(&self) -> usize {
         self.cleaned.capacity()
             + self.unescaped.capacity()
+            + self.headline.capacity()
             + self.sentences.capacity() * size_of::<Sentence>()
     }
 
@@ -114,6 +141,9 @@ impl Scratch {
         }
         if self.unescaped.capacity() > MAX_RETAINED {
             self.unescaped = String::new();
+        }
+        if self.headline.capacity() > MAX_RETAINED {
+            self.headline = String::new();
         }
         if self.sentences.capacity() > MAX_RETAINED / size_of::<Sentence>() {
             self.sentences = Vec::new();

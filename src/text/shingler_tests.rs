@@ -74,6 +74,7 @@ fn short_sentences_are_one() {
     boilerplate.find(
         &long,
         &crate::text::boilerplate::Taught::default(),
+        false,
         &mut mask,
     );
     assert_eq!(mask.excluded().collect::<Vec<_>>(), [2]);

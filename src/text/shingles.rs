@@ -150,6 +150,12 @@ impl Shingles {
         self.len() == 0
     }
 
+    /// Letters and digits of the sentences that are kept apart.
+    pub(crate) fn letters(&self) -> u32 {
+        let letters = self.sentences.iter().map(|sentence| sentence.letters());
+        letters.fold(0, u32::saturating_add)
+    }
+
     /// Bytes of memory held.
     pub fn heap_bytes(&self) -> usize {
         self.windows.capacity() * size_of::<u32>()

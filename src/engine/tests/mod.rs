@@ -226,7 +226,7 @@ fn a_refused_item_takes_its_node_along_and_a_stored_one_does_not() {
             failed: 1,
             withdrawn: 1,
             learned: 0,
-            not_kept: 0,
+            ..Settled::default()
         }
     );
     assert_eq!(nodes(&engine), 1);

@@ -13,6 +13,8 @@ fn place(forest: &mut Forest<ShortText>, print: u64, text: &str) -> Placement {
         known_by: &[],
         proof: &ShortText::of_letters(text),
         take: TAKEN_SHORT,
+        known_by_whole: false,
+        earlier: None,
     };
     forest.place(&query, Millis(0))
 }

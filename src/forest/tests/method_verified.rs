@@ -39,6 +39,7 @@ impl Harness {
         Document {
             features: Some(Features::Verified(Box::new(features))),
             when: When::At(Millis(0)),
+            title: None,
         }
     }
 

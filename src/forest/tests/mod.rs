@@ -2,6 +2,7 @@ use super::*;
 use crate::fingerprint::Distance;
 use crate::method::{Query, Refusal};
 
+mod furniture;
 mod memory;
 mod method_short;
 mod method_verified;

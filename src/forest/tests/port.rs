@@ -129,7 +129,11 @@ fn document(method: &str, number: usize, when: When) -> Document {
     };
     let features = method.read_with(&fields, Attributes::default(), &mut Workspace::default());
     assert!(features.is_some());
-    Document { features, when }
+    Document {
+        features,
+        when,
+        title: None,
+    }
 }
 
 fn documents(
@@ -164,6 +168,7 @@ fn settlement(placed: Placed, outcome: Outcome) -> Settlement {
         rollback: placed.rollback,
         claimed: placed.claimed,
         lesson: placed.lesson,
+        counted: (placed.root, placed.count),
         outcome,
     }
 }
@@ -373,6 +378,7 @@ fn balance(method: &str, number: usize, amount: usize) -> Document {
     Document {
         features: method.read_with(&fields, Attributes::default(), &mut Workspace::default()),
         when: When::At(Millis(1)),
+        title: None,
     }
 }
 
@@ -446,6 +452,7 @@ fn with_footer(number: u64) -> Document {
     Document {
         features: Method::Verified.read(&fields, &mut Workspace::default()),
         when: When::Still,
+        title: None,
     }
 }
 
@@ -523,6 +530,7 @@ fn a_document_has_its_time_whether_or_not_it_has_a_place() {
         let bare = |when| Document {
             features: None,
             when,
+            title: None,
         };
         let asked = vec![
             bare(When::AsBefore),
@@ -628,6 +636,8 @@ impl Family for Fragile {
             known_by: &[],
             proof: &Glass(strict.whole),
             take: 1,
+            known_by_whole: false,
+            earlier: None,
         })
     }
 }
@@ -643,6 +653,7 @@ fn a_panic_takes_the_forest_out_of_service() {
                     whole: Fingerprint(print),
                 })),
                 when: When::Still,
+                title: None,
             };
             prints.iter().map(document).collect()
         };
@@ -708,7 +719,11 @@ fn the_changes_of_a_forest_make_the_same_forest() {
             true => Commit::AtOnce,
             false => Commit::Provisional,
         };
-        let document = Document { features, when };
+        let document = Document {
+            features,
+            when,
+            title: None,
+        };
         let placed = first
             .place_by(document, commit, &mut earlier)
             .placed

@@ -38,6 +38,8 @@ fn place_kind(
         known_by: &[],
         proof: &Kind(kind),
         take: fingerprints.len(),
+        known_by_whole: false,
+        earlier: None,
     };
     forest.place(&query, Millis(now))
 }
@@ -193,6 +195,8 @@ fn check_says_what_place_would_do_and_changes_nothing() {
         known_by: &[],
         proof: &Kind(2),
         take: 2,
+        known_by_whole: false,
+        earlier: None,
     };
     let check = forest.check(&query, Millis(3));
     assert_eq!(

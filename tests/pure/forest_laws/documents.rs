@@ -19,7 +19,11 @@ impl<P> Document<P> {
             whole: self.whole,
             known_by: &self.known_by,
             proof: &self.proof,
+            known_by_whole: false,
+            earlier: None,
             take: self.take,
+            known_by_whole: false,
+            earlier: None,
         }
     }
 }

@@ -1,0 +1,195 @@
+//! What is known of whole trees besides their nodes: how many documents came to each, under how many titles, and which trees
+//! take nobody any more. Nothing here counts before the cluster has accepted the document.
+
+use super::change::Change;
+use super::slab::{FOUNDED, Kind, UNCOUNTED};
+use super::{Forest, Root};
+use crate::hamming::NodeId;
+use crate::method::{Count, Proof, Refusal, Tallies, Tally};
+
+/// A tree with so many documents is remembered among the large ones, of which the largest is shown.
+const LARGE: u32 = 64;
+/// From so many documents on a tree is reported, and again whenever it has become ten times as large.
+const REPORTED: u32 = 1_000;
+/// The most trees that a report lists.
+const LISTED: usize = 100;
+
+/// A tree and how large it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TreeSize {
+    /// Its root.
+    pub root: Root,
+    /// Documents that came to it, those that came again included.
+    pub documents: u32,
+    /// About how many different titles they have; 250 stands for more.
+    pub titles: u32,
+}
+
+/// What somebody should know of a tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Notice {
+    /// It was found to be furniture, and takes nobody any more.
+    Furniture(TreeSize),
+    /// It has become large.
+    Large(TreeSize),
+    /// It has as many documents as a tree may have, and takes nobody any more.
+    Full(TreeSize),
+}
+
+/// The trees that are watched. Bounded: a large one needs many documents, one of furniture several trees.
+#[derive(Debug, Default)]
+pub(super) struct Watched {
+    large: Vec<NodeId>,
+    furniture: Vec<NodeId>,
+    /// What was not told yet.
+    notices: Vec<Notice>,
+}
+
+impl<P: Proof> Forest<P> {
+    /// Sets how many documents a tree may have: one that has them takes none but those that it knows.
+    pub fn set_max_tree(&mut self, documents: Option<u32>) {
+        self.max_tree = documents;
+    }
+
+    /// Counts a document that was placed in the tree of this root, and that was accepted.
+    pub fn count(&mut self, root: Root, count: Count) {
+        self.commit(Change::Count { root, count });
+    }
+
+    /// What there is to tell since this was last asked.
+    pub fn take_notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.watched.notices)
+    }
+
+    /// How much of a sign it is of furniture if a document joins the tree of this root.
+    pub(super) fn sign(&self, query: &crate::method::Query<'_, P>, root: Root) -> u8 {
+        let kept = self.index.find(root.0).and_then(|id| self.proof_at(id));
+        match kept {
+            Some(kept) if query.proof.is_strange(kept) => match query.known_by_whole {
+                true => Tally::SIGN_OF_A_PAGE,
+                false => Tally::SIGN,
+            },
+            _ => 0,
+        }
+    }
+
+    pub(super) fn apply_count(&mut self, root: Root, count: Count) -> bool {
+        let Some(id) = self.index.find(root.0) else {
+            return false;
+        };
+        let Kind::Root { tally, .. } = &mut self.slab.node_mut(id).kind else {
+            return false;
+        };
+        // Most trees have one document: what there is to know of it, its nodes tell.
+        if *tally == FOUNDED {
+            *tally = self.tallies.keep(Tally::of_founder());
+        } else if *tally == UNCOUNTED {
+            *tally = FOUNDED;
+            return true;
+        }
+        let Some(tally) = self.tallies.get_mut(*tally) else {
+            return false;
+        };
+        let before = *tally;
+        tally.add(count);
+        let after = *tally;
+        let watched = &mut self.watched;
+        let size = TreeSize::of(root, &after);
+        if after.documents == LARGE {
+            watched.large.push(id);
+        }
+        if after.is_furniture() && !before.is_furniture() {
+            watched.furniture.push(id);
+            watched.notices.push(Notice::Furniture(size));
+        }
+        if self.max_tree == Some(after.documents) && before.documents < after.documents {
+            watched.notices.push(Notice::Full(size));
+        } else if is_step(after.documents) && before.documents < after.documents {
+            watched.notices.push(Notice::Large(size));
+        }
+        // Where nobody asks for them, they are not kept for ever.
+        watched.notices.truncate(LISTED);
+        true
+    }
+
+    /// Why a tree takes nobody who is not in it, if it does not. `earlier`: what the document's own request has counted.
+    pub(super) fn closed(&self, root: NodeId, earlier: Option<&Tallies>) -> Option<Refusal> {
+        let mut tally = self.tally(root)?;
+        let of_root = |earlier: &'_ Tallies| earlier.of(self.slab.node(root).fingerprint).copied();
+        if let Some(more) = earlier.and_then(of_root) {
+            tally.add_all(&more);
+        }
+        if tally.is_furniture() {
+            Some(Refusal::Furniture)
+        } else if self.max_tree.is_some_and(|most| tally.documents >= most) {
+            Some(Refusal::Full)
+        } else {
+            None
+        }
+    }
+
+    /// A tree goes.
+    pub(super) fn unwatch(&mut self, root: NodeId, tally: u32) {
+        let Some(&of_tree) = self.tallies.get(tally) else {
+            return;
+        };
+        self.tallies.release(tally);
+        let tally = of_tree;
+        if tally.documents >= LARGE {
+            self.watched.large.retain(|&id| id != root);
+        }
+        if tally.is_furniture() {
+            self.watched.furniture.retain(|&id| id != root);
+        }
+    }
+
+    fn tally(&self, root: NodeId) -> Option<Tally> {
+        match self.slab.node(root).kind {
+            Kind::Root {
+                tally: UNCOUNTED, ..
+            } => Some(Tally::default()),
+            Kind::Root { tally: FOUNDED, .. } => Some(Tally::of_founder()),
+            Kind::Root { tally, .. } => self.tallies.get(tally).copied(),
+            _ => None,
+        }
+    }
+
+    pub(super) fn size(&self, root: NodeId) -> Option<TreeSize> {
+        Some(TreeSize::of(self.name(root), &self.tally(root)?))
+    }
+
+    /// The tree with the most documents, if any has many.
+    pub(super) fn largest(&self) -> Option<TreeSize> {
+        let large = self.watched.large.iter();
+        large
+            .filter_map(|&id| self.size(id))
+            .max_by_key(|size| (size.documents, size.root))
+    }
+
+    /// How many trees of furniture there are, and the largest of them.
+    pub(super) fn furniture(&self) -> (usize, Vec<TreeSize>) {
+        let trees = self.watched.furniture.iter();
+        let mut trees: Vec<TreeSize> = trees.filter_map(|&id| self.size(id)).collect();
+        let all = trees.len();
+        trees.sort_unstable_by_key(|size| (std::cmp::Reverse(size.documents), size.root));
+        trees.truncate(LISTED);
+        (all, trees)
+    }
+}
+
+impl TreeSize {
+    fn of(root: Root, tally: &Tally) -> TreeSize {
+        TreeSize {
+            root,
+            documents: tally.documents,
+            titles: tally.titles(),
+        }
+    }
+}
+
+/// 1,000, 10,000, …
+fn is_step(documents: u32) -> bool {
+    let step = std::iter::successors(Some(REPORTED), |step| step.checked_mul(10));
+    step.take_while(|&step| step <= documents)
+        .any(|step| step == documents)
+}

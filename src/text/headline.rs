@@ -1,0 +1,119 @@
+//! Whether a headline speaks of the text that stands below it. Where a crawler got no article but only what stands around
+//! one, the headline is the article's and the text is anybody's: a notice, a row of links.
+
+use memchr::memmem;
+
+use super::stop_words::is_stop_word;
+use super::token::word_hash;
+
+/// Parts of a headline that are looked for.
+const PARTS: usize = 64;
+/// Bytes of a headline that are read.
+const MOST: usize = 1 << 10;
+/// A shorter word is looked for nowhere: it stands in every text.
+const SHORTEST_WORD: usize = 4;
+/// Of a longer word so many bytes count, so that its endings do not.
+const STEM: usize = 6;
+
+/// One part in so many must stand in the text.
+const ONE_IN: usize = 6;
+
+/// Whether a text has anything of a headline; both cleaned. The parts of a headline are its words, and the pairs of neighbouring
+/// characters where it is written in characters. A headline without a part that could be looked for speaks of everything.
+pub(crate) fn speaks_of(headline: &str, text: &str) -> bool {
+    let (mut parts, mut found) = (0, 0);
+    let mut look = |part: &str, is_word: bool| {
+        if parts < PARTS {
+            parts += 1;
+            found += usize::from(stands_in(part, is_word, text));
+        }
+    };
+    // A longer one is no headline.
+    let headline = headline
+        .get(..headline.floor_char_boundary(MOST))
+        .unwrap_or_default();
+    for word in headline.split(|c: char| !c.is_alphanumeric()) {
+        let is_word = word.is_ascii() || !word.chars().any(is_character);
+        if is_word {
+            if word.len() >= SHORTEST_WORD && !is_stop_word(word_hash(word)) {
+                let stem = word.get(..word.floor_char_boundary(STEM));
+                look(stem.unwrap_or(word), true);
+            }
+            continue;
+        }
+        let mut ends = word.char_indices().map(|(at, c)| (at, at + c.len_utf8()));
+        let mut before = ends.next();
+        for (at, end) in ends {
+            if let Some((begin, _)) = before {
+                look(word.get(begin..end).unwrap_or_default(), false);
+            }
+            before = Some((at, end));
+        }
+    }
+    parts == 0 || found > 0 && found * ONE_IN >= parts
+}
+
+/// Whether a letter stands for a syllable or a word: where it does, nothing stands between two words.
+fn is_character(c: char) -> bool {
+    matches!(c, '\u{2E80}'..='\u{9FFF}' | '\u{F900}'..='\u{FAFF}' | '\u{20000}'..='\u{3FFFF}' | '\u{E00}'..='\u{EFF}')
+}
+
+/// A word stands where one begins with it.
+fn stands_in(part: &str, is_word: bool, text: &str) -> bool {
+    let begins = |at: usize| {
+        let before = text.get(..at).and_then(|before| before.chars().next_back());
+        !is_word || before.is_none_or(|c| !c.is_alphanumeric())
+    };
+    memmem::find_iter(text.as_bytes(), part).any(begins)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headlines_of_their_texts() {
+        for (headline, text, speaks) in [
+            (
+                "木雕店深夜起火 消防员两小时扑灭",
+                "昨夜十一点,城南一家木雕店突然起火,火势很快蔓延。",
+                true,
+            ),
+            (
+                "木雕店深夜起火 消防员两小时扑灭",
+                "本网站所载文章仅代表作者个人观点,与本站立场无关。",
+                false,
+            ),
+            (
+                "Wood-carving shop on fire",
+                "A fire broke out in a shop on Mill Lane last night.",
+                true,
+            ),
+            (
+                "Wood-carving shop on fire",
+                "You must be signed in to read this page. Register or sign in.",
+                false,
+            ),
+            (
+                "Councils voted to close the bath",
+                "The council has voted: the swimming bath closes.",
+                true,
+            ),
+            // Within another word it says nothing.
+            (
+                "Rating agencies",
+                "The operating hours of the pool are below.",
+                false,
+            ),
+            // Nothing that could be looked for.
+            ("To be, or not", "Anything at all.", true),
+            ("", "", true),
+        ] {
+            assert_eq!(
+                speaks_of(&headline.to_lowercase(), &text.to_lowercase()),
+                speaks,
+                "{headline}: {text}"
+            );
+        }
+    }
+}
