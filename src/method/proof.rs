@@ -23,8 +23,7 @@ const WORDS: usize = BINS * BITS / 64;
 /// Bytes before the numbers.
 const FIXED_BYTES: usize = 1 + 4 + WORDS * 8;
 /// A text of fewer shingles says too little by itself to be the same under another title.
-const ROW_CHARACTERS: f32 = 110.0;
-const ROW_WORDS: f32 = 30.0;
+const ROW: f32 = 110.0;
 /// A text of fewer shingles that has no title is the same as its equals.
 const SAME_ONLY: f32 = 8.0;
 
@@ -57,14 +56,10 @@ impl Length {
         f32::from(self.0 & !Length::CHARACTERS)
     }
 
-    /// Whether a text of this length may well be what stands around an article: some 110 letters in characters, 180 in words.
+    /// Whether a text of this length may well be what stands around an article. One in words that is shorter than that has its
+    /// title in it.
     fn is_of_a_row(self) -> bool {
-        self.shingles()
-            < if self.characters() {
-                ROW_CHARACTERS
-            } else {
-                ROW_WORDS
-            }
+        self.characters() && self.shingles() < ROW
     }
 
     fn characters(self) -> bool {

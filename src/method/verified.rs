@@ -19,7 +19,7 @@ use super::proof::TextProof;
 use super::title::TitleSketch;
 use crate::fingerprint::Fingerprint;
 use crate::hash::mix64;
-use crate::text::boilerplate::{Boilerplate, BoilerplateMask, Taught};
+use crate::text::boilerplate::{Boilerplate, BoilerplateMask, Taught, Titled};
 use crate::text::shingles::Shingles;
 use crate::text::{Fields, Scratch};
 
@@ -31,7 +31,7 @@ const TAKEN: usize = 4;
 
 /// A body of fewer shingles says too little by itself: its title is read as its first sentence.
 const TITLED: usize = 24;
-/// A body of no more letters may be all that stands around an article: it belongs to its title, so that the same under
+/// A body of no more letters that has nothing of its title may be all that stands around an article: then the same under
 /// another title is another text, and where it is nothing but boilerplate the title is the text.
 const PAGE: u32 = 450;
 
@@ -41,8 +41,10 @@ pub struct VerifiedFeatures {
     shingles: Shingles,
     title: TitleSketch,
     proof: TextProof,
-    /// The title by itself, if the body is a short one.
+    /// The title by itself, if the body is a short one that has nothing of it.
     heading: Option<Box<Heading>>,
+    /// The shingles are those of title and body.
+    has_title: bool,
 }
 
 /// A title as a text.
@@ -69,6 +71,7 @@ impl VerifiedFeatures {
             shingles,
             title,
             heading: None,
+            has_title: false,
         }
     }
 
@@ -76,14 +79,13 @@ impl VerifiedFeatures {
     pub fn read(&mut self, scratch: &mut Scratch, fields: &Fields<'_>) -> bool {
         let heading = self.read_title(scratch, fields);
         self.heading = None;
+        self.has_title = false;
         let Some(text) = scratch.read(fields) else {
             return false;
         };
         self.shingles.read(&text);
         let is_page = self.shingles.letters() <= PAGE && self.shingles.rest().is_none();
-        if is_page && heading.is_some() && !scratch.has_its_headline() {
-            self.title = self.title.foreign();
-        }
+        let mut foreign = heading.filter(|_| is_page && !scratch.has_its_headline());
         if self.shingles.len() < TITLED
             && let Some(title) = fields.title
         {
@@ -96,9 +98,12 @@ impl VerifiedFeatures {
             };
             if let Some(text) = scratch.read(&titled) {
                 self.shingles.read(&text);
+                self.has_title = true;
+                foreign = None;
             }
         }
-        if let Some(heading) = heading.filter(|_| is_page) {
+        if let Some(heading) = foreign {
+            self.title = self.title.foreign();
             self.shingles.whole = mix64(self.shingles.whole ^ heading.whole);
             self.heading = Some(Box::new(heading));
         }
@@ -261,7 +266,7 @@ pub struct Offer {
     /// The smallest fingerprints, boilerplate included, of a short page also those of its title.
     own: First<{ 2 * OFFERED }>,
     founder: Founder,
-    /// The body is so short that its title belongs to it.
+    /// The body is short and has nothing of the title: the two together are the text.
     is_page: bool,
 }
 
@@ -274,7 +279,12 @@ impl Offer {
         mask: &mut BoilerplateMask,
     ) -> Offer {
         let heading = features.heading.as_deref();
-        boilerplate.find(&features.shingles, taught, heading.is_some(), mask);
+        let titled = match heading {
+            Some(_) => Titled::Beside,
+            None if features.has_title => Titled::Within,
+            None => Titled::No,
+        };
+        boilerplate.find(&features.shingles, taught, titled, mask);
         let bare = heading.filter(|_| mask.is_all());
         let proof = if let Some(title) = bare {
             title.proof

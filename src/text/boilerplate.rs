@@ -33,6 +33,17 @@ const COUNTED: usize = 1024;
 /// So many letters of a text must be left when its boilerplate is gone; otherwise all of it counts.
 const LEFT: u64 = 20;
 
+/// Where the title of a text is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Titled {
+    /// Nowhere, or it does not stand for the text.
+    No,
+    /// Among its sentences.
+    Within,
+    /// Apart: it stands for the text where nothing of that is left.
+    Beside,
+}
+
 /// What is known of sentences. Bounded memory, allocated at once.
 #[derive(Debug)]
 pub struct Boilerplate {
@@ -113,12 +124,12 @@ impl Boilerplate {
     }
 
     /// Finds the boilerplate of a document, by what is known and what its own request has `taught`. `mask` is overwritten;
-    /// nothing is learned. Where next to nothing is left, all of it counts, unless it is `titled`: then nothing does.
+    /// nothing is learned. Where next to nothing is left, all of it counts, unless its title can stand for it.
     pub fn find(
         &self,
         shingles: &Shingles,
         taught: &Taught,
-        titled: bool,
+        titled: Titled,
         mask: &mut BoilerplateMask,
     ) {
         mask.excluded.clear();
@@ -139,8 +150,12 @@ impl Boilerplate {
             number += sentence.count();
         }
         // What is beyond the budget is much, and no boilerplate.
-        if left < LEFT && shingles.rest().is_none() {
-            mask.all = titled && mask.count > 0;
+        let needed = match titled {
+            Titled::Within => u64::from(SHORTEST),
+            Titled::No | Titled::Beside => LEFT,
+        };
+        if left < needed && shingles.rest().is_none() {
+            mask.all = titled == Titled::Beside && mask.count > 0;
             if !mask.all {
                 mask.count = 0;
             }
@@ -327,7 +342,7 @@ mod tests {
 
     fn found(boilerplate: &Boilerplate, of: &Shingles) -> Vec<bool> {
         let mut mask = BoilerplateMask::default();
-        boilerplate.find(of, &Taught::default(), false, &mut mask);
+        boilerplate.find(of, &Taught::default(), Titled::No, &mut mask);
         (0..of.sentences.len())
             .map(|index| !mask.keeps(index as u32))
             .collect()

@@ -15,8 +15,9 @@ const SHORTEST_WORD: usize = 4;
 /// Of a longer word so many bytes count, so that its endings do not.
 const STEM: usize = 6;
 
-/// One part in so many must stand in the text.
+/// One part in so many must stand in the text, and two where there are two: one word in common is no more than chance.
 const ONE_IN: usize = 6;
+const LEAST: usize = 2;
 
 /// Whether a text has anything of a headline; both cleaned. The parts of a headline are its words, and the pairs of neighbouring
 /// characters where it is written in characters. A headline without a part that could be looked for speaks of everything.
@@ -50,7 +51,7 @@ pub(crate) fn speaks_of(headline: &str, text: &str) -> bool {
             before = Some((at, end));
         }
     }
-    parts == 0 || found > 0 && found * ONE_IN >= parts
+    found >= LEAST.min(parts) && found * ONE_IN >= parts
 }
 
 /// Whether a letter stands for a syllable or a word: where it does, nothing stands between two words.

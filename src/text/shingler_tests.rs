@@ -74,7 +74,7 @@ fn short_sentences_are_one() {
     boilerplate.find(
         &long,
         &crate::text::boilerplate::Taught::default(),
-        false,
+        crate::text::boilerplate::Titled::No,
         &mut mask,
     );
     assert_eq!(mask.excluded().collect::<Vec<_>>(), [2]);
