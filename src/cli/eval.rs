@@ -190,9 +190,24 @@ fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
             print_figures(figures, out)?;
         }
     }
+    if let Some(unrelated) = &report.unrelated_titles {
+        writeln!(
+            out,
+            "\ntexts of fewer than {} letters put together under titles that share nothing: {} pairs",
+            unrelated.letters, unrelated.pairs
+        )?;
+        for mistake in &unrelated.worst {
+            print_mistake(mistake, out)?;
+        }
+    }
     writeln!(out, "\nlargest clusters")?;
     for cluster in &report.largest {
-        writeln!(out, "  {} documents", cluster.documents)?;
+        write!(out, "  {} documents", cluster.documents)?;
+        match cluster.titles {
+            Some(1) => writeln!(out, ", 1 title")?,
+            Some(titles) => writeln!(out, ", {titles} titles")?,
+            None => writeln!(out)?,
+        }
         for excerpt in &cluster.beginnings {
             print_excerpt(excerpt, out)?;
         }

@@ -11,7 +11,10 @@ use crate::bulk::{self, FieldNames, JsonError, Selected, Selection, SelectionErr
 use crate::config::{DEFAULT_PREFIX, Route};
 use crate::engine::{Engine, EngineError, Explanation, RequestContext, Unavailable};
 use crate::hash::HashKey;
+use crate::text::{Fields, Scratch};
 use crate::time::Millis;
+
+use super::titles::{SHORT, Title};
 
 /// Characters of a text's beginning.
 const BEGINNING: usize = 90;
@@ -19,13 +22,16 @@ const BEGINNING: usize = 90;
 /// Number of a document in the order of its file.
 pub(super) type Document = u32;
 
-/// Documents with their ids and the beginnings of their texts.
+/// Documents with their ids and what a report says of them.
 #[derive(Debug)]
 pub struct Documents {
     /// One JSON object a line.
     body: Bytes,
     ids: Vec<String>,
     beginnings: Vec<String>,
+    titles: Vec<Title>,
+    /// Whether the text, without the title, is short.
+    short: Vec<bool>,
     by_id: HashMap<String, Document>,
 }
 
@@ -128,8 +134,11 @@ impl Documents {
             body: Bytes::new(),
             ids: Vec::new(),
             beginnings: Vec::new(),
+            titles: Vec::new(),
+            short: Vec::new(),
             by_id: HashMap::new(),
         };
+        let mut scratch = Scratch::new();
         for (line, source) in (1..).zip(body.split(|&byte| byte == b'\n')) {
             if source.trim_ascii().is_empty() {
                 continue;
@@ -145,8 +154,8 @@ impl Documents {
                 .values
                 .iter()
                 .filter(|value| matches!(value.selected, Selected::Text(_)));
-            let parts = document.first(Selected::Title).into_iter();
-            let parts: Vec<&str> = parts.chain(texts.map(|value| &*value.text)).collect();
+            let texts: Vec<&str> = texts.map(|value| &*value.text).collect();
+            let title: Vec<&str> = document.first(Selected::Title).into_iter().collect();
             let number = documents.ids.len();
             let number = Document::try_from(number).map_err(|_| DocumentsError::TooMany)?;
             if documents.by_id.insert(id.to_owned(), number).is_some() {
@@ -154,7 +163,15 @@ impl Documents {
                 return Err(DocumentsError::Duplicate { line, id });
             }
             documents.ids.push(id.to_owned());
-            documents.beginnings.push(beginning(&parts));
+            documents
+                .beginnings
+                .push(beginning(&[title.as_slice(), &texts].concat()));
+            documents
+                .titles
+                .push(Title::of(cleaned(&mut scratch, &title)));
+            let letters = cleaned(&mut scratch, &texts).chars();
+            let letters = letters.filter(|character| character.is_alphanumeric());
+            documents.short.push(letters.take(SHORT).count() < SHORT);
         }
         if documents.ids.is_empty() {
             return Err(DocumentsError::Empty);
@@ -182,6 +199,15 @@ impl Documents {
         self.beginnings
             .get(document as usize)
             .map_or("", String::as_str)
+    }
+
+    pub(super) fn title(&self, document: Document) -> Option<&Title> {
+        self.titles.get(document as usize)
+    }
+
+    /// Whether the text, without the title, has fewer than 200 letters.
+    pub(super) fn is_short(&self, document: Document) -> bool {
+        self.short.get(document as usize) == Some(&true)
     }
 
     /// Stamps all documents in their order, as `spinney stamp` would. `threads`: 0 means all cores.
@@ -235,6 +261,15 @@ fn root_of(line: &[u8], id: &str) -> Result<u64, ClusteringError> {
     root.ok_or_else(|| ClusteringError::Unstamped { id: id.to_owned() })
 }
 
+/// The text of one field; empty if it has no letter.
+fn cleaned<'s>(scratch: &'s mut Scratch, parts: &[&str]) -> &'s str {
+    let fields = Fields {
+        title: None,
+        body: parts,
+    };
+    scratch.read(&fields).map_or("", |text| text.cleaned())
+}
+
 fn beginning(parts: &[&str]) -> String {
     let words = parts.iter().flat_map(|part| part.split_whitespace());
     let mut out = String::new();
@@ -286,6 +321,22 @@ mod tests {
         assert_eq!(documents.beginning(0), "One two three");
         assert_eq!(documents.beginning(1), "x y");
         assert_eq!(documents.cluster(&route(), 1).unwrap().roots.len(), 2);
+    }
+
+    #[test]
+    fn a_short_text_is_counted_without_title_and_markup() {
+        let body = |letters: usize| "ab ".repeat(letters / 2);
+        let source = format!(
+            "{{\"id\":1,\"content\":\"{}\"}}\n{{\"id\":2,\"title\":\"{}\",\"content\":\"<p class='wide'>{}</p>\"}}",
+            body(200),
+            body(300),
+            body(198),
+        );
+        let documents = parse(&source).unwrap();
+        assert_eq!(
+            [0, 1, 2].map(|at| documents.is_short(at)),
+            [false, true, false]
+        );
     }
 
     #[test]

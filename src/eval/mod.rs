@@ -14,9 +14,12 @@ mod reason;
 mod report;
 mod score;
 mod sweep;
+mod titles;
 
 pub use documents::{Clustering, ClusteringError, Documents, DocumentsError};
 pub use labels::{LabelError, LabelledClusters, LabelledPairs};
 pub use plot::{Point, svg};
-pub use report::{Cluster, Excerpt, Figures, Labels, OtherLabel, Report, WorstMistake};
+pub use report::{
+    Cluster, Excerpt, Figures, Labels, OtherLabel, Report, UnrelatedTitles, WorstMistake,
+};
 pub use sweep::{Sweep, SweepError};

@@ -6,6 +6,7 @@ use super::documents::{Clustering, Document, Documents};
 use super::labels::{LabelledClusters, LabelledPairs};
 use super::reason::why_apart;
 use super::score::{self, Counts, Mistake, Mistakes};
+use super::titles::{self, SHORT};
 use crate::config::Route;
 use crate::method::Method;
 
@@ -34,8 +35,23 @@ pub struct Report {
     /// Compared with the labelled clusters, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_clusters: Option<Figures>,
+    /// Short texts put together under titles that share nothing; `None` without a title field.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unrelated_titles: Option<UnrelatedTitles>,
     /// The largest clusters of more than one document, the largest first.
     pub largest: Vec<Cluster>,
+}
+
+/// Pairs put together though both texts are short and their titles have no word of four letters and no two neighbouring
+/// Chinese characters in common: mostly pages that are nothing but what stands around an article.
+#[derive(Debug, Serialize)]
+pub struct UnrelatedTitles {
+    /// Texts of fewer letters are short.
+    pub letters: usize,
+    /// How many pairs.
+    pub pairs: u64,
+    /// The clusters with most of them, the worst first.
+    pub worst: Vec<WorstMistake>,
 }
 
 /// How good the clusters are. Figures are ratios from 0 to 1, the adjusted Rand index may be negative; `None` where there
@@ -84,6 +100,9 @@ pub struct OtherLabel {
 pub struct Cluster {
     /// How many documents it has.
     pub documents: usize,
+    /// How many different titles they have; `None` without a title field.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub titles: Option<usize>,
     /// The first few of them.
     pub beginnings: Vec<Excerpt>,
 }
@@ -154,6 +173,7 @@ impl Report {
                 ..Figures::new(counts, &mistakes, documents, clustering, show)
             }
         });
+        let titled = route.title_field.is_some();
         let shown = |&document: &Document| Excerpt::of(document, documents);
         Report {
             method: route.method.to_string(),
@@ -165,12 +185,16 @@ impl Report {
             nodes_per_document: rounded(clustering.nodes as f64 / documents.count() as f64),
             on_pairs,
             on_clusters,
+            unrelated_titles: titled.then(|| UnrelatedTitles::new(&largest, documents, show)),
             largest: largest
                 .iter()
                 .filter(|members| members.len() > 1)
                 .take(show)
                 .map(|members| Cluster {
                     documents: members.len(),
+                    titles: titled.then(|| {
+                        titles::distinct(members.iter().filter_map(|&one| documents.title(one)))
+                    }),
                     beginnings: members.iter().take(SHOWN).map(shown).collect(),
                 })
                 .collect(),
@@ -180,6 +204,25 @@ impl Report {
     /// The figures that a sweep compares: those of the clusters, which say more, else those of the pairs.
     pub fn figures(&self) -> Option<&Figures> {
         self.on_clusters.as_ref().or(self.on_pairs.as_ref())
+    }
+}
+
+impl UnrelatedTitles {
+    fn new(clusters: &[Vec<Document>], documents: &Documents, show: usize) -> UnrelatedTitles {
+        let in_cluster = |members: &Vec<Document>| {
+            let short = members.iter().filter(|&&one| documents.is_short(one));
+            titles::unrelated(short.filter_map(|&one| Some((one, documents.title(one)?))))
+        };
+        let found = score::worst_first(clusters.iter().filter_map(in_cluster));
+        UnrelatedTitles {
+            letters: SHORT,
+            pairs: found.iter().map(|mistake| mistake.pairs).sum(),
+            worst: found
+                .iter()
+                .take(show)
+                .map(|mistake| WorstMistake::of(mistake, documents, None))
+                .collect(),
+        }
     }
 }
 
@@ -194,11 +237,9 @@ impl Figures {
         let worst = |mistakes: &[Mistake], apart: bool| -> Vec<WorstMistake> {
             let worst = mistakes.iter().take(show);
             worst
-                .map(|mistake| WorstMistake {
-                    pairs: mistake.pairs,
-                    reason: apart.then(|| why_apart(mistake.one, mistake.other, clustering)),
-                    one: Excerpt::of(mistake.one, documents),
-                    other: Excerpt::of(mistake.other, documents),
+                .map(|mistake| {
+                    let reason = apart.then(|| why_apart(mistake.one, mistake.other, clustering));
+                    WorstMistake::of(mistake, documents, reason)
                 })
                 .collect()
         };
@@ -217,6 +258,17 @@ impl Figures {
             lines_left_out: 0,
             worst_together: worst(&mistakes.together, false),
             worst_apart: worst(&mistakes.apart, true),
+        }
+    }
+}
+
+impl WorstMistake {
+    fn of(mistake: &Mistake, documents: &Documents, reason: Option<String>) -> WorstMistake {
+        WorstMistake {
+            pairs: mistake.pairs,
+            reason,
+            one: Excerpt::of(mistake.one, documents),
+            other: Excerpt::of(mistake.other, documents),
         }
     }
 }

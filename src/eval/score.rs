@@ -217,7 +217,8 @@ fn within(documents: u64) -> u64 {
     documents * documents.saturating_sub(1) / 2
 }
 
-fn worst_first(mistakes: impl IntoIterator<Item = Mistake>) -> Vec<Mistake> {
+/// The one with most pairs first.
+pub(super) fn worst_first(mistakes: impl IntoIterator<Item = Mistake>) -> Vec<Mistake> {
     let mut mistakes: Vec<Mistake> = mistakes.into_iter().collect();
     mistakes.sort_by_key(|mistake| (std::cmp::Reverse(mistake.pairs), mistake.one, mistake.other));
     mistakes

@@ -89,6 +89,55 @@ fn figures_mistakes_and_clusters_are_shown() {
     assert!(text.contains("adjusted Rand index 0.9"), "{text}");
 }
 
+/// Three pages with one disclaimer and nothing else; `full` sees no titles, so it puts them together.
+#[test]
+fn short_texts_together_under_titles_that_share_nothing_are_shown() {
+    const NOTHING: &str =
+        "The views expressed here are those of their authors and not of this site.";
+    let titles = [
+        "Pier rebuilt",
+        "Lido shut for repairs",
+        "The pier will be rebuilt",
+    ];
+    let pages = (1..).zip(titles).map(|(id, title)| {
+        serde_json::json!({"id": id, "title": title, "content": NOTHING}).to_string() + "\n"
+    });
+    let (pages, clusters) = (pages.collect::<String>(), "1\ta\n2\tb\n3\ta\n");
+    let files = [
+        ("unrelated.ndjson", pages.as_str()),
+        ("unrelated.tsv", clusters),
+    ];
+    let files = files.map(|(name, content)| {
+        let path = temporary(name);
+        std::fs::write(&path, content).unwrap();
+        path.to_str().unwrap().to_owned()
+    });
+    let mut args = vec!["--documents", &files[0], "--clusters", &files[1]];
+    args.extend(["--method", "full"]);
+    let untitled = &lines(&eval(&[args.as_slice(), &["--json"]].concat()))[0];
+    assert!(
+        untitled.get("unrelated_titles").is_none()
+            && untitled["largest"][0].get("titles").is_none()
+    );
+    args.extend(["--title-field", "title"]);
+    let report = &lines(&eval(&[args.as_slice(), &["--json"]].concat()))[0];
+    let unrelated = &report["unrelated_titles"];
+    assert_eq!(
+        (&unrelated["letters"], &unrelated["pairs"]),
+        (&200.into(), &2.into())
+    );
+    assert_eq!(unrelated["worst"][0]["one"]["id"], "1");
+    assert_eq!(unrelated["worst"][0]["other"]["id"], "2");
+    assert_eq!(report["largest"][0]["titles"], 3);
+    let text = String::from_utf8(eval(&args).stdout).unwrap();
+    for shown in [
+        "texts of fewer than 200 letters put together under titles that share nothing: 2 pairs\n",
+        "  3 documents, 3 titles\n",
+    ] {
+        assert!(text.contains(shown), "{text}");
+    }
+}
+
 #[test]
 fn a_sweep_tries_every_value_and_draws_it() {
     let pairs = sample("pairs.tsv");

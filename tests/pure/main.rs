@@ -21,12 +21,14 @@ mod bulk_fuzz_small;
 mod bulk_props;
 mod eval;
 mod forest_laws;
+mod furniture;
 mod hostile;
 mod memory;
 mod methods;
 mod quality;
 mod response_check;
 mod stamp;
+mod stamping;
 mod text_check;
 mod text_fuzz_small;
 

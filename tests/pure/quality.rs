@@ -4,12 +4,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
-use crate::random::Random;
-use serde_json::Value;
-use spinney::config::RawRoute;
-use spinney::engine::{Engine, RequestContext};
-use spinney::hash::HashKey;
-use spinney::time::Millis;
+use crate::furniture::corpus::shuffled;
+use crate::stamping;
 
 /// Lines of `method label kind lang pairs together`, tab-separated: what was found when this was last looked at.
 const RECORDED: &str = include_str!("quality.tsv");
@@ -40,39 +36,10 @@ fn pairs() -> Vec<Pair> {
     .collect()
 }
 
-fn engine(method: &str) -> Engine {
-    let options = format!("method = \"{method}\"\ntitle_field = \"title\"");
-    let options: RawRoute = toml::from_str(&options).unwrap();
-    let route = options
-        .any_index()
-        .or_clock("none")
-        .validate("test")
-        .unwrap();
-    Engine::new(&[route], "cluster_", 0, HashKey::FIXED).unwrap()
-}
-
 /// Roots by id, the documents placed in the order of the lines.
 fn roots(method: &str, documents: &[&str]) -> HashMap<String, String> {
-    let body = documents.join("\n");
-    let call = RequestContext {
-        now: Millis(0),
-        latest: Millis(i64::MAX),
-        unique: 0,
-        caller: None,
-    };
-    let engine = std::sync::Arc::new(engine(method));
-    let stamped = engine.stamp_lines(body.clone().into(), call);
-    let stamped = futures_executor::block_on(stamped).unwrap();
-    assert_eq!(stamped.tally().stamped, documents.len() as u64);
-    let (splice, _) = stamped.into_parts();
-    let mut out = Vec::new();
-    splice.write_to(body.as_bytes(), &mut out);
-    let lines = out.split(|&byte| byte == b'\n');
-    let documents = lines.map(|line| serde_json::from_slice::<Value>(line).unwrap());
-    let text = |document: &Value, field: &str| document[field].as_str().unwrap().to_owned();
-    documents
-        .map(|document| (text(&document, "id"), text(&document, "cluster_root")))
-        .collect()
+    let options = format!("method = \"{method}\"\ntitle_field = \"title\"");
+    stamping::roots(&options, documents)
 }
 
 /// Pairs and pairs put together, by `label kind lang`.
@@ -118,14 +85,6 @@ fn no_method_finds_less_or_mixes_more_than_recorded() {
         "worse than recorded:\n{}\n\nall figures now, for tests/pure/quality.tsv if that is meant:\n{table}",
         worse.join("\n")
     );
-}
-
-fn shuffled<'t>(documents: &[&'t str], seed: u64) -> Vec<&'t str> {
-    let (mut random, mut documents) = (Random::new(seed), documents.to_vec());
-    for at in (1..documents.len()).rev() {
-        documents.swap(at, random.below(at + 1));
-    }
-    documents
 }
 
 /// Which article comes first decides which one is the root, and what was seen often by then what is boilerplate: little
