@@ -23,7 +23,9 @@ const WORDS: usize = BINS * BITS / 64;
 /// Bytes before the numbers.
 const FIXED_BYTES: usize = 1 + 4 + WORDS * 8;
 /// A text of fewer shingles says too little by itself to be the same under another title.
-const ROW: f32 = 110.0;
+const ROW: f32 = 75.0;
+/// What a headline needs that is all the text: half of the words of one are those of many.
+const HEADLINE: f32 = 0.8;
 /// A text of fewer shingles that has no title is the same as its equals.
 const SAME_ONLY: f32 = 8.0;
 
@@ -113,6 +115,18 @@ impl TextProof {
         }
     }
 
+    /// Whether a text without a title is so short that only its equals are the same.
+    pub(super) fn is_same_only(&self, root: &TextProof) -> bool {
+        let shorter = self.length.shingles().min(root.length.shingles());
+        self.compare_titles(root).is_none() && shorter < SAME_ONLY
+    }
+
+    /// The same proof of a text of which nothing is left but its title.
+    pub(super) fn of_title_alone(mut self) -> TextProof {
+        self.title = self.title.alone();
+        self
+    }
+
     /// Estimated Jaccard similarity of the shingles, 0 to 1; the standard error of long texts is 0.07.
     pub fn similarity(&self, other: &TextProof) -> f32 {
         let agreeing: u32 = self
@@ -135,10 +149,15 @@ impl TextProof {
     pub fn needed(&self, root: &TextProof, shared: usize, long: Similarity) -> f32 {
         let shorter = self.length.shingles().min(root.length.shingles());
         let titles = self.compare_titles(root);
-        if titles.is_none() && shorter < SAME_ONLY {
+        if self.is_same_only(root) {
             return 1.0;
         }
-        long.needed(shorter, self.length.characters(), shared, titles)
+        let needed = long.needed(shorter, self.length.characters(), shared, titles);
+        if self.title.is_alone() || root.title.is_alone() {
+            needed.max(HEADLINE)
+        } else {
+            needed
+        }
     }
 
     /// Whether a document of this proof may join the tree of the root that keeps `root`; its similarity if it may.
@@ -156,7 +175,8 @@ impl TextProof {
         if similarity < needed {
             return Err(Refusal::Proof { similarity, needed });
         }
-        if self.length.is_of_a_row() && self.is_strange(root) {
+        let both = self.title.is_foreign() && root.title.is_foreign();
+        if both && self.length.is_of_a_row() && self.title.differs(root.title) {
             return Err(Refusal::Titles);
         }
         let numbers = self.compare_numbers(root);

@@ -11,10 +11,6 @@ const WORDS: f32 = 0.36;
 const SHORT_TEXT: f32 = 0.65;
 const SHORT: f32 = 20.0;
 const LONG: f32 = 100.0;
-/// What is no longer than a headline needs so much more: half of the words of one are those of many. Between `HEADLINE` and
-/// `SHORT` that falls evenly.
-const HEADLINES: f32 = 0.15;
-const HEADLINE: f32 = 10.0;
 /// Fingerprints are exact where the minima estimate: texts that are similar enough nearly always share two or more of
 /// them. One that was found by a single fingerprint needs so much more.
 const SINGLE: f32 = 0.06;
@@ -79,8 +75,7 @@ impl Similarity {
         let shortness = ((LONG - shingles) / (LONG - SHORT)).clamp(0.0, 1.0);
         let single = if shared < 2 { SINGLE } else { 0.0 };
         let titles = titles.map_or(0.0, |alike| TITLES * (1.0 - 2.0 * alike));
-        let headline = ((SHORT - shingles) / (SHORT - HEADLINE)).clamp(0.0, 1.0) * HEADLINES;
-        (long + (short - long) * shortness + headline + single + titles).clamp(0.0, 1.0)
+        (long + (short - long) * shortness + single + titles).clamp(0.0, 1.0)
     }
 }
 
@@ -109,7 +104,7 @@ mod tests {
         assert_eq!(needed(127.0, false, 2), WORDS);
         assert_eq!(needed(127.0, false, 1), WORDS + SINGLE);
         assert_eq!(needed(20.0, false, 2), SHORT_TEXT);
-        assert_eq!(needed(0.0, true, 9), SHORT_TEXT + HEADLINES);
+        assert_eq!(needed(0.0, true, 9), SHORT_TEXT);
         let half = needed(60.0, true, 2);
         assert_eq!(half, CHARACTERS + (SHORT_TEXT - CHARACTERS) * 0.5);
     }

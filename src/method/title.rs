@@ -6,17 +6,20 @@ use crate::hash::mix64;
 use crate::text::shingles::Shingles;
 
 /// Minima of a sketch, of each one bit (Li and König, "b-Bit Minwise Hashing", WWW 2010).
-const MINIMA: u32 = 31;
+const MINIMA: u32 = 30;
 /// So many of them say how alike titles are, where that is one figure among others.
 const EVIDENCE: u32 = 16;
 /// The bit of a title that its text has nothing of.
 const FOREIGN: u32 = 1 << MINIMA;
+/// The bit of a title that is all the text there is.
+const ALONE: u32 = FOREIGN << 1;
 /// Titles of which fewer of all minima agree are others: 1 in 500 pairs of titles that have nothing in common comes so far.
-const ALIKE: u32 = 24;
+const ALIKE: u32 = 23;
 /// Shingles of a title that are read: it is a title, or not looked at further.
 const READ: usize = 64;
 
-/// | its text has nothing of it 1 bit | minima 15 bits | minima that are evidence 16 bits |, 0 stands for no title.
+/// | it is all the text 1 bit | its text has nothing of it 1 bit | minima 14 bits | minima that are evidence 16 bits |, 0 stands
+/// for no title.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct TitleSketch(u32);
 
@@ -50,6 +53,19 @@ impl TitleSketch {
         }
     }
 
+    /// The same title where nothing but itself is left of its text.
+    pub(super) fn alone(self) -> TitleSketch {
+        match self.0 {
+            0 => self,
+            bits => TitleSketch(bits | ALONE),
+        }
+    }
+
+    /// Whether it is all the text there is.
+    pub(super) fn is_alone(self) -> bool {
+        self.0 & ALONE != 0
+    }
+
     /// Whether its text has nothing of it.
     pub(super) fn is_foreign(self) -> bool {
         self.0 & FOREIGN != 0
@@ -57,7 +73,7 @@ impl TitleSketch {
 
     /// Whether both texts have a title, and not the same one as far as can be seen.
     pub(super) fn differs(self, other: TitleSketch) -> bool {
-        let different = ((self.0 ^ other.0) & !FOREIGN).count_ones();
+        let different = ((self.0 ^ other.0) & !(ALONE | FOREIGN)).count_ones();
         self.0 != 0 && other.0 != 0 && MINIMA - different < ALIKE
     }
 

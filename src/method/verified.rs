@@ -43,8 +43,8 @@ pub struct VerifiedFeatures {
     proof: TextProof,
     /// The title by itself, if the body is a short one that has nothing of it.
     heading: Option<Box<Heading>>,
-    /// The shingles are those of title and body.
-    has_title: bool,
+    /// The letters of the title, if the shingles are those of title and body.
+    title_within: Option<u32>,
 }
 
 /// A title as a text.
@@ -54,6 +54,9 @@ struct Heading {
     first: First<OFFERED>,
     proof: TextProof,
 }
+
+/// Letters besides the title that say nothing.
+const REST: u64 = 8;
 
 impl Default for VerifiedFeatures {
     fn default() -> VerifiedFeatures {
@@ -71,15 +74,16 @@ impl VerifiedFeatures {
             shingles,
             title,
             heading: None,
-            has_title: false,
+            title_within: None,
         }
     }
 
     /// Reads a document; false if it has no letter or digit, and so neither fingerprint nor proof.
     pub fn read(&mut self, scratch: &mut Scratch, fields: &Fields<'_>) -> bool {
         let heading = self.read_title(scratch, fields);
+        let heading_letters = Some(self.shingles.letters());
         self.heading = None;
-        self.has_title = false;
+        self.title_within = None;
         let Some(text) = scratch.read(fields) else {
             return false;
         };
@@ -98,7 +102,7 @@ impl VerifiedFeatures {
             };
             if let Some(text) = scratch.read(&titled) {
                 self.shingles.read(&text);
-                self.has_title = true;
+                self.title_within = heading_letters;
                 foreign = None;
             }
         }
@@ -127,7 +131,7 @@ impl VerifiedFeatures {
         if !fields.is_short() {
             return None;
         }
-        let own = TitleSketch::default();
+        let own = self.title.alone();
         Some(Heading {
             whole: self.shingles.whole,
             first: First::of(
@@ -213,7 +217,13 @@ impl super::Proof for Founder {
         shared: usize,
         long: Similarity,
     ) -> Result<(), super::Refusal> {
-        self.proof.agrees(&root.proof, shared, long).map(drop)
+        let similarity = self.proof.agrees(&root.proof, shared, long)?;
+        // An estimate says nothing of two or three phrases.
+        if self.whole != root.whole && self.proof.is_same_only(&root.proof) {
+            let needed = 1.0;
+            return Err(super::Refusal::Proof { similarity, needed });
+        }
+        Ok(())
     }
 
     fn is_strange(&self, root: &Founder) -> bool {
@@ -281,7 +291,7 @@ impl Offer {
         let heading = features.heading.as_deref();
         let titled = match heading {
             Some(_) => Titled::Beside,
-            None if features.has_title => Titled::Within,
+            None if features.title_within.is_some() => Titled::Within,
             None => Titled::No,
         };
         boilerplate.find(&features.shingles, taught, titled, mask);
@@ -291,7 +301,13 @@ impl Offer {
         } else if mask.excluded_count() == 0 {
             features.proof
         } else {
-            TextProof::of(&mut features.shingles, features.title, mask)
+            let proof = TextProof::of(&mut features.shingles, features.title, mask);
+            // All else is boilerplate.
+            let within = features.title_within.map(u64::from);
+            match within.is_some_and(|title| mask.left() <= title + REST) {
+                true => proof.of_title_alone(),
+                false => proof,
+            }
         };
         let heading = features.heading.as_deref();
         let bare = heading.filter(|_| mask.is_all());

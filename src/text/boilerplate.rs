@@ -89,9 +89,15 @@ pub struct BoilerplateMask {
     count: usize,
     /// Too little is left to be a text.
     all: bool,
+    left: u64,
 }
 
 impl BoilerplateMask {
+    /// Letters of the sentences that are not.
+    pub(crate) fn left(&self) -> u64 {
+        self.left
+    }
+
     /// Whether the whole text is left out: next to nothing of it is anything else, and there is a title to stand for it.
     pub(crate) fn is_all(&self) -> bool {
         self.all
@@ -150,6 +156,7 @@ impl Boilerplate {
             number += sentence.count();
         }
         // What is beyond the budget is much, and no boilerplate.
+        mask.left = left;
         let needed = match titled {
             Titled::Within => u64::from(SHORTEST),
             Titled::No | Titled::Beside => LEFT,

@@ -22,8 +22,6 @@ impl<P> Document<P> {
             known_by_whole: false,
             earlier: None,
             take: self.take,
-            known_by_whole: false,
-            earlier: None,
         }
     }
 }

@@ -15,9 +15,9 @@ use xxhash_rust::xxh3::xxh3_64;
 
 const SEED: u64 = 1;
 const ORDERS: std::ops::RangeInclusive<u64> = 1..=5;
-/// Enough for the limits to mean something; `scripts/eval` measures ten times as much.
+/// Enough for the limits to mean something: three pages of each row in one tree are 1.2% of them. `scripts/eval` measures more.
 const SMALL: Sizes = Sizes {
-    titles: 50,
+    titles: 250,
     articles: 1_000,
     reprints: 300,
 };
@@ -113,7 +113,7 @@ fn the_pages_of_a_seed_never_change() {
     let text = |seed| -> String { documents(seed, SMALL).iter().map(line).collect() };
     assert_eq!(
         format!("{:016x}", xxh3_64(text(SEED).as_bytes())),
-        "f834aa9d0dd11d49"
+        "2b13a2c39ac76170"
     );
     assert_ne!(text(1), text(2));
 }
