@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use hyper::header::HeaderValue;
+use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 use tracing::error;
 
@@ -48,6 +49,8 @@ pub(crate) struct AppState {
     pub started: Instant,
     /// The address that sniffing clients are to read, if any.
     pub publish_address: Option<String>,
+    /// Whose turn it is among strangers to send a write to the cluster.
+    pub strangers: Arc<Semaphore>,
     /// Keys the hashes of callers, so that nobody can make one that is known.
     pub callers: RandomState,
     /// Makes roots and request ids of this process differ from those of any other.
@@ -94,6 +97,7 @@ impl AppState {
             connections: TaskTracker::new(),
             started: Instant::now(),
             publish_address: config.publish_address.clone(),
+            strangers: Arc::new(Semaphore::new(1)),
             callers: RandomState::new(),
             nonce: nonce(),
             requests: AtomicU64::new(0),

@@ -250,6 +250,9 @@ fn tree(tree: &CheckedTree) -> Value {
     let mut value = json!({
         "root": tree.root.to_string(),
         "children": tree.view.children,
+        "documents": tree.view.documents,
+        "titles_total": tree.view.titles,
+        "closed": tree.view.closed.map(|why| why.reason().as_str()),
         "added": time::format_date(tree.view.added),
         "arrival": time::format_date(tree.view.arrival),
         "shared": tree.shared,

@@ -86,6 +86,11 @@ impl Placed {
         self.held.push(held);
     }
 
+    /// Whether its documents wait for the cluster's answer to be placed: nobody knows their writer.
+    pub fn is_of_stranger(&self) -> bool {
+        self.held.iter().any(|held| held.late.is_some())
+    }
+
     /// Whether an answer tells of exactly the items of the request.
     pub fn is_answered_by(&self, outcome: &bulk::Outcome) -> bool {
         outcome.answers(self.ops.iter().copied())

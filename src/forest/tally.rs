@@ -64,12 +64,12 @@ impl<P: Proof> Forest<P> {
     /// How much of a sign it is of furniture if a document joins the tree of this root.
     pub(super) fn sign(&self, query: &crate::method::Query<'_, P>, root: Root) -> u8 {
         let kept = self.index.find(root.0).and_then(|id| self.proof_at(id));
-        match kept {
-            Some(kept) if query.proof.is_strange(kept) => match query.known_by_whole {
-                true => Tally::SIGN_OF_A_PAGE,
-                false => Tally::SIGN,
-            },
-            _ => 0,
+        let foreign = kept.map_or(0, |kept| query.proof.foreign_titles(kept));
+        match (foreign, query.known_by_whole) {
+            (0, _) => 0,
+            (1, true) => Tally::OWN_FOREIGN,
+            (_, true) => Tally::BOTH_FOREIGN,
+            (_, false) => Tally::FOREIGN,
         }
     }
 

@@ -175,8 +175,7 @@ impl TextProof {
         if similarity < needed {
             return Err(Refusal::Proof { similarity, needed });
         }
-        let both = self.title.is_foreign() && root.title.is_foreign();
-        if both && self.length.is_of_a_row() && self.title.differs(root.title) {
+        if self.length.is_of_a_row() && self.foreign_titles(root) == 2 {
             return Err(Refusal::Titles);
         }
         let numbers = self.compare_numbers(root);
@@ -192,9 +191,15 @@ impl TextProof {
         self.title.similarity(root.title)
     }
 
-    /// Whether the titles are different ones, and one of the texts has nothing of its own.
-    pub(super) fn is_strange(&self, root: &TextProof) -> bool {
-        (self.title.is_foreign() || root.title.is_foreign()) && self.title.differs(root.title)
+    /// Of how many of the two titles the texts have nothing; 0 where they are not different ones.
+    pub(super) fn foreign_titles(&self, root: &TextProof) -> usize {
+        let foreign = [self.title, root.title];
+        let foreign = foreign.iter().filter(|title| title.is_foreign()).count();
+        if self.title.differs(root.title) {
+            foreign
+        } else {
+            0
+        }
     }
 
     /// What the numbers in the same places say.

@@ -27,10 +27,10 @@ pub trait Proof: Clone {
         false
     }
 
-    /// Whether the tree of the root with the other proof may well be no text of anybody's, as far as this document tells: it has
-    /// the same under another title, of which the text has nothing.
-    fn is_strange(&self, _root: &Self) -> bool {
-        false
+    /// Whether the tree of the root with the other proof may well be no text of anybody's, as far as this document tells: its
+    /// title and that of the root are different ones, and the text has nothing of so many of them.
+    fn foreign_titles(&self, _root: &Self) -> usize {
+        0
     }
 
     /// Whether a document with this proof may join the tree whose root has the other one. `shared` is how many of the
@@ -132,10 +132,13 @@ pub struct Count {
 impl Tally {
     /// So many signs make a tree one of furniture.
     pub const FURNITURE: u8 = 8;
-    /// What a strange document says of a tree of short pages: the founder's title and two more are enough.
-    pub const SIGN_OF_A_PAGE: u8 = 4;
-    /// What it says of longer texts, of which the title has nothing now and then.
-    pub const SIGN: u8 = 1;
+    /// What a short page says of the tree of another, where the text has nothing of either title: the founder's and two more
+    /// are enough.
+    pub const BOTH_FOREIGN: u8 = 4;
+    /// What it says where the text has something of the founder's title.
+    pub const OWN_FOREIGN: u8 = 2;
+    /// What other documents say.
+    pub const FOREIGN: u8 = 1;
 
     /// One document, whose title is not known.
     pub fn of_founder() -> Tally {
@@ -229,17 +232,17 @@ mod tests {
     fn signs_are_different_titles() {
         let mut tally = Tally::default();
         for (title, furniture) in [(1, false), (1, false), (2, true), (2, true)] {
-            tally.add(count(Some(title), Tally::SIGN_OF_A_PAGE));
+            tally.add(count(Some(title), Tally::BOTH_FOREIGN));
             assert_eq!(tally.is_furniture(), furniture);
         }
         let mut tally = Tally::default();
         for title in 0..7 {
-            tally.add(count(Some(title), Tally::SIGN));
+            tally.add(count(Some(title), Tally::FOREIGN));
             tally.add(count(Some(100), 0));
             tally.add(count(None, 0));
         }
         assert!(!tally.is_furniture());
-        tally.add(count(Some(7), Tally::SIGN));
+        tally.add(count(Some(7), Tally::FOREIGN));
         assert!(tally.is_furniture());
         assert_eq!(tally.documents, 22);
     }

@@ -58,6 +58,28 @@ struct Heading {
 /// Letters besides the title that say nothing.
 const REST: u64 = 8;
 
+fn of_title<'a>(fields: &'a Fields<'_>) -> Fields<'a> {
+    Fields {
+        title: None,
+        body: fields.title.as_slice(),
+    }
+}
+
+impl Heading {
+    /// Reads the title once more: few documents need it as a text.
+    fn read(scratch: &mut Scratch, fields: &Fields<'_>, title: TitleSketch) -> Option<Heading> {
+        let text = scratch.read(&of_title(fields))?;
+        let mut shingles = Shingles::new();
+        shingles.read(&text);
+        let smallest = shingles.min_hashes.iter().map(|min_hash| min_hash.hash);
+        Some(Heading {
+            whole: shingles.whole,
+            first: First::of(smallest),
+            proof: TextProof::of(&mut shingles, title.alone(), &BoilerplateMask::default()),
+        })
+    }
+}
+
 impl Default for VerifiedFeatures {
     fn default() -> VerifiedFeatures {
         VerifiedFeatures::new()
@@ -80,16 +102,13 @@ impl VerifiedFeatures {
 
     /// Reads a document; false if it has no letter or digit, and so neither fingerprint nor proof.
     pub fn read(&mut self, scratch: &mut Scratch, fields: &Fields<'_>) -> bool {
-        let heading = self.read_title(scratch, fields);
-        let heading_letters = Some(self.shingles.letters());
+        let letters = self.read_title(scratch, fields);
         self.heading = None;
         self.title_within = None;
         let Some(text) = scratch.read(fields) else {
             return false;
         };
         self.shingles.read(&text);
-        let is_page = self.shingles.letters() <= PAGE && self.shingles.rest().is_none();
-        let mut foreign = heading.filter(|_| is_page && !scratch.has_its_headline());
         if self.shingles.len() < TITLED
             && let Some(title) = fields.title
         {
@@ -102,46 +121,31 @@ impl VerifiedFeatures {
             };
             if let Some(text) = scratch.read(&titled) {
                 self.shingles.read(&text);
-                self.title_within = heading_letters;
-                foreign = None;
+                self.title_within = letters;
             }
-        }
-        if let Some(heading) = foreign {
+        } else if letters.is_some() && self.is_page() && !scratch.has_its_headline() {
             self.title = self.title.foreign();
-            self.shingles.whole = mix64(self.shingles.whole ^ heading.whole);
-            self.heading = Some(Box::new(heading));
+            self.heading = Heading::read(scratch, fields, self.title).map(Box::new);
+            let of_title = self.heading.as_ref().map_or(0, |heading| heading.whole);
+            self.shingles.whole = mix64(self.shingles.whole ^ of_title);
         }
         self.proof = TextProof::of(&mut self.shingles, self.title, &BoilerplateMask::default());
         true
     }
 
-    /// Reads the title, and answers what it would be as a text.
-    fn read_title(&mut self, scratch: &mut Scratch, fields: &Fields<'_>) -> Option<Heading> {
-        let title = Fields {
-            title: None,
-            body: fields.title.as_slice(),
-        };
-        let Some(text) = scratch.read(&title) else {
-            self.title = TitleSketch::default();
-            return None;
-        };
+    /// Reads the title, which may be gone when the body has been read, and answers its letters.
+    fn read_title(&mut self, scratch: &mut Scratch, fields: &Fields<'_>) -> Option<u32> {
+        self.title = TitleSketch::default();
+        let text = scratch.read(&of_title(fields))?;
         self.shingles.read(&text);
         scratch.keep_as_headline();
         self.title = TitleSketch::of(&self.shingles);
-        if !fields.is_short() {
-            return None;
-        }
-        let own = self.title.alone();
-        Some(Heading {
-            whole: self.shingles.whole,
-            first: First::of(
-                self.shingles
-                    .min_hashes
-                    .iter()
-                    .map(|min_hash| min_hash.hash),
-            ),
-            proof: TextProof::of(&mut self.shingles, own, &BoilerplateMask::default()),
-        })
+        Some(self.shingles.letters())
+    }
+
+    /// Whether the body may be all that stands around an article.
+    fn is_page(&self) -> bool {
+        self.shingles.letters() <= PAGE && self.shingles.rest().is_none()
     }
 
     /// The sentences of a document in the order in which its shingles have them.
@@ -226,8 +230,8 @@ impl super::Proof for Founder {
         Ok(())
     }
 
-    fn is_strange(&self, root: &Founder) -> bool {
-        self.proof.is_strange(&root.proof)
+    fn foreign_titles(&self, root: &Founder) -> usize {
+        self.proof.foreign_titles(&root.proof)
     }
 
     fn measure(&self, root: &Founder, shared: usize, long: Similarity) -> super::Measure {

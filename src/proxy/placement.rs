@@ -40,6 +40,11 @@ impl PlacementGuard {
         }
     }
 
+    /// Whether nobody knows the writer.
+    pub(super) fn is_of_stranger(&self) -> bool {
+        self.placed.as_ref().is_some_and(Placed::is_of_stranger)
+    }
+
     /// From now on the cluster may have seen the documents.
     pub(super) fn mark_sent(&mut self) {
         self.sent = true;

@@ -2,7 +2,7 @@
 //! settled by the response.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
@@ -10,6 +10,7 @@ use hyper::body::Incoming;
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use hyper::http::{request, response};
 use hyper::{HeaderMap, Request, Response};
+use tokio::sync::OwnedSemaphorePermit;
 use tracing::{Instrument, Span, debug, warn};
 
 use super::filtered;
@@ -154,7 +155,12 @@ pub(super) async fn handle(
             None => None,
         };
         let client = ClientAddress::of(&parts.extensions);
+        let turn = match &placement {
+            Some(placement) if placement.is_of_stranger() => strangers_turn(&state).await,
+            _ => None,
+        };
         let (response, placement) = forward(&state, parts, body, placement).await?;
+        drop(turn);
         match (filter, placement) {
             (Some(filter), Some(placement)) if response.status().is_success() => {
                 let reservation = state.budget.enter(client.0);
@@ -168,6 +174,17 @@ pub(super) async fn handle(
     tokio::spawn(sending.instrument(Span::current()))
         .await
         .unwrap_or_else(|error| Err(broken(error)))
+}
+
+/// How long the write of a stranger waits for those of others.
+const STRANGERS_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Writes of strangers go to the cluster one after the other, as long as none of them waits for long: what they cost the
+/// cluster, which hashes a wrong password anew each time, is not to slow down everybody else's.
+async fn strangers_turn(state: &AppState) -> Option<OwnedSemaphorePermit> {
+    let turn = state.strangers.clone().acquire_owned();
+    let turn = tokio::time::timeout(STRANGERS_PATIENCE, turn).await;
+    turn.ok()?.ok()
 }
 
 /// A write after the text work. Nothing else keeps its body in memory: what has gone out is free, as its part of the budget
@@ -399,4 +416,23 @@ async fn attach(
         }
     };
     Response::from_parts(parts, body.boxed())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn strangers_take_turns_and_wait_for_no_one_for_long() {
+        let state = AppState::for_test();
+        let first = strangers_turn(&state).await;
+        assert!(first.is_some());
+        // The clock goes on when nothing else can.
+        let before = tokio::time::Instant::now();
+        assert!(strangers_turn(&state).await.is_none());
+        assert_eq!(before.elapsed(), STRANGERS_PATIENCE);
+        drop(first);
+        assert!(strangers_turn(&state).await.is_some());
+        assert_eq!(before.elapsed(), STRANGERS_PATIENCE);
+    }
 }

@@ -40,17 +40,6 @@ pub struct Fields<'a> {
     pub body: &'a [&'a str],
 }
 
-impl Fields<'_> {
-    /// Bytes of a body that may well be short: markup can be much more than text.
-    const SHORT: usize = 16 << 10;
-
-    /// Whether the body may have few letters, as far as its size tells.
-    pub(crate) fn is_short(&self) -> bool {
-        let bytes = self.body.iter().map(|part| part.len());
-        bytes.fold(0, usize::saturating_add) <= Self::SHORT
-    }
-}
-
 /// Buffers that are used for one document after the other. One per thread.
 #[derive(Debug, Default)]
 pub struct Scratch {

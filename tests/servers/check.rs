@@ -500,3 +500,67 @@ fn the_log_shows_no_text() {
         assert!(!log.contains(first), "{level}: {log}");
     }
 }
+
+/// A notice of some 200 letters, a row of some 60, and headlines that neither has anything of.
+const NOTICE: &str = "本网站转载此文仅为传递更多信息之目的,并不意味着赞同其观点或证实其描述。文章内容仅供参考,不构成任何投资建议,投资者据此操作,\
+    风险自行承担。如涉及作品版权等问题,请在三十日内与本网站联系,我们将在第一时间删除。未经书面授权,任何媒体不得复制、转贴或以其他方式使用本网站所登载的全部作品。";
+const ROW: &str = "您需要登录之后才可以回帖,还没有账号的用户请先免费注册,忘记密码的用户可以通过绑定的手机或者邮箱找回。";
+const HEADLINES: [&str; 5] = [
+    "木雕店深夜起火 消防员两小时扑灭",
+    "高考前如何缓解孩子的紧张情绪",
+    "三款电动汽车续航横向对比评测",
+    "老渔民捡到漂流瓶 里面藏着情书",
+    "冰球队逆转夺冠 教练激动落泪",
+];
+
+/// Trees that take nobody any more: the answer of `_check` says why, and the log, `_stats` and `_metrics` tell of them.
+#[test]
+fn closed_trees_are_told_of() {
+    let cluster = cluster();
+    let reasons = |spinney: &Spinney, sources: &[Value]| -> Vec<Vec<String>> {
+        let reasons = sources.iter().enumerate().map(|(n, source)| {
+            let told = check(spinney, "news-x", source);
+            write(spinney, "news-x", &n.to_string(), source);
+            let trees = told["trees"].as_array().unwrap().iter();
+            let refused = trees.filter_map(|tree| tree["reason"].as_str());
+            refused.map(str::to_owned).collect()
+        });
+        reasons.collect()
+    };
+    let under_headlines = |content: &str| -> Vec<Value> {
+        let sources = HEADLINES.iter();
+        sources
+            .map(|title| json!({"title": title, "content": content}))
+            .collect()
+    };
+    let nobody: &[&str] = &[];
+
+    let spinney = start(&cluster.url, &["--title-field", "title"]);
+    let row = reasons(&spinney, &under_headlines(ROW));
+    assert_eq!(row[0], nobody);
+    assert!(row[1..].iter().all(|why| why == &["titles"]), "{row:?}");
+
+    let spinney = start(&cluster.url, &["--title-field", "title"]);
+    let notice = reasons(&spinney, &under_headlines(NOTICE));
+    assert_eq!(notice[..3], [nobody; 3]);
+    assert_eq!(notice[3], ["furniture"]);
+    let forest = stats(&spinney.url)["forests"]["news-*"].clone();
+    assert_eq!(forest["furniture_trees"], 1, "{forest}");
+    assert_eq!(forest["furniture"][0]["documents"], 3, "{forest}");
+    spinney.log_line("furniture", |line| {
+        line.contains("takes no other document") && line.contains("titles=3")
+    });
+    let metrics = Request::get("/_spinney/_metrics").to(&spinney.url);
+    let line = "spinney_forest_furniture_trees{forest=\"news-*\"} 1";
+    assert!(metrics.text().contains(line), "{}", metrics.text());
+
+    let spinney = start(&cluster.url, &["--max-tree", "2"]);
+    let edited = |seed: u64| json!({"content": sentence(&(run(7, 60) + &run(seed, 4)))});
+    let full = reasons(&spinney, &[edited(1), edited(2), edited(3), edited(2)]);
+    assert_eq!(full[..2], [nobody; 2]);
+    assert_eq!(full[2], ["full"]);
+    let again = check(&spinney, "news-x", &edited(2));
+    assert_eq!(again["decision"], "refreshed", "{again:#}");
+    assert_eq!(again["trees"][0]["closed"], "full", "{again:#}");
+    spinney.log_line("full", |line| line.contains("max-tree"));
+}
