@@ -9,6 +9,7 @@ use crate::text::shingles::Shingles;
 const MINIMA: u32 = 30;
 /// So many of them say how alike titles are, where that is one figure among others.
 const EVIDENCE: u32 = 16;
+const MORE: usize = (MINIMA - EVIDENCE) as usize;
 /// The bit of a title that its text has nothing of.
 const FOREIGN: u32 = 1 << MINIMA;
 /// The bit of a title that is all the text there is.
@@ -30,19 +31,23 @@ impl TitleSketch {
         if windows.is_empty() {
             return TitleSketch::default();
         }
-        let mut minima = [u64::MAX; MINIMA as usize];
+        let mut evidence = [u64::MAX; EVIDENCE as usize];
+        // Of the same hashes with their halves exchanged: another order, and no other work.
+        let mut turned = [u64::MAX; EVIDENCE as usize];
         for &window in windows {
-            for (minimum, lane) in minima.iter_mut().zip(1u64..) {
-                *minimum = mix64(lane << 32 | u64::from(window)).min(*minimum);
+            for ((minimum, turned), lane) in evidence.iter_mut().zip(&mut turned).zip(1u64..) {
+                let hash = mix64(lane << 32 | u64::from(window));
+                *minimum = hash.min(*minimum);
+                *turned = hash.rotate_left(32).min(*turned);
             }
         }
-        let (evidence, more) = minima.split_at(EVIDENCE as usize);
+        let more = turned.get(..MORE).unwrap_or(&turned);
         let bits = |minima: &[u64]| {
             let bits = minima.iter();
             bits.fold(0, |bits, minimum| bits << 1 | (minimum & 1) as u32)
         };
         // Without a bit, one in 65,536, it takes the nearest one that is a title.
-        TitleSketch(bits(evidence).max(1) | bits(more) << EVIDENCE)
+        TitleSketch(bits(&evidence).max(1) | bits(more) << EVIDENCE)
     }
 
     /// The same title over a text that has nothing of it.

@@ -22,36 +22,50 @@ const LEAST: usize = 2;
 /// Whether a text has anything of a headline; both cleaned. The parts of a headline are its words, and the pairs of neighbouring
 /// characters where it is written in characters. A headline without a part that could be looked for speaks of everything.
 pub(crate) fn speaks_of(headline: &str, text: &str) -> bool {
-    let (mut parts, mut found) = (0, 0);
-    let mut look = |part: &str, is_word: bool| {
-        if parts < PARTS {
-            parts += 1;
-            found += usize::from(stands_in(part, is_word, text));
-        }
-    };
     // A longer one is no headline.
     let headline = headline
         .get(..headline.floor_char_boundary(MOST))
         .unwrap_or_default();
+    let mut parts = 0;
+    each_part(headline, |_, _| {
+        parts += 1;
+        parts < PARTS
+    });
+    // Most headlines are at home in their texts: a few parts tell that, and the others are not looked for.
+    let mut needed = LEAST.max(parts.div_ceil(ONE_IN)).min(parts);
+    let mut left = parts;
+    each_part(headline, |part, is_word| {
+        needed -= usize::from(needed > 0 && stands_in(part, is_word, text));
+        left -= 1;
+        needed > 0 && left >= needed
+    });
+    needed == 0
+}
+
+/// Calls `each` with the parts of a headline, and whether each is a word, as long as it asks for more.
+fn each_part(headline: &str, mut each: impl FnMut(&str, bool) -> bool) {
     for word in headline.split(|c: char| !c.is_alphanumeric()) {
         let is_word = word.is_ascii() || !word.chars().any(is_character);
         if is_word {
             if word.len() >= SHORTEST_WORD && !is_stop_word(word_hash(word)) {
                 let stem = word.get(..word.floor_char_boundary(STEM));
-                look(stem.unwrap_or(word), true);
+                if !each(stem.unwrap_or(word), true) {
+                    return;
+                }
             }
             continue;
         }
         let mut ends = word.char_indices().map(|(at, c)| (at, at + c.len_utf8()));
         let mut before = ends.next();
         for (at, end) in ends {
-            if let Some((begin, _)) = before {
-                look(word.get(begin..end).unwrap_or_default(), false);
+            if let Some((begin, _)) = before
+                && !each(word.get(begin..end).unwrap_or_default(), false)
+            {
+                return;
             }
             before = Some((at, end));
         }
     }
-    found >= LEAST.min(parts) && found * ONE_IN >= parts
 }
 
 /// Whether a letter stands for a syllable or a word: where it does, nothing stands between two words.
