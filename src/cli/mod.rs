@@ -41,7 +41,7 @@ enum Command {
     /// Run the proxy: stamp what is written to the cluster
     Serve(Box<serve::Args>),
     /// Stamp NDJSON from standard input to standard output, without a cluster
-    Stamp(stamp::Args),
+    Stamp(Box<stamp::Args>),
     /// Score a method on labelled documents of your own
     Eval(Box<eval::Args>),
     /// Install the component and index template that the stamp's fields need
