@@ -140,7 +140,9 @@ async fn foretold_and_stored(upstream: &str) {
     // The refusal is counted, and told in the log.
     assert_eq!(
         stats(&spinney.url)["refusals"],
-        json!({"proof": 0, "numbers": 1, "boilerplate": 0, "radius": 0})
+        json!({
+            "proof": 0, "numbers": 1, "boilerplate": 0, "titles": 0, "furniture": 0, "full": 0, "radius": 0
+        })
     );
     let metrics = Request::get("/_spinney/_metrics").to(&spinney.url).text();
     assert!(
@@ -538,7 +540,9 @@ fn closed_trees_are_told_of() {
     let spinney = start(&cluster.url, &["--title-field", "title"]);
     let row = reasons(&spinney, &under_headlines(ROW));
     assert_eq!(row[0], nobody);
-    assert!(row[1..].iter().all(|why| why == &["titles"]), "{row:?}");
+    assert!(row[1..4].iter().all(|why| why == &["titles"]), "{row:?}");
+    // Four have founded trees: the row is boilerplate now, and the title is the text.
+    assert_eq!(row[4], ["boilerplate"]);
 
     let spinney = start(&cluster.url, &["--title-field", "title"]);
     let notice = reasons(&spinney, &under_headlines(NOTICE));
