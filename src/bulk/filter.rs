@@ -13,7 +13,8 @@ use serde_json::value::RawValue;
 
 use super::op::Op;
 
-/// What makes the server tell what became of every item: to be added to the value of the parameter, percent-encoded where it must be.
+/// What makes the server tell what became of every item: to be added to the value of the parameter, percent-encoded where it
+/// must be.
 pub const OUTCOME_OF_ITEMS: &str = "%2Citems.*.status%2Citems.*.result";
 
 /// The paths of one `filter_path`.

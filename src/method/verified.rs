@@ -313,8 +313,6 @@ impl Offer {
                 false => proof,
             }
         };
-        let heading = features.heading.as_deref();
-        let bare = heading.filter(|_| mask.is_all());
         let min_hashes = features.shingles.min_hashes.iter();
         let smallest = min_hashes
             .clone()

@@ -89,11 +89,12 @@ pub struct BoilerplateMask {
     count: usize,
     /// Too little is left to be a text.
     all: bool,
+    /// Letters of what is not excluded.
     left: u64,
 }
 
 impl BoilerplateMask {
-    /// Letters of the sentences that are not.
+    /// Letters of the sentences that are not left out.
     pub(crate) fn left(&self) -> u64 {
         self.left
     }
@@ -155,12 +156,12 @@ impl Boilerplate {
             }
             number += sentence.count();
         }
-        // What is beyond the budget is much, and no boilerplate.
         mask.left = left;
         let needed = match titled {
             Titled::Within => u64::from(SHORTEST),
             Titled::No | Titled::Beside => LEFT,
         };
+        // What is beyond the budget is much, and no boilerplate.
         if left < needed && shingles.rest().is_none() {
             mask.all = titled == Titled::Beside && mask.count > 0;
             if !mask.all {

@@ -21,7 +21,7 @@ const LEAST: usize = 2;
 
 /// Whether a text has anything of a headline; both cleaned. The parts of a headline are its words, and the pairs of neighbouring
 /// characters where it is written in characters. A headline without a part that could be looked for speaks of everything.
-pub(crate) fn speaks_of(headline: &str, text: &str) -> bool {
+pub(super) fn speaks_of(headline: &str, text: &str) -> bool {
     // A longer one is no headline.
     let headline = headline
         .get(..headline.floor_char_boundary(MOST))

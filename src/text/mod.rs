@@ -14,7 +14,7 @@ mod code;
 mod compose;
 mod entities;
 mod fold;
-pub(crate) mod headline;
+mod headline;
 #[cfg(test)]
 mod hostile_tests;
 mod markup;
