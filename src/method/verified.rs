@@ -20,7 +20,7 @@ use super::title::TitleSketch;
 use crate::fingerprint::Fingerprint;
 use crate::hash::mix64;
 use crate::text::boilerplate::{Boilerplate, BoilerplateMask, Taught, Titled};
-use crate::text::shingles::Shingles;
+use crate::text::shingles::{MinHash, Shingles};
 use crate::text::{Fields, Scratch};
 
 /// Fingerprints that are looked up for a document.
@@ -41,18 +41,12 @@ pub struct VerifiedFeatures {
     shingles: Shingles,
     title: TitleSketch,
     proof: TextProof,
-    /// The title by itself, if the body is a short one that has nothing of it.
-    heading: Option<Box<Heading>>,
+    /// Those of the title by itself.
+    heading: Shingles,
+    /// Whether the body is a short one that has nothing of the title.
+    is_page: bool,
     /// The letters of the title, if the shingles are those of title and body.
     title_within: Option<u32>,
-}
-
-/// A title as a text.
-#[derive(Debug, Clone)]
-struct Heading {
-    whole: u64,
-    first: First<OFFERED>,
-    proof: TextProof,
 }
 
 /// Letters besides the title that say nothing.
@@ -62,21 +56,6 @@ fn of_title<'a>(fields: &'a Fields<'_>) -> Fields<'a> {
     Fields {
         title: None,
         body: fields.title.as_slice(),
-    }
-}
-
-impl Heading {
-    /// Reads the title once more: few documents need it as a text.
-    fn read(scratch: &mut Scratch, fields: &Fields<'_>, title: TitleSketch) -> Option<Heading> {
-        let text = scratch.read(&of_title(fields))?;
-        let mut shingles = Shingles::new();
-        shingles.read(&text);
-        let smallest = shingles.min_hashes.iter().map(|min_hash| min_hash.hash);
-        Some(Heading {
-            whole: shingles.whole,
-            first: First::of(smallest),
-            proof: TextProof::of(&mut shingles, title.alone(), &BoilerplateMask::default()),
-        })
     }
 }
 
@@ -95,7 +74,8 @@ impl VerifiedFeatures {
             proof: TextProof::of(&mut shingles, title, &BoilerplateMask::default()),
             shingles,
             title,
-            heading: None,
+            heading: Shingles::new(),
+            is_page: false,
             title_within: None,
         }
     }
@@ -103,7 +83,7 @@ impl VerifiedFeatures {
     /// Reads a document; false if it has no letter or digit, and so neither fingerprint nor proof.
     pub fn read(&mut self, scratch: &mut Scratch, fields: &Fields<'_>) -> bool {
         let letters = self.read_title(scratch, fields);
-        self.heading = None;
+        self.is_page = false;
         self.title_within = None;
         let Some(text) = scratch.read(fields) else {
             return false;
@@ -123,11 +103,10 @@ impl VerifiedFeatures {
                 self.shingles.read(&text);
                 self.title_within = letters;
             }
-        } else if letters.is_some() && self.is_page() && !scratch.has_its_headline() {
+        } else if letters.is_some() && self.is_short() && !scratch.has_its_headline() {
             self.title = self.title.foreign();
-            self.heading = Heading::read(scratch, fields, self.title).map(Box::new);
-            let of_title = self.heading.as_ref().map_or(0, |heading| heading.whole);
-            self.shingles.whole = mix64(self.shingles.whole ^ of_title);
+            self.is_page = true;
+            self.shingles.whole = mix64(self.shingles.whole ^ self.heading.whole);
         }
         self.proof = TextProof::of(&mut self.shingles, self.title, &BoilerplateMask::default());
         true
@@ -137,14 +116,14 @@ impl VerifiedFeatures {
     fn read_title(&mut self, scratch: &mut Scratch, fields: &Fields<'_>) -> Option<u32> {
         self.title = TitleSketch::default();
         let text = scratch.read(&of_title(fields))?;
-        self.shingles.read(&text);
+        self.heading.read(&text);
         scratch.keep_as_headline();
-        self.title = TitleSketch::of(&self.shingles);
-        Some(self.shingles.letters())
+        self.title = TitleSketch::of(&self.heading);
+        Some(self.heading.letters())
     }
 
     /// Whether the body may be all that stands around an article.
-    fn is_page(&self) -> bool {
+    fn is_short(&self) -> bool {
         self.shingles.letters() <= PAGE && self.shingles.rest().is_none()
     }
 
@@ -185,7 +164,7 @@ impl VerifiedFeatures {
 
     /// Bytes of memory held, besides the value itself.
     pub fn heap_bytes(&self) -> usize {
-        self.shingles.heap_bytes() + self.heading.as_ref().map_or(0, |_| size_of::<Heading>())
+        self.shingles.heap_bytes() + self.heading.heap_bytes()
     }
 
     /// The proof of the whole text, boilerplate included.
@@ -292,16 +271,17 @@ impl Offer {
         taught: &Taught,
         mask: &mut BoilerplateMask,
     ) -> Offer {
-        let heading = features.heading.as_deref();
-        let titled = match heading {
-            Some(_) => Titled::Beside,
-            None if features.title_within.is_some() => Titled::Within,
+        let is_page = features.is_page;
+        let titled = match features.title_within {
+            _ if is_page => Titled::Beside,
+            Some(_) => Titled::Within,
             None => Titled::No,
         };
         boilerplate.find(&features.shingles, taught, titled, mask);
-        let bare = heading.filter(|_| mask.is_all());
-        let proof = if let Some(title) = bare {
-            title.proof
+        let is_bare = is_page && mask.is_all();
+        let proof = if is_bare {
+            let title = features.title.alone();
+            TextProof::of(&mut features.heading, title, &BoilerplateMask::default())
         } else if mask.excluded_count() == 0 {
             features.proof
         } else {
@@ -318,11 +298,12 @@ impl Offer {
             .clone()
             .take(OFFERED)
             .map(|min_hash| min_hash.hash);
-        let of_title = heading.map(|heading| heading.first.as_slice());
-        let of_title = of_title.unwrap_or_default().iter().map(|print| print.0);
-        let own = First::of(smallest.clone().chain(of_title));
-        let offered = if let Some(title) = bare {
-            title.first
+        let hash = |min_hash: &MinHash| min_hash.hash;
+        let of_title = features.heading.min_hashes.iter().map(hash);
+        let of_title = of_title.take(if is_page { OFFERED } else { 0 });
+        let own = First::of(smallest.clone().chain(of_title.clone()));
+        let offered = if is_bare {
+            First::of(of_title)
         } else if mask.excluded_count() == 0 {
             First::of(smallest)
         } else {
@@ -336,7 +317,7 @@ impl Offer {
                 whole: Fingerprint(features.shingles.whole),
                 proof,
             },
-            is_page: heading.is_some(),
+            is_page,
         }
     }
 
