@@ -17,6 +17,8 @@ use super::{Durability, Lsn};
 /// A buffer that has become larger than this is given back.
 const BUFFER: usize = 16 << 20;
 
+const SYNC: &str = "sync";
+
 /// The segment that grows.
 pub(super) struct Segment {
     file: Box<dyn File>,
@@ -181,24 +183,24 @@ impl Writer {
     fn sync(&mut self) -> Result<(), StoreFailure> {
         self.timers.sync = None;
         let synced = self.segment.sync();
-        synced.map_err(|error| self.failed("sync", self.segment.first, error))
+        synced.map_err(|error| self.failed(SYNC, self.segment.first, error))
     }
 
     fn failed(&mut self, what: &'static str, segment: Lsn, error: io::Error) -> StoreFailure {
         let path = self.shared.directory.file(&file_name_of::journal(segment));
         let cause = Arc::new(error);
+        if what == SYNC {
+            // What the disk may not have must not be read from the page cache by whoever starts next.
+            self.segment.len = self.segment.synced_len;
+        }
         self.give_up(StoreFailure::Io { what, path, cause })
     }
 
     /// Stops for good. Before anybody sees that a job is not done, everybody can see why.
     fn give_up(&mut self, failure: StoreFailure) -> StoreFailure {
         self.shared.publish(self.segment.reached);
-        // What the disk may not have must not be read from the page cache by whoever starts next.
-        let keep = match self.shared.durability {
-            Durability::Batch => self.segment.synced_len,
-            Durability::Interval(_) | Durability::None => self.segment.len,
-        };
-        if let Err(error) = self.segment.file.cut(keep) {
+        // A part of what could not be written may be there.
+        if let Err(error) = self.segment.file.cut(self.segment.len) {
             warn!(%error, "the journal's end could not be cut off: the next start will do it");
         }
         error!(directory = %self.shared.directory.path.display(), "{failure}");

@@ -305,14 +305,15 @@ impl Disk {
         for path in self.paths() {
             copy.put(&path, &self.bytes(&path));
         }
-        let state = self.0.lock();
-        copy.0.lock().names.clone_from(&{
-            let mut names = copy.0.lock().names.clone();
-            let directories = state.names.iter();
-            let directories = directories.filter(|(_, entry)| **entry == Entry::Directory);
-            names.extend(directories.map(|(path, entry)| (path.clone(), *entry)));
-            names
-        });
+        let names = self.0.lock().names.clone();
+        let directories = names.into_iter();
+        let directories = directories.filter(|(_, entry)| *entry == Entry::Directory);
+        let mut state = copy.0.lock();
+        for (path, entry) in directories {
+            state.names.insert(path.clone(), entry);
+            state.synced_names.insert(path, entry);
+        }
+        drop(state);
         copy
     }
 }
@@ -436,8 +437,8 @@ impl File for Handle {
 
     fn sync(&mut self) -> Result<()> {
         let mut state = self.0.0.lock();
-        let ended = state.ended;
         let done = state.whole(false);
+        let ended = state.ended;
         let inode = &mut state.inodes[self.1];
         match &done {
             Ok(()) => inode.sync(),
@@ -455,7 +456,9 @@ impl File for Handle {
         state.whole(false)?;
         let inode = &mut state.inodes[self.1];
         inode.now.truncate(len as usize);
-        inode.lost.retain(|lost| lost.start < len as usize);
+        for lost in &mut inode.lost {
+            lost.end = lost.end.min(len as usize);
+        }
         Ok(())
     }
 
