@@ -109,7 +109,9 @@ impl Directory {
 
     pub(super) fn open(&self, name: &str) -> Result<Box<dyn File>, StoreError> {
         let path = self.file(name);
-        self.files.open(&path).map_err(StoreError::io("open", &path))
+        self.files
+            .open(&path)
+            .map_err(StoreError::io("open", &path))
     }
 
     /// The names in this directory stay, and its own does.
@@ -167,7 +169,9 @@ impl Drop for Directory {
 }
 
 fn make_dir(files: &dyn Files, path: &Path) -> Result<(), StoreError> {
-    files.create_dir(path).map_err(StoreError::io("make", path))?;
+    files
+        .create_dir(path)
+        .map_err(StoreError::io("make", path))?;
     let Some(parent) = path.parent() else {
         return Ok(());
     };
@@ -248,7 +252,9 @@ mod tests {
 
     #[test]
     fn forests_do_not_get_into_each_others_directories() {
-        let names = ["news", "NEWS", "LOCK", "..", "", "a/b", "é", "%", "%2f", "identity"];
+        let names = [
+            "news", "NEWS", "LOCK", "..", "", "a/b", "é", "%", "%2f", "identity",
+        ];
         let encoded = names.map(directory_name);
         assert_eq!(encoded[0], "news");
         assert_eq!(encoded[3], "%2e%2e");
@@ -263,10 +269,21 @@ mod tests {
     fn names_are_read_as_they_are_written() {
         let lsn = Lsn(0x4d2);
         assert_eq!(Named::of(&file_name_of::journal(lsn)), Named::Segment(lsn));
-        assert_eq!(Named::of(&file_name_of::snapshot(lsn)), Named::Snapshot(lsn));
-        assert_eq!(Named::of("snapshot-00000000000004d2.tmp"), Named::Unfinished);
+        assert_eq!(
+            Named::of(&file_name_of::snapshot(lsn)),
+            Named::Snapshot(lsn)
+        );
+        assert_eq!(
+            Named::of("snapshot-00000000000004d2.tmp"),
+            Named::Unfinished
+        );
         assert_eq!(Named::of("identity.tmp"), Named::Unfinished);
-        for other in ["journal-4d2", "journal-00000000000004D2", "notes.tmp", "journal-+000000000000001"] {
+        for other in [
+            "journal-4d2",
+            "journal-00000000000004D2",
+            "notes.tmp",
+            "journal-+000000000000001",
+        ] {
             assert_eq!(Named::of(other), Named::Unknown, "{other}");
         }
     }

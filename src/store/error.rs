@@ -172,13 +172,17 @@ pub enum StoreFailure {
         cause: Arc<io::Error>,
     },
     /// One batch was larger than any may be.
-    #[error("changes are stored no more, because {bytes} bytes were to be stored as one batch: report this as a bug")]
+    #[error(
+        "changes are stored no more, because {bytes} bytes were to be stored as one batch: report this as a bug"
+    )]
     TooLarge {
         /// Its length.
         bytes: usize,
     },
     /// The thread that writes has panicked.
-    #[error("changes are stored no more, because the thread that writes them has panicked: report this as a bug")]
+    #[error(
+        "changes are stored no more, because the thread that writes them has panicked: report this as a bug"
+    )]
     Panicked,
     /// The store was closed.
     #[error("the store is closed")]
@@ -202,7 +206,9 @@ pub enum SnapshotError {
         source: Arc<io::Error>,
     },
     /// A section or a block that cannot be written.
-    #[error("a block of {bytes} bytes in section {section}: at most 2^30 bytes, and sections below 255")]
+    #[error(
+        "a block of {bytes} bytes in section {section}: at most 2^30 bytes, and sections below 255"
+    )]
     Block {
         /// The section.
         section: u8,

@@ -1,10 +1,10 @@
 //! All that the store asks of a file system, so that tests can have one that fails.
 
 use std::fmt::Debug;
+use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{Error, ErrorKind, Read, Result, Seek, SeekFrom, Write};
 use std::path::Path;
-use std::fs;
 
 /// A file system.
 pub trait Files: Debug + Send + Sync {

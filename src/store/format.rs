@@ -193,9 +193,9 @@ impl SnapshotEnd {
 
 /// Whether a batch or a block is as it was written.
 pub(super) fn is_sound(record: &[u8], seed: u64) -> bool {
-    record.split_first_chunk::<8>().is_some_and(|(sum, rest)| {
-        u64::from_le_bytes(*sum) == xxh3_64_with_seed(rest, seed)
-    })
+    record
+        .split_first_chunk::<8>()
+        .is_some_and(|(sum, rest)| u64::from_le_bytes(*sum) == xxh3_64_with_seed(rest, seed))
 }
 
 /// Puts the checksum of what follows into the eight bytes at `at`.

@@ -311,7 +311,8 @@ impl Replay {
         let (mut store, writer) = self.into_parts()?;
         let thread = std::thread::Builder::new().name("store".into());
         let thread = thread.spawn(|| writer.run());
-        store.thread = Some(thread.map_err(StoreError::io("start the thread that writes to", &path))?);
+        store.thread =
+            Some(thread.map_err(StoreError::io("start the thread that writes to", &path))?);
         Ok(store)
     }
 
@@ -378,7 +379,11 @@ fn segments_from(
     directory: &Directory,
 ) -> Result<Vec<Lsn>, StoreError> {
     let start = snapshot.unwrap_or(Lsn::FIRST);
-    let needed: Vec<Lsn> = segments.iter().copied().filter(|&lsn| lsn >= start).collect();
+    let needed: Vec<Lsn> = segments
+        .iter()
+        .copied()
+        .filter(|&lsn| lsn >= start)
+        .collect();
     match needed.first() {
         Some(&first) if first == start => Ok(needed),
         Some(&first) if snapshot.is_none() => {

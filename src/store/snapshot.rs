@@ -236,7 +236,9 @@ impl Drop for SnapshotWriter {
 impl std::fmt::Debug for SnapshotWriter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut shown = f.debug_struct("SnapshotWriter");
-        shown.field("start", &self.start).field("blocks", &self.blocks);
+        shown
+            .field("start", &self.start)
+            .field("blocks", &self.blocks);
         shown.field("bytes", &self.len).finish_non_exhaustive()
     }
 }

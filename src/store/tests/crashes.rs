@@ -60,7 +60,10 @@ fn live(
             break;
         }
         if let Some(failure) = process.store.failure() {
-            assert!(matches!(failure, StoreFailure::Io { .. }), "{context}: {failure}");
+            assert!(
+                matches!(failure, StoreFailure::Io { .. }),
+                "{context}: {failure}"
+            );
             assert!(matches!(process.is_durable(last.next()), Some(Err(_))));
             run.failed = true;
             break;
@@ -82,7 +85,13 @@ fn crash_everywhere(seed: u64, durability: Durability, power: bool) -> (usize, u
     let first = script(seed, 40);
     let second = script(seed ^ 0xabcd, 15);
     let whole = Disk::new(seed);
-    live(&whole, durability, &first, (&mut History::default(), Lsn(0)), "whole");
+    live(
+        &whole,
+        durability,
+        &first,
+        (&mut History::default(), Lsn(0)),
+        "whole",
+    );
     let (mut snapshots, mut lost) = (0, 0);
     for end in 1..=whole.operations() {
         let context = format!("seed {seed}, {durability:?}, power {power}, operation {end}");
@@ -149,7 +158,13 @@ fn an_error_at_any_operation_is_told_and_heals() {
             let first = script(seed, 40);
             let second = script(seed ^ 0xabcd, 15);
             let whole = Disk::new(seed);
-            live(&whole, durability, &first, (&mut History::default(), Lsn(0)), "whole");
+            live(
+                &whole,
+                durability,
+                &first,
+                (&mut History::default(), Lsn(0)),
+                "whole",
+            );
             for at in 1..=whole.operations() {
                 for fault in [
                     Fault::FailsAt(at, ErrorKind::Other),

@@ -46,7 +46,9 @@ fn a_flipped_bit_is_told_or_cut_off() {
             };
             match read(&mut replay) {
                 Ok(read) => {
-                    let torn = replay.torn_end().unwrap_or_else(|| panic!("{context}: unseen"));
+                    let torn = replay
+                        .torn_end()
+                        .unwrap_or_else(|| panic!("{context}: unseen"));
                     assert_eq!(torn.file, path, "{context}");
                     let reached = read.batches.last().unwrap().0;
                     // Nothing vouches for the last batch alone.
@@ -87,7 +89,11 @@ fn a_file_that_ends_early_is_told_or_cut_off() {
                 Ok(read) => {
                     let reached = read.batches.last().map_or(Lsn(4), |(lsn, _)| *lsn);
                     assert_eq!(read.map, history.after(reached));
-                    assert!(path.to_string_lossy().contains("journal"), "{}", path.display());
+                    assert!(
+                        path.to_string_lossy().contains("journal"),
+                        "{}",
+                        path.display()
+                    );
                 }
                 Err(StoreError::EmptyFile { file }) => assert!(len == 0 && file == path),
                 Err(_) => assert!(len > 0),
@@ -126,7 +132,10 @@ fn only_what_was_synced_can_be_damaged() {
                 assert!(number > 2, "{number}");
                 assert_eq!(read.batches.len(), number - 1);
                 let torn = replay.torn_end().unwrap();
-                assert_eq!((torn.offset, torn.bytes), (offset as u64, ((6 - number) * batch) as u64));
+                assert_eq!(
+                    (torn.offset, torn.bytes),
+                    (offset as u64, ((6 - number) * batch) as u64)
+                );
             }
             Err(StoreError::Damaged { offset: found, .. }) => {
                 assert!(number <= 2, "{number}");
@@ -135,6 +144,32 @@ fn only_what_was_synced_can_be_damaged() {
             Err(error) => panic!("{error}"),
         }
     }
+}
+
+/// Blocks that change places are as wrong as blocks that change.
+#[test]
+fn blocks_stay_in_their_places() {
+    let disk = Disk::new(0);
+    let (mut process, _) = Process::start(&disk, Durability::Batch).unwrap();
+    let mut snapshot = process.store.begin_snapshot().unwrap();
+    for key in [0, 3] {
+        let block = Changes(vec![(key, Some(1))]).encode();
+        snapshot.write(0, &block).unwrap();
+    }
+    let sealed = snapshot.seal();
+    process.write();
+    snapshot.install(&sealed).unwrap();
+    drop(process);
+    let path = at("snapshot-0000000000000001");
+    let mut bytes = disk.bytes(&path);
+    let block = 13 + 6;
+    bytes[44..44 + 2 * block].rotate_left(block);
+    disk.put(&path, &bytes);
+    let mut replay = open(&disk, Durability::Batch).unwrap();
+    assert!(matches!(
+        replay.next(),
+        Err(StoreError::Damaged { offset: 44, .. })
+    ));
 }
 
 /// A document may hold what looks like a batch: without the salt of the file it is none.
@@ -159,7 +194,10 @@ fn a_batch_in_a_payload_is_none() {
     bytes[44 + 28 + 6] ^= 1;
     disk.put(&path, &bytes);
     let mut replay = open(&disk, Durability::Batch).unwrap();
-    assert!(matches!(replay.next(), Ok(Some(Record::Batch { lsn: Lsn(1), .. }))));
+    assert!(matches!(
+        replay.next(),
+        Ok(Some(Record::Batch { lsn: Lsn(1), .. }))
+    ));
     assert!(matches!(replay.next(), Ok(None)));
     assert!(replay.torn_end().is_some());
 }

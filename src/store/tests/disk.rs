@@ -65,9 +65,9 @@ enum NameChange {
 impl NameChange {
     fn is_in(&self, dir: &Path) -> bool {
         match self {
-            NameChange::Add(path, _) | NameChange::Rename(_, path, _) | NameChange::Remove(path) => {
-                path.parent() == Some(dir)
-            }
+            NameChange::Add(path, _)
+            | NameChange::Rename(_, path, _)
+            | NameChange::Remove(path) => path.parent() == Some(dir),
         }
     }
 
@@ -127,7 +127,10 @@ impl Inode {
                 let from = sector * SECTOR;
                 let to = (from + SECTOR).min(len).min(self.now.len());
                 let is_kept = manner == 1 || random.next_u64().is_multiple_of(2);
-                let is_lost = self.lost.iter().any(|lost| lost.start < to && from < lost.end);
+                let is_lost = self
+                    .lost
+                    .iter()
+                    .any(|lost| lost.start < to && from < lost.end);
                 if from < to && is_kept && !is_lost {
                     torn[from..to].copy_from_slice(&self.now[from..to]);
                 }

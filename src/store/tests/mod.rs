@@ -23,7 +23,9 @@ const DIR: &str = "/data";
 const FOREST: &str = "/data/news";
 
 fn identity() -> Identity {
-    Identity::new("news").with("method", "verified").with("k", 3)
+    Identity::new("news")
+        .with("method", "verified")
+        .with("k", 3)
 }
 
 fn open(disk: &Disk, durability: Durability) -> Result<Replay, StoreError> {
@@ -269,12 +271,28 @@ impl History {
 
     /// What was read is the state after a prefix of the history, which has at least this length. What is behind it is lost.
     fn check(&mut self, read: &Read, at_least: Lsn, context: &str) {
-        assert!(read.last >= at_least, "{context}: {at_least} was durable, read up to {}", read.last);
-        assert!(read.last.0 as usize <= self.0.len(), "{context}: more than was appended");
+        assert!(
+            read.last >= at_least,
+            "{context}: {at_least} was durable, read up to {}",
+            read.last
+        );
+        assert!(
+            read.last.0 as usize <= self.0.len(),
+            "{context}: more than was appended"
+        );
         for (lsn, changes) in &read.batches {
-            assert_eq!(&self.0[lsn.0 as usize - 1], changes, "{context}: batch {lsn}");
+            assert_eq!(
+                &self.0[lsn.0 as usize - 1],
+                changes,
+                "{context}: batch {lsn}"
+            );
         }
-        assert_eq!(read.map, self.after(read.last), "{context}: the state at {}", read.last);
+        assert_eq!(
+            read.map,
+            self.after(read.last),
+            "{context}: the state at {}",
+            read.last
+        );
         self.0.truncate(read.last.0 as usize);
     }
 }
