@@ -87,11 +87,11 @@ pub trait File: Debug + Send {
     /// As above.
     fn cut(&mut self, len: u64) -> Result<()>;
 
-    /// The length in bytes.
+    /// Its length in bytes.
     ///
     /// # Errors
     /// As above.
-    fn len(&self) -> Result<u64>;
+    fn size(&self) -> Result<u64>;
 }
 
 /// That of the system.
@@ -183,7 +183,7 @@ impl File for fs::File {
         self.set_len(len)
     }
 
-    fn len(&self) -> Result<u64> {
+    fn size(&self) -> Result<u64> {
         Ok(self.metadata()?.len())
     }
 }

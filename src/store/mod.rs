@@ -41,7 +41,7 @@ pub use identity::{Difference, Identity};
 pub use replay::{Progress, Record, Replay, TornEnd};
 pub use snapshot::SnapshotWriter;
 
-use queue::{SNAPSHOT_AFTER, Shared};
+use queue::Shared;
 
 /// The number of a batch in the journal of one forest (log sequence number); the first is 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -156,12 +156,7 @@ impl Store {
     /// being written; after one that failed, not before the journal has grown by 64 MiB.
     pub fn should_snapshot(&self) -> bool {
         let queue = self.shared.queue();
-        let snapshot = &queue.snapshot;
-        let since = queue.journal - snapshot.begins;
-        queue.failure.is_none()
-            && !snapshot.running
-            && queue.journal >= snapshot.not_before
-            && since > SNAPSHOT_AFTER.max(snapshot.len / 2)
+        queue.failure.is_none() && queue.snapshot.is_due(queue.journal)
     }
 
     /// Begins a snapshot. All changes whose batches were appended are in the state, which is then read portion by portion, each

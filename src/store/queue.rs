@@ -110,6 +110,14 @@ pub(super) struct Snapshots {
     pub(super) not_before: u64,
 }
 
+impl Snapshots {
+    /// Whether one is worth while where the journal is so long.
+    pub(super) fn is_due(&self, journal: u64) -> bool {
+        let since = journal - self.begins;
+        !self.running && journal >= self.not_before && since > SNAPSHOT_AFTER.max(self.len / 2)
+    }
+}
+
 impl Queue {
     /// An empty queue behind a journal that is synced up to the batch before `next`.
     pub(super) fn new(next: Lsn, journal: u64, snapshot: u64) -> Queue {

@@ -27,7 +27,7 @@ struct Window {
 impl Window {
     fn new(file: Box<dyn File>) -> io::Result<Window> {
         Ok(Window {
-            len: file.len()?,
+            len: file.size()?,
             file,
             offset: 0,
             bytes: Vec::new(),
@@ -75,7 +75,7 @@ impl Window {
 
 /// The whole of a file that is small.
 pub(super) fn read_small(mut file: Box<dyn File>) -> io::Result<Vec<u8>> {
-    let len = file.len()?.min(AT_ONCE as u64) as usize;
+    let len = file.size()?.min(AT_ONCE as u64) as usize;
     let mut bytes = vec![0; len];
     let read = file.read_at(0, &mut bytes)?;
     bytes.truncate(read);

@@ -414,6 +414,6 @@ fn missing_segment(directory: &Directory, first: Lsn) -> StoreError {
 }
 
 fn len_of(directory: &Directory, name: &str) -> Result<u64, StoreError> {
-    let len = directory.open(name)?.len();
+    let len = directory.open(name)?.size();
     len.map_err(StoreError::io("read", &directory.file(name)))
 }

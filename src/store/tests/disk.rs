@@ -465,7 +465,7 @@ impl File for Handle {
         Ok(())
     }
 
-    fn len(&self) -> Result<u64> {
+    fn size(&self) -> Result<u64> {
         let state = self.0.0.lock();
         Ok(state.inodes[self.1].now.len() as u64)
     }

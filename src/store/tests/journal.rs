@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 
 use super::disk::{Disk, Fault};
 use super::*;
-use crate::store::queue::{ROOM, SNAPSHOT_AFTER};
+use crate::store::queue::{ROOM, SNAPSHOT_AFTER, Snapshots};
 use crate::store::{SnapshotError, Status};
 
 fn start(disk: &Disk, durability: Durability) -> Process {
@@ -211,44 +211,57 @@ fn a_snapshot_that_fails_leaves_the_journal_alone() {
 
 #[test]
 fn a_snapshot_is_worth_while_when_the_journal_has_grown() {
+    let after = SNAPSHOT_AFTER;
+    let mut snapshots = Snapshots::default();
+    assert!(!snapshots.is_due(after));
+    assert!(snapshots.is_due(after + 1));
+    snapshots.running = true;
+    assert!(!snapshots.is_due(after + 1), "one is being written");
+    snapshots = Snapshots {
+        begins: after,
+        len: 10 * after,
+        ..Snapshots::default()
+    };
+    assert!(!snapshots.is_due(6 * after), "not more than half of it");
+    assert!(snapshots.is_due(6 * after + 1));
+}
+
+/// The queue counts what is written, in this life and in those before.
+#[test]
+fn the_journal_is_as_long_as_it_was_before_a_restart() {
     let disk = Disk::new(0);
     let mut process = start(&disk, Durability::Batch);
-    let grow = |process: &mut Process, bytes: u64| {
-        for _ in 0..bytes >> 20 {
-            process.store.append(vec![0; 1 << 20]);
-        }
-        process.write();
+    let lengths = |process: &Process| {
+        let Status {
+            journal, snapshot, ..
+        } = process.store.status();
+        (journal, snapshot)
     };
-    assert!(!process.store.should_snapshot());
-    grow(&mut process, SNAPSHOT_AFTER);
-    assert!(process.store.should_snapshot());
+    process.append(&Changes(vec![(0, Some(1))]));
     process.begin_snapshot();
-    assert!(!process.store.should_snapshot(), "one is being written");
-    process.snapshot = None;
-    assert!(!process.store.should_snapshot(), "one has just failed");
-    grow(&mut process, SNAPSHOT_AFTER);
-    assert!(process.store.should_snapshot());
-    let mut snapshot = process.store.begin_snapshot().unwrap();
-    for _ in 0..200 {
-        snapshot.write(0, &vec![0; 1 << 20]).unwrap();
-    }
-    let sealed = snapshot.seal();
+    assert!(process.finish_snapshot());
+    assert_eq!(lengths(&process).0, 0);
+    process.append(&Changes(vec![(0, Some(2))]));
     process.write();
-    snapshot.install(&sealed).unwrap();
-    grow(&mut process, SNAPSHOT_AFTER + (1 << 20));
-    assert!(
-        !process.store.should_snapshot(),
-        "less than half of the snapshot"
-    );
-    grow(&mut process, SNAPSHOT_AFTER);
-    assert!(process.store.should_snapshot());
-    let Status { journal, .. } = process.store.status();
+    let before = lengths(&process);
+    assert!(before.0 > 0 && before.1 > 0);
     drop(process);
-    let mut replay = open(&disk, Durability::Batch).unwrap();
-    while replay.next().unwrap().is_some() {}
-    let (store, _) = replay.into_parts().unwrap();
-    assert!(store.should_snapshot(), "also after a start");
-    assert!(store.status().journal >= journal);
+    let process = start(&disk, Durability::Batch);
+    let header = crate::store::format::Header::LEN as u64;
+    assert_eq!(lengths(&process), (before.0 + header, before.1));
+}
+
+/// A disk that is full stays full for a while.
+#[test]
+fn a_snapshot_that_failed_is_not_tried_again_at_once() {
+    let disk = Disk::new(0);
+    let mut process = start(&disk, Durability::Batch);
+    process.append(&Changes(vec![(0, Some(1))]));
+    process.begin_snapshot();
+    process.snapshot = None;
+    let queue = process.store.shared.queue();
+    assert_eq!(queue.snapshot.not_before, queue.journal + SNAPSHOT_AFTER);
+    assert!(!queue.snapshot.running);
 }
 
 #[test]
