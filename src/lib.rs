@@ -20,6 +20,8 @@ mod cluster;
 mod http;
 // Joins the pure rooms below: bytes and `now` in, splices out.
 pub mod engine;
+// What survives a restart: files and checksums, whatever they hold.
+pub mod store;
 // Pure rooms: no network, no clock, no disk.
 pub mod bulk;
 pub mod fingerprint;

@@ -29,6 +29,7 @@ mod quality;
 mod response_check;
 mod stamp;
 mod stamping;
+mod store;
 mod text_check;
 mod text_fuzz_small;
 

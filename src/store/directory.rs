@@ -1,0 +1,290 @@
+//! Directories and names.
+
+use std::collections::HashSet;
+use std::fmt::Debug;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::error::StoreError;
+use super::files::{File, Files, SystemFiles};
+use super::format::{Header, Kind};
+use super::identity::Identity;
+use super::{Lsn, reader};
+
+const SYNC: &str = "sync";
+const LOCK: &str = "LOCK";
+pub(super) const IDENTITY: &str = "identity";
+/// What a file is called until it is whole.
+const UNFINISHED: &str = ".tmp";
+const NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_');
+
+/// A directory that holds the stored forests of one process. Nobody else gets it while this or one of its stores is alive.
+#[derive(Debug, Clone)]
+pub struct DataDir(Arc<Locked>);
+
+#[derive(Debug)]
+struct Locked {
+    path: PathBuf,
+    files: Arc<dyn Files>,
+    /// Directories of forests that are open.
+    open: Mutex<HashSet<PathBuf>>,
+    _lock: Box<dyn Debug + Send + Sync>,
+}
+
+impl DataDir {
+    /// Makes the directory if need be, and locks it.
+    ///
+    /// # Errors
+    /// [`StoreError::Locked`] if another process has it, [`StoreError::Io`].
+    pub fn lock(path: &Path) -> Result<DataDir, StoreError> {
+        DataDir::lock_in(Arc::new(SystemFiles), path)
+    }
+
+    /// The same in another file system.
+    ///
+    /// # Errors
+    /// As [`DataDir::lock`].
+    pub fn lock_in(files: Arc<dyn Files>, path: &Path) -> Result<DataDir, StoreError> {
+        match make_dir(&*files, path) {
+            // Whoever made it for us let us not look at what is around it.
+            Err(StoreError::Io { what, source, .. })
+                if what == SYNC && source.kind() == io::ErrorKind::PermissionDenied => {}
+            made => made?,
+        }
+        let lock = path.join(LOCK);
+        let locked = files.lock(&lock).map_err(StoreError::io("lock", &lock))?;
+        let locked = locked.ok_or_else(|| StoreError::Locked { dir: path.into() })?;
+        Ok(DataDir(Arc::new(Locked {
+            path: path.to_owned(),
+            files,
+            open: Mutex::default(),
+            _lock: locked,
+        })))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0.path
+    }
+}
+
+/// The directory of one forest.
+#[derive(Debug)]
+pub(super) struct Directory {
+    pub(super) path: PathBuf,
+    pub(super) files: Arc<dyn Files>,
+    data_dir: DataDir,
+}
+
+impl Directory {
+    /// Makes the directory of a forest if need be.
+    pub(super) fn of(data_dir: &DataDir, forest: &str) -> Result<Directory, StoreError> {
+        let path = data_dir.path().join(directory_name(forest));
+        if !data_dir.0.open.lock().insert(path.clone()) {
+            let forest = forest.to_owned();
+            return Err(StoreError::OpenTwice { forest });
+        }
+        // From here on it is closed when this is dropped.
+        let directory = Directory {
+            path,
+            files: data_dir.0.files.clone(),
+            data_dir: data_dir.clone(),
+        };
+        make_dir(&*directory.files, &directory.path)?;
+        Ok(directory)
+    }
+
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    pub(super) fn names(&self) -> Result<Vec<String>, StoreError> {
+        let names = self.files.list(&self.path);
+        names.map_err(StoreError::io("list", &self.path))
+    }
+
+    pub(super) fn open(&self, name: &str) -> Result<Box<dyn File>, StoreError> {
+        let path = self.file(name);
+        self.files
+            .open(&path)
+            .map_err(StoreError::io("open", &path))
+    }
+
+    /// The names in this directory stay, and its own does.
+    pub(super) fn sync(&self) -> Result<(), StoreError> {
+        for dir in [self.data_dir.path(), &self.path] {
+            let synced = self.files.sync_dir(dir);
+            synced.map_err(StoreError::io(SYNC, dir))?;
+        }
+        Ok(())
+    }
+
+    /// The identity that is stored here, and its checksum.
+    pub(super) fn read_identity(&self) -> Result<(Identity, u64), StoreError> {
+        let path = self.file(IDENTITY);
+        let bytes = reader::read_small(self.open(IDENTITY)?);
+        let bytes = bytes.map_err(StoreError::io("read", &path))?;
+        Identity::decode(&path, &bytes)
+    }
+
+    /// Writes a file under a name for unfinished ones: whoever renames it has a whole one.
+    pub(super) fn write_unfinished(&self, name: &str, bytes: &[u8]) -> io::Result<Box<dyn File>> {
+        let mut file = self.files.create(&self.unfinished(name))?;
+        file.append(bytes)?;
+        file.sync()?;
+        Ok(file)
+    }
+
+    /// Gives a synced file its name.
+    pub(super) fn commit(&self, name: &str) -> io::Result<()> {
+        let (from, to) = (self.unfinished(name), self.file(name));
+        self.files.rename(&from, &to)?;
+        self.files.sync_dir(&self.path)
+    }
+
+    /// Where a file stands until it is whole.
+    pub(super) fn unfinished(&self, name: &str) -> PathBuf {
+        self.file(&format!("{name}{UNFINISHED}"))
+    }
+
+    /// The beginning of a new file.
+    pub(super) fn header(&self, kind: Kind, lsn: Lsn, identity: u64) -> Header {
+        Header {
+            kind,
+            lsn,
+            identity,
+            salt: self.files.random(),
+        }
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        self.data_dir.0.open.lock().remove(&self.path);
+    }
+}
+
+fn make_dir(files: &dyn Files, path: &Path) -> Result<(), StoreError> {
+    files
+        .create_dir(path)
+        .map_err(StoreError::io("make", path))?;
+    let Some(parent) = path.parent() else {
+        return Ok(());
+    };
+    files.sync_dir(parent).map_err(StoreError::io(SYNC, parent))
+}
+
+/// The name of a forest's directory. Upper-case letters are encoded, because not every file system tells them apart.
+fn directory_name(forest: &str) -> String {
+    let mut name = String::new();
+    for part in utf8_percent_encode(forest, NAME) {
+        let is_encoded = part.starts_with('%');
+        for c in part.chars() {
+            match c {
+                'A'..='Z' if !is_encoded => name.push_str(&format!("%{:02x}", u32::from(c))),
+                _ => name.push(c.to_ascii_lowercase()),
+            }
+        }
+    }
+    // No forest has the name of the data directory itself.
+    if name.is_empty() { "%".into() } else { name }
+}
+
+/// What the name of a file says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Named {
+    Identity,
+    Snapshot(Lsn),
+    Segment(Lsn),
+    Unfinished,
+    Unknown,
+}
+
+impl Named {
+    pub(super) fn of(name: &str) -> Named {
+        if let Some(whole) = name.strip_suffix(UNFINISHED) {
+            return match Named::of(whole) {
+                Named::Unknown => Named::Unknown,
+                _ => Named::Unfinished,
+            };
+        }
+        if name == IDENTITY {
+            return Named::Identity;
+        }
+        let lsn = |hex: &str| {
+            let lsn = u64::from_str_radix(hex, 16).ok().map(Lsn)?;
+            // Only as they are written: 16 lower-case digits.
+            (lsn.to_string() == hex).then_some(lsn)
+        };
+        let snapshot = name.strip_prefix(SNAPSHOT).and_then(lsn);
+        let segment = name.strip_prefix(JOURNAL).and_then(lsn);
+        match (snapshot, segment) {
+            (Some(lsn), _) => Named::Snapshot(lsn),
+            (_, Some(lsn)) => Named::Segment(lsn),
+            _ => Named::Unknown,
+        }
+    }
+}
+
+const SNAPSHOT: &str = "snapshot-";
+const JOURNAL: &str = "journal-";
+
+/// Names of files by their first lsn.
+pub(super) mod file_name_of {
+    use super::{JOURNAL, Lsn, SNAPSHOT};
+
+    pub(in crate::store) fn journal(first: Lsn) -> String {
+        format!("{JOURNAL}{first}")
+    }
+
+    pub(in crate::store) fn snapshot(lsn: Lsn) -> String {
+        format!("{SNAPSHOT}{lsn}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forests_do_not_get_into_each_others_directories() {
+        let names = [
+            "news", "NEWS", "LOCK", "..", "", "a/b", "é", "%", "%2f", "identity",
+        ];
+        let encoded = names.map(directory_name);
+        assert_eq!(encoded[0], "news");
+        assert_eq!(encoded[3], "%2e%2e");
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_%".contains(c);
+        assert!(encoded.iter().all(|name| name.chars().all(plain)));
+        let different: HashSet<&String> = encoded.iter().collect();
+        // The empty name and "%" are not the same either.
+        assert_eq!(different.len(), names.len());
+    }
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        let lsn = Lsn(0x4d2);
+        assert_eq!(Named::of(&file_name_of::journal(lsn)), Named::Segment(lsn));
+        assert_eq!(
+            Named::of(&file_name_of::snapshot(lsn)),
+            Named::Snapshot(lsn)
+        );
+        assert_eq!(
+            Named::of("snapshot-00000000000004d2.tmp"),
+            Named::Unfinished
+        );
+        assert_eq!(Named::of("identity.tmp"), Named::Unfinished);
+        for other in [
+            "journal-4d2",
+            "journal-00000000000004D2",
+            "notes.tmp",
+            "journal-+000000000000001",
+        ] {
+            assert_eq!(Named::of(other), Named::Unknown, "{other}");
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! What can go wrong, in words that say what to do.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use super::format::FORMAT;
+use super::identity::Difference;
+use super::{Lsn, directory::file_name_of};
+
+/// Why a store cannot be opened.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// Another process has the data directory.
+    #[error(
+        "the data directory {} is in use by another process: stop that one, or choose another --data-dir",
+        .dir.display()
+    )]
+    Locked {
+        /// The data directory.
+        dir: PathBuf,
+    },
+    /// This process has the forest open.
+    #[error("the forest \"{forest}\" is open already")]
+    OpenTwice {
+        /// Its name.
+        forest: String,
+    },
+    /// The system refused.
+    #[error("cannot {what} {}", .path.display())]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A newer version has written this.
+    #[error(
+        "{} has format {found}, and this version of spinney reads formats up to {FORMAT}: use the version that wrote it, \
+         or a newer one",
+        .file.display()
+    )]
+    NewerFormat {
+        /// The file.
+        file: PathBuf,
+        /// Its format.
+        found: u32,
+    },
+    /// There is data, and nothing that says whose.
+    #[error(
+        "{} has data, but its file \"identity\" is missing: {}",
+        .dir.display(), WayOut(.dir)
+    )]
+    MissingIdentity {
+        /// The forest's directory.
+        dir: PathBuf,
+    },
+    /// The identity was changed, or is damaged.
+    #[error("{} does not read ({why}): {}", .file.display(), WayOut::of(.file))]
+    BrokenIdentity {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// The data belongs to other settings.
+    #[error(
+        "{} was made with other settings ({}): choose another --data-dir, or make the clusters of what is indexed anew with \
+         `spinney backfill --all`",
+        .dir.display(), Listed(.differences)
+    )]
+    OtherIdentity {
+        /// The forest's directory.
+        dir: PathBuf,
+        /// What differs.
+        differences: Vec<Difference>,
+    },
+    /// The beginning is missing.
+    #[error(
+        "{} has no snapshot, and its journal begins with batch {first}, not with the first: {}",
+        .dir.display(), WayOut(.dir)
+    )]
+    MissingSnapshot {
+        /// The forest's directory.
+        dir: PathBuf,
+        /// The first batch that there is.
+        first: Lsn,
+    },
+    /// Batches are missing in the middle, or all of them.
+    #[error(
+        "batches from {first} on are missing in {} (the file {}, or the end of the one before it): {}",
+        .dir.display(), file_name_of::journal(*.first), WayOut(.dir)
+    )]
+    MissingSegment {
+        /// The forest's directory.
+        dir: PathBuf,
+        /// The first batch that is missing.
+        first: Lsn,
+    },
+    /// Batches are missing at the end, and the snapshot may hold some of their effects.
+    #[error(
+        "the journal in {} ends with batch {reached}, and the snapshot needs it up to {needed}: {}",
+        .dir.display(), WayOut(.dir)
+    )]
+    ShortJournal {
+        /// The forest's directory.
+        dir: PathBuf,
+        /// The last batch that there is.
+        reached: Lsn,
+        /// The last one that there should be.
+        needed: Lsn,
+    },
+    /// A file without a byte.
+    #[error("{} is empty: {}", .file.display(), WayOut::of(.file))]
+    EmptyFile {
+        /// The file.
+        file: PathBuf,
+    },
+    /// A file that was brought from elsewhere.
+    #[error(
+        "{} belongs to another data directory or forest: {}",
+        .file.display(), WayOut::of(.file)
+    )]
+    ForeignFile {
+        /// The file.
+        file: PathBuf,
+    },
+    /// Bytes are not as they were written.
+    #[error("{} is damaged at byte {offset} ({what}): {}", .file.display(), WayOut::of(.file))]
+    Damaged {
+        /// The file.
+        file: PathBuf,
+        /// Where, in bytes from the beginning.
+        offset: u64,
+        /// What is wrong there.
+        what: &'static str,
+    },
+    /// The caller has not read to the end.
+    #[error("the stored forest was not read to its end")]
+    NotReplayed,
+}
+
+impl StoreError {
+    /// For `map_err`.
+    pub(super) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {
+        move |source| StoreError::Io {
+            what,
+            path: path.to_owned(),
+            source,
+        }
+    }
+}
+
+/// Why a store that was open stopped for good. Whoever waits for it is told, and so is whoever comes later.
+#[derive(Debug, Clone, Error)]
+pub enum StoreFailure {
+    /// The system refused: the disk is full or broken.
+    #[error(
+        "changes are stored no more, because spinney could not {what} {}: {cause}; restart it when that is mended",
+        .path.display()
+    )]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system says.
+        cause: Arc<io::Error>,
+    },
+    /// One batch was larger than any may be.
+    #[error(
+        "changes are stored no more, because {bytes} bytes were to be stored as one batch: report this as a bug"
+    )]
+    TooLarge {
+        /// Its length.
+        bytes: usize,
+    },
+    /// The thread that writes has panicked.
+    #[error(
+        "changes are stored no more, because the thread that writes them has panicked: report this as a bug"
+    )]
+    Panicked,
+    /// The store was closed.
+    #[error("the store is closed")]
+    Closed,
+}
+
+/// Why a snapshot was not made. The journal goes on, unless there is a [`StoreFailure`].
+#[derive(Debug, Error)]
+pub enum SnapshotError {
+    /// One at a time.
+    #[error("a snapshot is being written already")]
+    Running,
+    /// The system refused: the disk is full or broken.
+    #[error("cannot {what} {}", .path.display())]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system says.
+        source: Arc<io::Error>,
+    },
+    /// A section or a block that cannot be written.
+    #[error(
+        "a block of {bytes} bytes in section {section}: at most 2^30 bytes, and sections below 255"
+    )]
+    Block {
+        /// The section.
+        section: u8,
+        /// The length of the block.
+        bytes: usize,
+    },
+    /// The journal has stopped, so that no snapshot can count.
+    #[error(transparent)]
+    Failed(#[from] StoreFailure),
+}
+
+impl SnapshotError {
+    /// For `map_err`.
+    pub(super) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> SnapshotError {
+        move |source| SnapshotError::Io {
+            what,
+            path: path.to_owned(),
+            source: Arc::new(source),
+        }
+    }
+}
+
+/// What to do where data is missing or damaged.
+struct WayOut<'a>(&'a Path);
+
+impl<'a> WayOut<'a> {
+    fn of(file: &'a Path) -> WayOut<'a> {
+        WayOut(file.parent().unwrap_or(file))
+    }
+}
+
+impl std::fmt::Display for WayOut<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let dir = self.0.display();
+        write!(
+            f,
+            "put it back from a copy of the whole directory, read the forest back from the index with `spinney recover`, or \
+             remove {dir} to begin without a cluster"
+        )
+    }
+}
+
+struct Listed<'a>(&'a [Difference]);
+
+impl std::fmt::Display for Listed<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (at, difference) in self.0.iter().enumerate() {
+            let separator = if at == 0 { "" } else { "; " };
+            write!(f, "{separator}{difference}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,197 @@
+//! All that the store asks of a file system, so that tests can have one that fails.
+
+use std::fmt::Debug;
+use std::fs;
+use std::hash::{BuildHasher, RandomState};
+use std::io::{Error, ErrorKind, Read, Result, Seek, SeekFrom, Write};
+use std::path::Path;
+
+/// A file system.
+pub trait Files: Debug + Send + Sync {
+    /// Makes a directory and those above it; one that is there already stays.
+    ///
+    /// # Errors
+    /// Those of the system, here and below.
+    fn create_dir(&self, path: &Path) -> Result<()>;
+
+    /// The names in a directory, in any order; what is not UTF-8 is left out.
+    ///
+    /// # Errors
+    /// As above.
+    fn list(&self, dir: &Path) -> Result<Vec<String>>;
+
+    /// Makes an empty file, or empties the one that is there.
+    ///
+    /// # Errors
+    /// As above.
+    fn create(&self, path: &Path) -> Result<Box<dyn File>>;
+
+    /// Opens a file that is there, for reading and appending.
+    ///
+    /// # Errors
+    /// As above.
+    fn open(&self, path: &Path) -> Result<Box<dyn File>>;
+
+    /// Gives a file another name, and takes that away from another file.
+    ///
+    /// # Errors
+    /// As above.
+    fn rename(&self, from: &Path, to: &Path) -> Result<()>;
+
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// As above.
+    fn remove(&self, path: &Path) -> Result<()>;
+
+    /// Returns when names in the directory are on the disk.
+    ///
+    /// # Errors
+    /// As above.
+    fn sync_dir(&self, dir: &Path) -> Result<()>;
+
+    /// Locks a file, which is made if need be, until what is answered is dropped; `None` if it is locked already, be it by
+    /// this process.
+    ///
+    /// # Errors
+    /// As above.
+    fn lock(&self, path: &Path) -> Result<Option<Box<dyn Debug + Send + Sync>>>;
+
+    /// A number that nobody can foresee.
+    fn random(&self) -> u64;
+}
+
+/// An open file.
+pub trait File: Debug + Send {
+    /// Reads from an offset; fewer bytes than the buffer has only at the end.
+    ///
+    /// # Errors
+    /// Those of the system, here and below.
+    fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> Result<usize>;
+
+    /// Writes at the end. After an error any part of it may be there.
+    ///
+    /// # Errors
+    /// As above.
+    fn append(&mut self, bytes: &[u8]) -> Result<()>;
+
+    /// Returns when all that was written is on the disk. After an error nobody knows what is.
+    ///
+    /// # Errors
+    /// As above.
+    fn sync(&mut self) -> Result<()>;
+
+    /// Cuts the file off.
+    ///
+    /// # Errors
+    /// As above.
+    fn cut(&mut self, len: u64) -> Result<()>;
+
+    /// Its length in bytes.
+    ///
+    /// # Errors
+    /// As above.
+    fn size(&self) -> Result<u64>;
+}
+
+/// That of the system.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemFiles;
+
+impl Files for SystemFiles {
+    fn create_dir(&self, path: &Path) -> Result<()> {
+        fs::create_dir_all(path)
+    }
+
+    fn list(&self, dir: &Path) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(dir)? {
+            names.extend(entry?.file_name().into_string());
+        }
+        Ok(names)
+    }
+
+    fn create(&self, path: &Path) -> Result<Box<dyn File>> {
+        // Append mode and truncation do not go together.
+        let file = fs::File::create(path)?;
+        drop(file);
+        self.open(path)
+    }
+
+    fn open(&self, path: &Path) -> Result<Box<dyn File>> {
+        let file = fs::File::options().read(true).append(true).open(path)?;
+        Ok(Box::new(file))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        // The parent of a relative path of one part is the working directory.
+        let here = dir.as_os_str().is_empty();
+        fs::File::open(if here { Path::new(".") } else { dir })?.sync_all()
+    }
+
+    fn lock(&self, path: &Path) -> Result<Option<Box<dyn Debug + Send + Sync>>> {
+        let file = fs::File::options()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Box::new(file))),
+            Err(fs::TryLockError::WouldBlock) => Ok(None),
+            Err(fs::TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    fn random(&self) -> u64 {
+        // The keys of the standard hash tables come from the system's random numbers.
+        RandomState::new().hash_one(0)
+    }
+}
+
+impl File for fs::File {
+    fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        self.seek(SeekFrom::Start(offset))?;
+        let mut read = 0;
+        while let Some(rest) = buffer.get_mut(read..).filter(|rest| !rest.is_empty()) {
+            match self.read(rest) {
+                Ok(0) => break,
+                Ok(more) => read += more,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(read)
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.write_all(bytes)
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.sync_data()
+    }
+
+    fn cut(&mut self, len: u64) -> Result<()> {
+        self.set_len(len)
+    }
+
+    fn size(&self) -> Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+}
+
+/// What a file is that ends before it should.
+pub(super) fn shorter_than_it_was() -> Error {
+    Error::new(
+        ErrorKind::UnexpectedEof,
+        "the file became shorter while it was read",
+    )
+}

@@ -1,0 +1,209 @@
+//! What survives a restart: for each forest a journal of its changes and, from time to time, a snapshot. `docs/store.md` has the
+//! format, the protocol and what each crash leaves.
+//!
+//! ```text
+//!              append(batch) -> lsn                    begin_snapshot
+//! forest ------------+------------------------------------+
+//!                    v                                    v
+//!              queue.rs, in memory                  snapshot.rs -------> snapshot-<lsn>
+//!                    |                                    | waits until the journal is synced so far
+//!                    v                                    |
+//!              writer.rs, a thread: write, sync ----------+-----------> journal-<lsn>
+//!                    |
+//!                    +--> durable(lsn) answers
+//! ```
+//!
+//! Records are bytes: this room knows files and checksums, and no forest. It owns one thread a store and reads no clock but
+//! that thread's. [`DataDir::lock`], [`Store::open`], then [`Replay::next`] to the end, then [`Replay::into_store`].
+
+mod directory;
+mod error;
+mod files;
+mod format;
+mod identity;
+mod queue;
+mod reader;
+mod replay;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::fmt;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+pub use directory::DataDir;
+pub use error::{SnapshotError, StoreError, StoreFailure};
+pub use files::{File, Files, SystemFiles};
+pub use identity::{Difference, Identity};
+pub use replay::{Progress, Record, Replay, TornEnd};
+pub use snapshot::SnapshotWriter;
+
+use queue::Shared;
+
+/// The number of a batch in the journal of one forest (log sequence number); the first is 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Lsn(pub u64);
+
+impl Lsn {
+    /// That of the first batch.
+    pub const FIRST: Lsn = Lsn(1);
+
+    fn next(self) -> Lsn {
+        Lsn(self.0.saturating_add(1))
+    }
+
+    fn before(self) -> Lsn {
+        Lsn(self.0.saturating_sub(1))
+    }
+}
+
+/// 16 lower-case hex digits.
+impl fmt::Display for Lsn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// When a batch counts as durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// When it is on the disk. All batches that wait are synced together.
+    Batch,
+    /// When the system has it, which is synced this often: a power loss takes at most so much.
+    Interval(Duration),
+    /// At once. It is written when 256 KiB have gathered or a second has passed, and synced by the system when that sees
+    /// fit.
+    None,
+}
+
+/// How a store is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Status {
+    /// The last batch that was appended.
+    pub appended: Lsn,
+    /// The last one that is durable.
+    pub durable: Lsn,
+    /// Bytes on their way to the disk.
+    pub queued: u64,
+    /// Bytes of the journal since the last snapshot: what a start has to replay.
+    pub journal: u64,
+    /// Bytes of the last snapshot; 0 if there is none.
+    pub snapshot: u64,
+}
+
+/// The stored forest while it is in use. Dropping it writes and syncs what is queued, and waits for that.
+pub struct Store {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Store {
+    /// Opens the stored forest of this identity, or makes an empty one. What it answers is read to its end and then becomes
+    /// the store.
+    ///
+    /// # Errors
+    /// What of [`StoreError`] says that it is open already, belongs to other settings, or is missing a file.
+    pub fn open(
+        data_dir: &DataDir,
+        identity: &Identity,
+        durability: Durability,
+    ) -> Result<Replay, StoreError> {
+        Replay::open(data_dir, identity, durability)
+    }
+
+    /// Puts a batch at the end of the journal, at most 2^30 bytes. Waits for nothing: ask [`Store::wait_for_room`] before
+    /// taking the lock under which the change is made and this is called. After a failure it is forgotten, as
+    /// [`Store::durable`] will say.
+    pub fn append(&self, payload: Vec<u8>) -> Lsn {
+        self.shared.append(payload)
+    }
+
+    /// Answers when the batch and all before it are durable.
+    ///
+    /// # Errors
+    /// Why the store has failed, if it did before that.
+    pub fn durable(
+        &self,
+        lsn: Lsn,
+    ) -> impl Future<Output = Result<(), StoreFailure>> + Send + use<> {
+        let answer = self.shared.durable(lsn);
+        // Nobody drops the other end without an answer while the store lives.
+        async move { answer.await.unwrap_or(Err(StoreFailure::Closed)) }
+    }
+
+    /// Whether less than 64 MiB are on their way to the disk. Whoever appends without asking gets beyond it.
+    pub fn has_room(&self) -> bool {
+        self.shared.has_room()
+    }
+
+    /// Waits until [`Store::has_room`]; not for a thread that serves connections, and not with a lock.
+    ///
+    /// # Errors
+    /// Why the store has failed.
+    pub fn wait_for_room(&self) -> Result<(), StoreFailure> {
+        self.shared.wait_for_room()
+    }
+
+    /// Why the store has stopped for good, if it has.
+    pub fn failure(&self) -> Option<StoreFailure> {
+        self.shared.queue().failure.clone()
+    }
+
+    /// Whether a snapshot is worth while: the journal since the last one is longer than 64 MiB and than half of it. Not while one is
+    /// being written; after one that failed, not before the journal has grown by 64 MiB.
+    pub fn should_snapshot(&self) -> bool {
+        let queue = self.shared.queue();
+        queue.failure.is_none() && queue.snapshot.is_due(queue.journal)
+    }
+
+    /// Begins a snapshot. All changes whose batches were appended are in the state, which is then read portion by portion, each
+    /// under the lock under which changes are made and appended; in between they go on.
+    ///
+    /// # Errors
+    /// [`SnapshotError::Running`], [`SnapshotError::Failed`], [`SnapshotError::Io`].
+    pub fn begin_snapshot(&self) -> Result<SnapshotWriter, SnapshotError> {
+        SnapshotWriter::begin(&self.shared)
+    }
+
+    /// How it is.
+    pub fn status(&self) -> Status {
+        self.shared.status()
+    }
+
+    /// Writes and syncs what is queued.
+    ///
+    /// # Errors
+    /// Why not all of it is on the disk.
+    pub fn close(mut self) -> Result<(), StoreFailure> {
+        self.stop();
+        match self.failure() {
+            None | Some(StoreFailure::Closed) => Ok(()),
+            Some(failure) => Err(failure),
+        }
+    }
+
+    fn stop(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            self.shared.stop();
+            // If it has panicked, everybody was told.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Store");
+        shown.field("directory", &self.shared.directory.path);
+        shown.field("status", &self.status()).finish()
+    }
+}

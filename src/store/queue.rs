@@ -1,0 +1,360 @@
+//! What the callers and the thread that writes share: batches on their way to the disk, and who waits for them.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use futures_channel::oneshot;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use super::directory::Directory;
+use super::error::StoreFailure;
+use super::format::BatchHead;
+use super::{Durability, Lsn, Status};
+
+/// Bytes on their way to the disk from which on callers have to wait.
+pub(super) const ROOM: usize = 64 << 20;
+/// Bytes that are written at once, unless one batch is longer.
+const AT_ONCE: usize = 8 << 20;
+/// With [`Durability::None`], this much is gathered before it is written, or what comes in this time.
+const GATHERED: usize = 256 << 10;
+const GATHERING: Duration = Duration::from_secs(1);
+/// The journal is at least this much longer before a snapshot is worth while.
+pub(super) const SNAPSHOT_AFTER: u64 = 64 << 20;
+
+/// How a job of the writer ended, for the one who waits for it.
+pub(super) type Done = mpsc::Sender<Result<(), Arc<io::Error>>>;
+type Waiter = oneshot::Sender<Result<(), StoreFailure>>;
+
+/// One job of the writer; they are done in their order.
+pub(super) enum Job {
+    Batch(Vec<u8>),
+    /// The next batch begins a new segment.
+    NewSegment(Done),
+    /// All that came before is synced, whatever the durability.
+    Sync(Done),
+}
+
+/// What the writer does next.
+#[derive(Default)]
+pub(super) struct Work {
+    pub(super) jobs: Vec<Job>,
+    /// Of its batches, heads and payloads.
+    pub(super) bytes: usize,
+    /// All is to be synced in the end.
+    pub(super) sync: bool,
+    /// Nothing will come after it.
+    pub(super) last: bool,
+}
+
+/// When what is waiting has to go on.
+#[derive(Debug, Default)]
+pub(super) struct Timers {
+    /// [`Durability::None`]: when what was gathered is written.
+    pub(super) write: Option<Instant>,
+    /// [`Durability::Interval`]: when what was written is synced.
+    pub(super) sync: Option<Instant>,
+}
+
+/// How far the journal is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reached {
+    pub(super) written: Lsn,
+    pub(super) synced: Lsn,
+}
+
+/// One store, as its handle, its writer and its snapshots see it. The lock is held for a push or a take, never while anything
+/// is written.
+pub(super) struct Shared {
+    pub(super) directory: Directory,
+    /// The checksum of the identity.
+    pub(super) identity: u64,
+    pub(super) durability: Durability,
+    queue: Mutex<Queue>,
+    /// The writer waits here.
+    work: Condvar,
+    /// Callers wait here for room.
+    room: Condvar,
+}
+
+pub(super) struct Queue {
+    jobs: VecDeque<Job>,
+    /// Jobs that are no batches: somebody waits for them.
+    urgent: usize,
+    /// Bytes of batches that are not written yet, those with the writer among them.
+    bytes: usize,
+    /// Of those, what the writer has taken.
+    taken: usize,
+    pub(super) next: Lsn,
+    reached: Reached,
+    waiters: BTreeMap<Lsn, Vec<Waiter>>,
+    pub(super) failure: Option<StoreFailure>,
+    stopping: bool,
+    /// Bytes of all batches since the journal's beginning as it was opened.
+    pub(super) journal: u64,
+    pub(super) snapshot: Snapshots,
+}
+
+/// What decides when a snapshot is worth while, in bytes of the journal.
+#[derive(Debug, Default)]
+pub(super) struct Snapshots {
+    /// One is being written.
+    pub(super) running: bool,
+    /// Where the last one begins.
+    pub(super) begins: u64,
+    /// How long the last one is.
+    pub(super) len: u64,
+    /// Not earlier than here: one has failed.
+    pub(super) not_before: u64,
+}
+
+impl Snapshots {
+    /// Whether one is worth while where the journal is so long.
+    pub(super) fn is_due(&self, journal: u64) -> bool {
+        let since = journal - self.begins;
+        !self.running && journal >= self.not_before && since > SNAPSHOT_AFTER.max(self.len / 2)
+    }
+}
+
+impl Queue {
+    /// An empty queue behind a journal that is synced up to the batch before `next`.
+    pub(super) fn new(next: Lsn, journal: u64, snapshot: u64) -> Queue {
+        let last = next.before();
+        Queue {
+            jobs: VecDeque::new(),
+            urgent: 0,
+            bytes: 0,
+            taken: 0,
+            next,
+            reached: Reached {
+                written: last,
+                synced: last,
+            },
+            waiters: BTreeMap::new(),
+            failure: None,
+            stopping: false,
+            journal,
+            snapshot: Snapshots {
+                len: snapshot,
+                ..Snapshots::default()
+            },
+        }
+    }
+
+    /// The last batch that was appended.
+    pub(super) fn last(&self) -> Lsn {
+        self.next.before()
+    }
+
+    pub(super) fn push(&mut self, job: Job) {
+        self.urgent += usize::from(!matches!(job, Job::Batch(_)));
+        self.jobs.push_back(job);
+    }
+
+    fn durable(&self, durability: Durability) -> Lsn {
+        match (durability, &self.failure) {
+            (Durability::Batch, _) => self.reached.synced,
+            (Durability::None, None) => self.last(),
+            (Durability::Interval(_) | Durability::None, _) => self.reached.written,
+        }
+    }
+
+    /// What is to be done now, or until when to wait for it.
+    fn poll(
+        &mut self,
+        durability: Durability,
+        timers: &mut Timers,
+        now: Instant,
+    ) -> Result<Work, Option<Instant>> {
+        let waiting = self.bytes - self.taken;
+        let gathers = durability == Durability::None && self.urgent == 0 && waiting < GATHERED;
+        let sync = timers.sync.is_some_and(|due| due <= now);
+        let ready = if self.stopping {
+            true
+        } else if self.jobs.is_empty() {
+            sync
+        } else {
+            let due = *timers.write.get_or_insert(now + GATHERING);
+            !gathers || due <= now
+        };
+        if !ready {
+            return Err(if self.jobs.is_empty() {
+                timers.sync
+            } else {
+                timers.write
+            });
+        }
+        timers.write = None;
+        Ok(self.take(sync))
+    }
+
+    fn take(&mut self, sync: bool) -> Work {
+        let mut work = Work::default();
+        while work.bytes < AT_ONCE
+            && let Some(job) = self.jobs.pop_front()
+        {
+            match &job {
+                Job::Batch(payload) => work.bytes += BatchHead::LEN + payload.len(),
+                Job::NewSegment(_) | Job::Sync(_) => self.urgent -= 1,
+            }
+            work.jobs.push(job);
+        }
+        self.taken = work.bytes;
+        work.last = self.stopping && self.jobs.is_empty();
+        work.sync = sync || work.last;
+        work
+    }
+}
+
+impl Shared {
+    pub(super) fn new(
+        directory: Directory,
+        identity: u64,
+        durability: Durability,
+        queue: Queue,
+    ) -> Shared {
+        Shared {
+            directory,
+            identity,
+            durability,
+            queue: Mutex::new(queue),
+            work: Condvar::new(),
+            room: Condvar::new(),
+        }
+    }
+
+    pub(super) fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock()
+    }
+
+    /// The writer has something to do.
+    pub(super) fn wake_writer(&self) {
+        self.work.notify_one();
+    }
+
+    pub(super) fn append(&self, payload: Vec<u8>) -> Lsn {
+        let mut queue = self.queue();
+        let lsn = queue.next;
+        queue.next = lsn.next();
+        // Nobody writes it any more, and `durable` says so.
+        if queue.failure.is_some() {
+            return lsn;
+        }
+        let bytes = BatchHead::LEN + payload.len();
+        queue.bytes += bytes;
+        queue.journal += bytes as u64;
+        let was_empty = queue.jobs.is_empty();
+        queue.push(Job::Batch(payload));
+        // The writer knows already, or gathers.
+        let wake = was_empty || queue.bytes - queue.taken >= GATHERED;
+        drop(queue);
+        if wake {
+            self.wake_writer();
+        }
+        lsn
+    }
+
+    pub(super) fn durable(&self, lsn: Lsn) -> oneshot::Receiver<Result<(), StoreFailure>> {
+        let (waiter, answer) = oneshot::channel();
+        let mut queue = self.queue();
+        if lsn <= queue.durable(self.durability) {
+            let _ = waiter.send(Ok(()));
+        } else if let Some(failure) = &queue.failure {
+            let _ = waiter.send(Err(failure.clone()));
+        } else {
+            queue.waiters.entry(lsn).or_default().push(waiter);
+        }
+        answer
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.queue().bytes < ROOM
+    }
+
+    pub(super) fn wait_for_room(&self) -> Result<(), StoreFailure> {
+        let mut queue = self.queue();
+        loop {
+            if let Some(failure) = &queue.failure {
+                return Err(failure.clone());
+            }
+            if queue.bytes < ROOM {
+                return Ok(());
+            }
+            self.room.wait(&mut queue);
+        }
+    }
+
+    /// Waits for something to do.
+    pub(super) fn wait_for_work(&self, timers: &mut Timers) -> Work {
+        let mut queue = self.queue();
+        loop {
+            match queue.poll(self.durability, timers, Instant::now()) {
+                Ok(work) => return work,
+                Err(Some(until)) => {
+                    self.work.wait_until(&mut queue, until);
+                }
+                Err(None) => self.work.wait(&mut queue),
+            }
+        }
+    }
+
+    /// What there is to do at this time, for whoever cannot wait.
+    #[cfg(test)]
+    pub(super) fn work_at(&self, timers: &mut Timers, now: Instant) -> Option<Work> {
+        self.queue().poll(self.durability, timers, now).ok()
+    }
+
+    /// Tells those who wait how far the journal is, and that `bytes` are with the writer no longer.
+    pub(super) fn publish(&self, reached: Reached) {
+        let mut queue = self.queue();
+        queue.reached = reached;
+        queue.bytes -= queue.taken;
+        queue.taken = 0;
+        let durable = queue.durable(self.durability);
+        let later = queue.waiters.split_off(&durable.next());
+        let told = std::mem::replace(&mut queue.waiters, later);
+        drop(queue);
+        self.room.notify_all();
+        for waiter in told.into_values().flatten() {
+            // Whoever does not wait any more need not know.
+            let _ = waiter.send(Ok(()));
+        }
+    }
+
+    /// Nothing is written any more.
+    pub(super) fn fail(&self, failure: StoreFailure) {
+        let mut queue = self.queue();
+        let failure = queue.failure.get_or_insert(failure).clone();
+        let jobs = std::mem::take(&mut queue.jobs);
+        let told = std::mem::take(&mut queue.waiters);
+        queue.urgent = 0;
+        queue.bytes = 0;
+        queue.taken = 0;
+        drop(queue);
+        // Whoever waits for a job sees that nobody will do it.
+        drop(jobs);
+        self.room.notify_all();
+        for waiter in told.into_values().flatten() {
+            let _ = waiter.send(Err(failure.clone()));
+        }
+    }
+
+    /// The writer ends when all that is queued is done.
+    pub(super) fn stop(&self) {
+        self.queue().stopping = true;
+        self.wake_writer();
+    }
+
+    pub(super) fn status(&self) -> Status {
+        let queue = self.queue();
+        Status {
+            appended: queue.last(),
+            durable: queue.durable(self.durability),
+            queued: queue.bytes as u64,
+            journal: queue.journal - queue.snapshot.begins,
+            snapshot: queue.snapshot.len,
+        }
+    }
+}

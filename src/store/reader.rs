@@ -1,0 +1,381 @@
+//! Reads segments and snapshots from front to back, and verifies what it reads.
+
+use std::io;
+use std::path::PathBuf;
+
+use super::Lsn;
+use super::error::StoreError;
+use super::files::{File, shorter_than_it_was};
+use super::format::{
+    BatchHead, BlockHead, END_SECTION, Header, Kind, LONGEST, NotAHeader, SnapshotEnd, is_sound,
+};
+
+/// Bytes that are read at once, unless a record is longer.
+const AT_ONCE: usize = 1 << 20;
+
+/// A part of a file in memory, which moves to its end.
+#[derive(Debug)]
+struct Window {
+    file: Box<dyn File>,
+    len: u64,
+    /// Where in the file `bytes[start]` is.
+    offset: u64,
+    bytes: Vec<u8>,
+    start: usize,
+}
+
+impl Window {
+    fn new(file: Box<dyn File>) -> io::Result<Window> {
+        Ok(Window {
+            len: file.size()?,
+            file,
+            offset: 0,
+            bytes: Vec::new(),
+            start: 0,
+        })
+    }
+
+    fn rest(&self) -> u64 {
+        self.len - self.offset
+    }
+
+    /// The next bytes, if the file has so many.
+    fn peek(&mut self, count: usize) -> io::Result<Option<&[u8]>> {
+        if self.rest() < count as u64 {
+            return Ok(None);
+        }
+        let held = self.bytes.len() - self.start;
+        if held < count {
+            self.bytes.drain(..self.start);
+            self.start = 0;
+            let from = self.offset + held as u64;
+            let wanted = (count - held).max(AT_ONCE) as u64;
+            // Not more than there is, so that it fits.
+            let wanted = wanted.min(self.len - from) as usize;
+            self.bytes.resize(held + wanted, 0);
+            let into = self.bytes.get_mut(held..).unwrap_or_default();
+            if self.file.read_at(from, into)? < wanted {
+                return Err(shorter_than_it_was());
+            }
+        }
+        Ok(self.bytes.get(self.start..self.start + count))
+    }
+
+    fn skip(&mut self, count: usize) {
+        self.start += count;
+        self.offset += count as u64;
+    }
+
+    /// What was skipped last.
+    fn last(&self, count: usize) -> &[u8] {
+        let from = self.start.saturating_sub(count);
+        self.bytes.get(from..self.start).unwrap_or_default()
+    }
+}
+
+/// The whole of a file that is small.
+pub(super) fn read_small(mut file: Box<dyn File>) -> io::Result<Vec<u8>> {
+    let len = file.size()?.min(AT_ONCE as u64) as usize;
+    let mut bytes = vec![0; len];
+    let read = file.read_at(0, &mut bytes)?;
+    bytes.truncate(read);
+    Ok(bytes)
+}
+
+/// What both readers know of their file.
+#[derive(Debug)]
+struct Source {
+    path: PathBuf,
+    window: Window,
+    salt: u64,
+}
+
+impl Source {
+    /// Opens a file, and verifies its header.
+    fn open(
+        path: PathBuf,
+        file: Box<dyn File>,
+        (kind, lsn, identity): (Kind, Lsn, u64),
+    ) -> Result<Source, StoreError> {
+        let window = Window::new(file).map_err(StoreError::io("read", &path))?;
+        let mut source = Source {
+            path,
+            window,
+            salt: 0,
+        };
+        if source.window.len == 0 {
+            let file = source.path;
+            return Err(StoreError::EmptyFile { file });
+        }
+        let Some(bytes) = source.peek(Header::LEN)? else {
+            return Err(source.damaged("it ends within its header"));
+        };
+        let header = match Header::decode(kind, bytes) {
+            Ok(header) => header,
+            Err(NotAHeader::Newer(found)) => {
+                let file = source.path;
+                return Err(StoreError::NewerFormat { file, found });
+            }
+            Err(NotAHeader::Magic) => {
+                return Err(source.damaged("it is no such file by its first bytes"));
+            }
+            Err(NotAHeader::Checksum) => return Err(source.damaged("the checksum of its header")),
+        };
+        if header.identity != identity {
+            let file = source.path;
+            return Err(StoreError::ForeignFile { file });
+        }
+        if header.lsn != lsn {
+            return Err(source.damaged("its header and its name begin with different batches"));
+        }
+        source.salt = header.salt;
+        source.window.skip(Header::LEN);
+        Ok(source)
+    }
+
+    fn peek(&mut self, count: usize) -> Result<Option<&[u8]>, StoreError> {
+        let peeked = self.window.peek(count);
+        peeked.map_err(StoreError::io("read", &self.path))
+    }
+
+    fn damaged(&self, what: &'static str) -> StoreError {
+        StoreError::Damaged {
+            file: self.path.clone(),
+            offset: self.window.offset,
+            what,
+        }
+    }
+}
+
+/// Reads the blocks of a snapshot.
+#[derive(Debug)]
+pub(super) struct SnapshotReader {
+    source: Source,
+    blocks: u64,
+    /// Of the block that was read last.
+    head: Option<BlockHead>,
+}
+
+impl SnapshotReader {
+    pub(super) fn open(
+        path: PathBuf,
+        file: Box<dyn File>,
+        lsn: Lsn,
+        identity: u64,
+    ) -> Result<SnapshotReader, StoreError> {
+        Ok(SnapshotReader {
+            source: Source::open(path, file, (Kind::Snapshot, lsn, identity))?,
+            blocks: 0,
+            head: None,
+        })
+    }
+
+    /// Bytes of the file.
+    pub(super) fn len(&self) -> u64 {
+        self.source.window.len
+    }
+
+    /// Bytes that were read.
+    pub(super) fn offset(&self) -> u64 {
+        self.source.window.offset
+    }
+
+    /// Reads the next block; at the end it answers with what the last one says.
+    pub(super) fn advance(&mut self) -> Result<Option<SnapshotEnd>, StoreError> {
+        let source = &mut self.source;
+        let head = source.peek(BlockHead::LEN)?.and_then(BlockHead::decode);
+        let Some(head) = head else {
+            return Err(source.damaged("it ends without its last block"));
+        };
+        let is_possible = head.length as usize <= LONGEST;
+        let seed = source.salt.wrapping_add(self.blocks);
+        let record = match is_possible {
+            true => source.peek(head.whole())?,
+            false => None,
+        };
+        if !record.is_some_and(|record| is_sound(record, seed)) {
+            return Err(source.damaged("the checksum of a block"));
+        }
+        let record = record.and_then(|record| record.get(BlockHead::LEN..));
+        let end = match head.section {
+            END_SECTION => record.and_then(SnapshotEnd::decode),
+            _ => None,
+        };
+        if head.section != END_SECTION {
+            source.window.skip(head.whole());
+            self.blocks += 1;
+            self.head = Some(head);
+            return Ok(None);
+        }
+        if end.is_none_or(|end| end.blocks != self.blocks) {
+            return Err(source.damaged("its last block counts other blocks"));
+        }
+        source.window.skip(head.whole());
+        if source.window.rest() > 0 {
+            return Err(source.damaged("bytes behind its last block"));
+        }
+        self.head = None;
+        Ok(end)
+    }
+
+    /// Section and bytes of the block that was read last.
+    pub(super) fn block(&self) -> Option<(u8, &[u8])> {
+        let head = self.head?;
+        let bytes = self.source.window.last(head.length as usize);
+        Some((head.section, bytes))
+    }
+}
+
+/// Reads the batches of a segment.
+#[derive(Debug)]
+pub(super) struct SegmentReader {
+    source: Source,
+    first: Lsn,
+    /// The lsn of the batch that comes next.
+    expected: Lsn,
+    head: Option<BatchHead>,
+}
+
+/// What comes next in a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    /// A batch, which is read.
+    Batch,
+    /// The end of the file.
+    End,
+    /// Something that is no batch.
+    Torn,
+}
+
+impl SegmentReader {
+    pub(super) fn open(
+        path: PathBuf,
+        file: Box<dyn File>,
+        first: Lsn,
+        identity: u64,
+    ) -> Result<SegmentReader, StoreError> {
+        Ok(SegmentReader {
+            source: Source::open(path, file, (Kind::Segment, first, identity))?,
+            first,
+            expected: first,
+            head: None,
+        })
+    }
+
+    /// Bytes of the file.
+    pub(super) fn len(&self) -> u64 {
+        self.source.window.len
+    }
+
+    /// Bytes that were read.
+    pub(super) fn offset(&self) -> u64 {
+        self.source.window.offset
+    }
+
+    /// The lsn of the first batch.
+    pub(super) fn first(&self) -> Lsn {
+        self.first
+    }
+
+    /// The lsn of the batch that comes next.
+    pub(super) fn expected(&self) -> Lsn {
+        self.expected
+    }
+
+    pub(super) fn salt(&self) -> u64 {
+        self.source.salt
+    }
+
+    /// The file, to go on writing.
+    pub(super) fn into_file(self) -> Box<dyn File> {
+        self.source.window.file
+    }
+
+    /// That there is damage where it stands now.
+    pub(super) fn damaged(&self, what: &'static str) -> StoreError {
+        self.source.damaged(what)
+    }
+
+    /// Reads the next batch.
+    pub(super) fn advance(&mut self) -> Result<Next, StoreError> {
+        self.head = None;
+        let source = &mut self.source;
+        if source.window.rest() == 0 {
+            return Ok(Next::End);
+        }
+        let head = source.peek(BatchHead::LEN)?.and_then(BatchHead::decode);
+        let Some(head) = head.filter(|head| head.length as usize <= LONGEST) else {
+            return Ok(Next::Torn);
+        };
+        let salt = source.salt;
+        let record = source.peek(head.whole())?;
+        if !record.is_some_and(|record| is_sound(record, salt)) {
+            return Ok(Next::Torn);
+        }
+        if head.lsn != self.expected || head.synced >= head.lsn {
+            return Err(source.damaged("a batch that does not belong here"));
+        }
+        source.window.skip(head.whole());
+        self.expected = head.lsn.next();
+        self.head = Some(head);
+        Ok(Next::Batch)
+    }
+
+    /// Number and payload of the batch that was read last.
+    pub(super) fn batch(&self) -> Option<(Lsn, &[u8])> {
+        let head = self.head?;
+        let payload = self.source.window.last(head.length as usize);
+        Some((head.lsn, payload))
+    }
+
+    /// Whether a batch behind the one that does not read says that this was on the disk: then it is damaged, and not torn.
+    pub(super) fn is_vouched_for(&mut self) -> Result<bool, StoreError> {
+        let expected = self.expected;
+        // Each takes at least its head.
+        let most = self.source.window.rest() / BatchHead::LEN as u64;
+        let seed = self.source.salt;
+        // The place at which reading goes on is not moved.
+        let mut at = self.source.window.offset;
+        let mut held = Vec::new();
+        while at < self.source.window.len {
+            let count = self.source.window.len.min(at + AT_ONCE as u64) - at;
+            self.read(at, count as usize, &mut held)?;
+            for (skipped, bytes) in held.windows(BatchHead::LEN).enumerate() {
+                let Some(head) = BatchHead::decode(bytes) else {
+                    continue;
+                };
+                let numbers = expected.0 < head.lsn.0 && head.lsn.0 - expected.0 <= most;
+                if !numbers || head.synced < expected || head.synced >= head.lsn {
+                    continue;
+                }
+                let from = at + skipped as u64;
+                let fits = head.whole() as u64 <= self.source.window.len - from;
+                if fits && head.length as usize <= LONGEST {
+                    let mut record = Vec::new();
+                    self.read(from, head.whole(), &mut record)?;
+                    if is_sound(&record, seed) {
+                        return Ok(true);
+                    }
+                }
+            }
+            // The next part begins with what may be the beginning of a head.
+            let seen = (held.len() + 1).saturating_sub(BatchHead::LEN);
+            if seen == 0 {
+                break;
+            }
+            at += seen as u64;
+        }
+        Ok(false)
+    }
+
+    fn read(&mut self, at: u64, count: usize, into: &mut Vec<u8>) -> Result<(), StoreError> {
+        into.clear();
+        into.resize(count, 0);
+        let read = self.source.window.file.read_at(at, into);
+        let read = read.and_then(|read| {
+            let whole = read == count;
+            whole.then_some(()).ok_or_else(shorter_than_it_was)
+        });
+        read.map_err(StoreError::io("read", &self.source.path))
+    }
+}

@@ -1,0 +1,419 @@
+//! Opens a directory and reads it from front to back: the snapshot, then the batches behind it.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tracing::warn;
+
+use super::directory::{DataDir, Directory, IDENTITY, Named, file_name_of};
+use super::error::StoreError;
+use super::format::Header;
+use super::identity::Identity;
+use super::queue::{Queue, Shared};
+use super::reader::{Next, SegmentReader, SnapshotReader};
+use super::writer::{Segment, Writer};
+use super::{Durability, Lsn, Store};
+
+/// One record of what is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Record<'a> {
+    /// Of the snapshot.
+    Block {
+        /// As it was given to the [`SnapshotWriter`](super::SnapshotWriter).
+        section: u8,
+        /// As they were given.
+        bytes: &'a [u8],
+    },
+    /// Of the journal.
+    Batch {
+        /// As [`Store::append`] has answered.
+        lsn: Lsn,
+        /// As it was appended.
+        payload: &'a [u8],
+    },
+}
+
+/// How far the reading is, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Read.
+    pub done: u64,
+    /// To be read.
+    pub total: u64,
+}
+
+/// The end of a journal that was being written when the power failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TornEnd {
+    /// The file.
+    pub file: PathBuf,
+    /// Where it is cut off, in bytes.
+    pub offset: u64,
+    /// Bytes that are cut off.
+    pub bytes: u64,
+}
+
+/// What is stored, to be read from front to back: `while let Some(record) = replay.next()? { … }`. In memory stands one
+/// record. Nothing is changed before [`into_store`](Replay::into_store).
+#[derive(Debug)]
+pub struct Replay {
+    directory: Directory,
+    identity: u64,
+    durability: Durability,
+    /// Where the batches begin that are needed.
+    start: Lsn,
+    reading: Reading,
+    /// Segments that come, by their first lsn.
+    segments: VecDeque<Lsn>,
+    /// The journal has to reach this.
+    needed: Lsn,
+    snapshot_len: u64,
+    /// Bytes of files that were read to their end.
+    done: u64,
+    total: u64,
+    leftovers: Vec<String>,
+    torn: Option<TornEnd>,
+    /// All is read.
+    finished: bool,
+}
+
+#[derive(Debug)]
+enum Reading {
+    Snapshot(SnapshotReader),
+    Segment(SegmentReader),
+}
+
+/// What there is in a directory.
+#[derive(Debug, Default)]
+struct Found {
+    identity: bool,
+    snapshots: Vec<Lsn>,
+    segments: Vec<Lsn>,
+    unfinished: Vec<String>,
+}
+
+impl Found {
+    fn in_directory(directory: &Directory) -> Result<Found, StoreError> {
+        let mut found = Found::default();
+        for name in directory.names()? {
+            match Named::of(&name) {
+                Named::Identity => found.identity = true,
+                Named::Snapshot(lsn) => found.snapshots.push(lsn),
+                Named::Segment(lsn) => found.segments.push(lsn),
+                Named::Unfinished => found.unfinished.push(name),
+                Named::Unknown => {}
+            }
+        }
+        found.snapshots.sort_unstable();
+        found.segments.sort_unstable();
+        Ok(found)
+    }
+
+    /// Whether a directory without an identity has anything that was ever in use.
+    fn has_data(&self, directory: &Directory) -> Result<bool, StoreError> {
+        if !self.snapshots.is_empty() || self.segments.len() > 1 {
+            return Ok(true);
+        }
+        match self.segments.first() {
+            None => Ok(false),
+            // It was made before the identity.
+            Some(&Lsn::FIRST) => {
+                let len = len_of(directory, &file_name_of::journal(Lsn::FIRST))?;
+                Ok(len > Header::LEN as u64)
+            }
+            Some(_) => Ok(true),
+        }
+    }
+}
+
+impl Replay {
+    /// Opens the stored forest of this identity, or makes an empty one.
+    pub(super) fn open(
+        data_dir: &DataDir,
+        wanted: &Identity,
+        durability: Durability,
+    ) -> Result<Replay, StoreError> {
+        let directory = Directory::of(data_dir, wanted.forest())?;
+        let mut found = Found::in_directory(&directory)?;
+        let identity = if found.identity {
+            let (stored, checksum) = directory.read_identity()?;
+            let differences = stored.differences(wanted);
+            if !differences.is_empty() {
+                let dir = directory.path.clone();
+                return Err(StoreError::OtherIdentity { dir, differences });
+            }
+            checksum
+        } else if found.has_data(&directory)? {
+            let dir = directory.path.clone();
+            return Err(StoreError::MissingIdentity { dir });
+        } else {
+            found.segments = vec![Lsn::FIRST];
+            make(&directory, wanted)?
+        };
+        let start = found.snapshots.last().copied();
+        let segments = segments_from(start, &found.segments, &directory)?;
+        let snapshot = start.map(|lsn| {
+            let name = file_name_of::snapshot(lsn);
+            let (path, file) = (directory.file(&name), directory.open(&name)?);
+            SnapshotReader::open(path, file, lsn, identity)
+        });
+        let snapshot = snapshot.transpose()?;
+        let snapshot_len = snapshot.as_ref().map_or(0, SnapshotReader::len);
+        let mut total = snapshot_len;
+        for &first in &segments {
+            total += len_of(&directory, &file_name_of::journal(first))?;
+        }
+        let start = start.unwrap_or(Lsn::FIRST);
+        let older = |lsns: &[Lsn], name: fn(Lsn) -> String| {
+            let older = lsns.iter().filter(|&&lsn| lsn < start);
+            older.map(|&lsn| name(lsn)).collect::<Vec<_>>()
+        };
+        let mut leftovers = found.unfinished.clone();
+        leftovers.extend(older(&found.snapshots, file_name_of::snapshot));
+        leftovers.extend(older(&found.segments, file_name_of::journal));
+        let mut segments = VecDeque::from(segments);
+        let reading = match snapshot {
+            Some(snapshot) => Reading::Snapshot(snapshot),
+            None => open_next(&directory, identity, &mut segments, start)?,
+        };
+        Ok(Replay {
+            directory,
+            identity,
+            durability,
+            start,
+            reading,
+            segments,
+            needed: Lsn::FIRST.before(),
+            snapshot_len,
+            done: 0,
+            total,
+            leftovers,
+            torn: None,
+            finished: false,
+        })
+    }
+
+    /// The next record; none at the end. Blocks of the snapshot come first, then batches. Of each key the last one counts, and
+    /// the state is only right when all were read.
+    ///
+    /// # Errors
+    /// What of [`StoreError`] says that something is missing or damaged. What was read until then is not to be used.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "an iterator cannot lend what it reads"
+    )]
+    pub fn next(&mut self) -> Result<Option<Record<'_>>, StoreError> {
+        if !self.advance()? {
+            return Ok(None);
+        }
+        Ok(match &self.reading {
+            Reading::Snapshot(reader) => {
+                let block = reader.block();
+                block.map(|(section, bytes)| Record::Block { section, bytes })
+            }
+            Reading::Segment(reader) => {
+                let batch = reader.batch();
+                batch.map(|(lsn, payload)| Record::Batch { lsn, payload })
+            }
+        })
+    }
+
+    /// Reads a record, if there is one more.
+    fn advance(&mut self) -> Result<bool, StoreError> {
+        while !self.finished {
+            match &mut self.reading {
+                Reading::Snapshot(reader) => {
+                    let Some(end) = reader.advance()? else {
+                        return Ok(true);
+                    };
+                    self.needed = end.end;
+                    self.open_next(self.start)?;
+                }
+                Reading::Segment(reader) => match reader.advance()? {
+                    Next::Batch => return Ok(true),
+                    Next::Torn if !self.segments.is_empty() => {
+                        return Err(reader.damaged("a batch that does not read"));
+                    }
+                    Next::Torn if reader.is_vouched_for()? => {
+                        return Err(reader.damaged("a batch that does not read, before valid ones"));
+                    }
+                    Next::End if let Some(&first) = self.segments.front() => {
+                        let expected = reader.expected();
+                        if first < expected {
+                            return Err(reader.damaged("batches that the next file has too"));
+                        }
+                        self.open_next(expected)?;
+                    }
+                    Next::Torn | Next::End => self.end()?,
+                },
+            }
+        }
+        Ok(false)
+    }
+
+    /// Goes on with the next segment, which has to begin with this batch.
+    fn open_next(&mut self, expected: Lsn) -> Result<(), StoreError> {
+        self.done += match &self.reading {
+            Reading::Snapshot(reader) => reader.len(),
+            Reading::Segment(reader) => reader.len(),
+        };
+        self.reading = open_next(&self.directory, self.identity, &mut self.segments, expected)?;
+        Ok(())
+    }
+
+    /// Behind the last batch is nothing, or nothing that reads.
+    fn end(&mut self) -> Result<(), StoreError> {
+        let Reading::Segment(reader) = &self.reading else {
+            return Ok(());
+        };
+        let (needed, reached) = (self.needed, reader.expected().before());
+        if reached < needed {
+            return Err(StoreError::ShortJournal {
+                dir: self.directory.path.clone(),
+                reached,
+                needed,
+            });
+        }
+        let (offset, len) = (reader.offset(), reader.len());
+        self.torn = (offset < len).then(|| TornEnd {
+            file: self.directory.file(&file_name_of::journal(reader.first())),
+            offset,
+            bytes: len - offset,
+        });
+        self.finished = true;
+        Ok(())
+    }
+
+    /// How much is read.
+    pub fn progress(&self) -> Progress {
+        let current = match &self.reading {
+            Reading::Snapshot(reader) => reader.offset(),
+            Reading::Segment(reader) => reader.offset(),
+        };
+        Progress {
+            done: self.done + current,
+            total: self.total,
+        }
+    }
+
+    /// The torn end of the journal, if there is one; known when all was read.
+    pub fn torn_end(&self) -> Option<&TornEnd> {
+        self.torn.as_ref()
+    }
+
+    /// The store, to go on with. Cuts off the torn end and removes what is not needed any more.
+    ///
+    /// # Errors
+    /// [`StoreError::NotReplayed`] if not all was read, [`StoreError::Io`].
+    pub fn into_store(self) -> Result<Store, StoreError> {
+        let path = self.directory.path.clone();
+        let (mut store, writer) = self.into_parts()?;
+        let thread = std::thread::Builder::new().name("store".into());
+        let thread = thread.spawn(|| writer.run());
+        store.thread =
+            Some(thread.map_err(StoreError::io("start the thread that writes to", &path))?);
+        Ok(store)
+    }
+
+    /// The store, and the writer that nobody runs yet.
+    pub(super) fn into_parts(self) -> Result<(Store, Writer), StoreError> {
+        let Reading::Segment(reader) = self.reading else {
+            return Err(StoreError::NotReplayed);
+        };
+        if !self.finished {
+            return Err(StoreError::NotReplayed);
+        }
+        let (first, next, salt) = (reader.first(), reader.expected(), reader.salt());
+        let path = self.directory.file(&file_name_of::journal(first));
+        let len = reader.offset();
+        let mut file = reader.into_file();
+        if let Some(torn) = &self.torn {
+            warn!(
+                file = %torn.file.display(), offset = torn.offset, bytes = torn.bytes,
+                "the journal ends with what was being written when spinney or the machine stopped: it is cut off"
+            );
+            file.cut(len).map_err(StoreError::io("cut", &path))?;
+        }
+        // Whoever wrote it may have been killed before the sync.
+        file.sync().map_err(StoreError::io("sync", &path))?;
+        self.directory.sync()?;
+        for name in &self.leftovers {
+            if let Err(error) = self.directory.files.remove(&self.directory.file(name)) {
+                warn!(%error, file = name, "a file that is left over could not be removed");
+            }
+        }
+        let segment = Segment::new(file, (first, next), salt, len);
+        let journal = self.total - self.snapshot_len;
+        let queue = Queue::new(next, journal, self.snapshot_len);
+        let shared = Shared::new(self.directory, self.identity, self.durability, queue);
+        let shared = Arc::new(shared);
+        let writer = Writer::new(shared.clone(), segment);
+        let store = Store {
+            shared,
+            thread: None,
+        };
+        Ok((store, writer))
+    }
+}
+
+/// Makes the files of a forest that has none. The identity comes last: without it nothing was ever in use. Answers its
+/// checksum.
+fn make(directory: &Directory, identity: &Identity) -> Result<u64, StoreError> {
+    let (text, checksum) = identity.encode();
+    let journal = file_name_of::journal(Lsn::FIRST);
+    Segment::begin(directory, checksum, Lsn::FIRST)
+        .and_then(|_| directory.commit(&journal))
+        .map_err(StoreError::io("make", &directory.file(&journal)))?;
+    directory
+        .write_unfinished(IDENTITY, text.as_bytes())
+        .and_then(|_| directory.commit(IDENTITY))
+        .map_err(StoreError::io("make", &directory.file(IDENTITY)))?;
+    Ok(checksum)
+}
+
+/// The segments that are read, if the first of them is there.
+fn segments_from(
+    snapshot: Option<Lsn>,
+    segments: &[Lsn],
+    directory: &Directory,
+) -> Result<Vec<Lsn>, StoreError> {
+    let start = snapshot.unwrap_or(Lsn::FIRST);
+    let needed: Vec<Lsn> = segments
+        .iter()
+        .copied()
+        .filter(|&lsn| lsn >= start)
+        .collect();
+    match needed.first() {
+        Some(&first) if first == start => Ok(needed),
+        Some(&first) if snapshot.is_none() => {
+            let dir = directory.path.clone();
+            Err(StoreError::MissingSnapshot { dir, first })
+        }
+        _ => Err(missing_segment(directory, start)),
+    }
+}
+
+fn open_next(
+    directory: &Directory,
+    identity: u64,
+    segments: &mut VecDeque<Lsn>,
+    expected: Lsn,
+) -> Result<Reading, StoreError> {
+    let first = segments.pop_front().filter(|&first| first == expected);
+    let first = first.ok_or_else(|| missing_segment(directory, expected))?;
+    let name = file_name_of::journal(first);
+    let (path, file) = (directory.file(&name), directory.open(&name)?);
+    let reader = SegmentReader::open(path, file, first, identity)?;
+    Ok(Reading::Segment(reader))
+}
+
+fn missing_segment(directory: &Directory, first: Lsn) -> StoreError {
+    let dir = directory.path.clone();
+    StoreError::MissingSegment { dir, first }
+}
+
+fn len_of(directory: &Directory, name: &str) -> Result<u64, StoreError> {
+    let len = directory.open(name)?.size();
+    len.map_err(StoreError::io("read", &directory.file(name)))
+}

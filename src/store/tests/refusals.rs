@@ -1,0 +1,244 @@
+//! Why a directory is not opened, each in words of its own.
+
+use super::disk::Disk;
+use super::*;
+use crate::store::format::{FORMAT, Header, Kind};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Segments from 1, 3 and 5, with two batches each, and no snapshot.
+fn segments() -> Disk {
+    let disk = Disk::new(0);
+    let (mut process, _) = Process::start(&disk, Durability::Batch).unwrap();
+    for _ in 0..3 {
+        for _ in 0..2 {
+            process.append(&Changes(vec![(1, Some(1))]));
+        }
+        process.write();
+        process.begin_snapshot();
+        process.write();
+        process.snapshot = None;
+    }
+    drop(process);
+    let names = ["1", "3", "5", "7"].map(|lsn| at(&format!("journal-000000000000000{lsn}")));
+    assert_eq!(disk.paths()[1..], names);
+    disk
+}
+
+fn refusal(disk: &Disk) -> StoreError {
+    let before: Vec<_> = disk.paths().iter().map(|path| disk.bytes(path)).collect();
+    let opened = open(disk, Durability::Batch);
+    let error = opened.and_then(|mut replay| read(&mut replay)).unwrap_err();
+    let after: Vec<_> = disk.paths().iter().map(|path| disk.bytes(path)).collect();
+    assert_eq!(before, after, "nothing is changed where something is wrong");
+    error
+}
+
+fn journal(lsn: u64) -> std::path::PathBuf {
+    at(&format!("journal-{}", Lsn(lsn)))
+}
+
+#[test]
+fn a_directory_has_one_process_and_a_forest_one_store() {
+    let disk = Disk::new(0);
+    let data_dir = DataDir::lock_in(disk.files(), Path::new(DIR)).unwrap();
+    let error = DataDir::lock_in(disk.files(), Path::new(DIR)).unwrap_err();
+    assert!(matches!(error, StoreError::Locked { .. }));
+    assert!(error.to_string().contains("/data is in use"), "{error}");
+    let replay = Store::open(&data_dir, &identity(), Durability::Batch).unwrap();
+    let again = Store::open(&data_dir, &identity(), Durability::Batch);
+    assert!(matches!(again, Err(StoreError::OpenTwice { forest }) if forest == "news"));
+    let other = Identity::new("other");
+    Store::open(&data_dir, &other, Durability::Batch).unwrap();
+    // The lock is there as long as anything uses the directory.
+    drop(data_dir);
+    assert!(DataDir::lock_in(disk.files(), Path::new(DIR)).is_err());
+    drop(replay);
+    DataDir::lock_in(disk.files(), Path::new(DIR)).unwrap();
+}
+
+#[test]
+fn missing_files_are_told() {
+    let disk = segments();
+    disk.take(&journal(3));
+    let error = refusal(&disk);
+    assert!(
+        matches!(error, StoreError::MissingSegment { first: Lsn(3), .. }),
+        "{error}"
+    );
+    let disk = segments();
+    disk.take(&journal(1));
+    let error = refusal(&disk);
+    assert!(
+        matches!(error, StoreError::MissingSnapshot { first: Lsn(3), .. }),
+        "{error}"
+    );
+    for lsn in [3, 5, 7] {
+        disk.take(&journal(lsn));
+    }
+    let error = refusal(&disk);
+    assert!(
+        matches!(error, StoreError::MissingSegment { first: Lsn(1), .. }),
+        "{error}"
+    );
+    let disk = segments();
+    disk.take(&at("identity"));
+    let error = refusal(&disk);
+    assert!(
+        matches!(error, StoreError::MissingIdentity { .. }),
+        "{error}"
+    );
+    assert!(error.to_string().contains("spinney recover"), "{error}");
+    assert!(error.to_string().contains("remove /data/news "), "{error}");
+}
+
+/// The snapshot may hold half of a batch that the journal has not.
+#[test]
+fn a_journal_that_is_too_short_is_told() {
+    let disk = Disk::new(0);
+    let (mut process, _) = Process::start(&disk, Durability::Batch).unwrap();
+    process.begin_snapshot();
+    process.append(&Changes(vec![(0, Some(1)), (1, Some(1))]));
+    assert!(process.finish_snapshot());
+    drop(process);
+    let path = journal(1);
+    let bytes = disk.bytes(&path);
+    disk.put(&path, &bytes[..bytes.len() - 1]);
+    let error = refusal(&disk);
+    assert!(
+        matches!(
+            error,
+            StoreError::ShortJournal {
+                reached: Lsn(0),
+                needed: Lsn(1),
+                ..
+            }
+        ),
+        "{error}"
+    );
+}
+
+#[test]
+fn other_settings_are_told_with_both_sides() {
+    let disk = segments();
+    let data_dir = DataDir::lock_in(disk.files(), Path::new(DIR)).unwrap();
+    let wanted = Identity::new("news")
+        .with("method", "full")
+        .with("window", "30d");
+    let error = Store::open(&data_dir, &wanted, Durability::Batch).unwrap_err();
+    let text = error.to_string();
+    for part in [
+        "method: stored verified, configured full",
+        "k: stored 3, configured not set",
+        "window: stored not set, configured 30d",
+        "--data-dir",
+        "spinney backfill --all",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+}
+
+#[test]
+fn newer_and_foreign_files_are_told() {
+    // A newer format: everything behind the number may be another.
+    for name in [journal(1), at("identity")] {
+        let disk = segments();
+        let mut bytes = disk.bytes(&name);
+        if name.ends_with("identity") {
+            let text = String::from_utf8(bytes).unwrap();
+            bytes = text.replace("format = 1", "format = 2").into_bytes();
+        } else {
+            bytes[8] = FORMAT as u8 + 1;
+        }
+        disk.put(&name, &bytes);
+        let error = refusal(&disk);
+        assert!(
+            matches!(error, StoreError::NewerFormat { found: 2, .. }),
+            "{error}"
+        );
+    }
+    // From another directory, under a right name.
+    let disk = segments();
+    let header = Header {
+        kind: Kind::Segment,
+        lsn: Lsn(3),
+        identity: 1,
+        salt: 2,
+    };
+    disk.put(&journal(3), &header.encode());
+    assert!(matches!(refusal(&disk), StoreError::ForeignFile { .. }));
+    // From this directory, under a wrong one.
+    let disk = segments();
+    disk.put(&journal(5), &disk.bytes(&journal(3)));
+    assert!(matches!(
+        refusal(&disk),
+        StoreError::Damaged { offset: 0, .. }
+    ));
+    // Empty, and something else altogether.
+    let disk = segments();
+    disk.put(&journal(7), b"");
+    assert!(matches!(refusal(&disk), StoreError::EmptyFile { .. }));
+    disk.put(&journal(7), &[b'x'; 100]);
+    assert!(matches!(
+        refusal(&disk),
+        StoreError::Damaged { offset: 0, .. }
+    ));
+    // A torn end in the middle: every segment was synced before the next was begun.
+    let disk = segments();
+    let bytes = disk.bytes(&journal(3));
+    disk.put(&journal(3), &bytes[..bytes.len() - 1]);
+    assert!(matches!(refusal(&disk), StoreError::Damaged { .. }));
+    disk.put(&journal(3), &bytes[..Header::LEN]);
+    assert!(matches!(
+        refusal(&disk),
+        StoreError::MissingSegment { first: Lsn(3), .. }
+    ));
+}
+
+#[test]
+fn an_identity_is_read_as_it_was_written() {
+    let identity = Identity::new("a = b\nchecksum = 1\n%")
+        .with("forest", "another")
+        .with("two words", " spaces ")
+        .with("empty", "")
+        .with("lines", "\r\n\u{85}é");
+    let (text, checksum) = identity.encode();
+    let path = Path::new("identity");
+    let (read, found) = Identity::decode(path, text.as_bytes()).unwrap();
+    assert_eq!((&read, found), (&identity, checksum));
+    assert_eq!(read.differences(&identity), vec![]);
+    assert_eq!(read.settings().nth(1), Some(("two_words", " spaces ")));
+    let broken = [
+        "",
+        "spinney store\n",
+        "spinney store\nformat = x\n",
+        &text[..text.len() - 1],
+    ];
+    for text in broken {
+        Identity::decode(path, text.as_bytes()).unwrap_err();
+    }
+    // Checked in order, so that a missing line is named.
+    let body = format!("spinney store\nformat = {FORMAT}\nversion = 1\nk = 3\n");
+    let text = format!("{body}checksum = {:016x}\n", xxh3_64(body.as_bytes()));
+    let error = Identity::decode(path, text.as_bytes()).unwrap_err();
+    assert!(error.to_string().contains("it names no forest"), "{error}");
+}
+
+/// Reading to the end is not optional: the state would be that of another time.
+#[test]
+fn a_store_is_read_to_its_end_first() {
+    let disk = segments();
+    let mut replay = open(&disk, Durability::Batch).unwrap();
+    replay.next().unwrap();
+    assert!(matches!(replay.into_store(), Err(StoreError::NotReplayed)));
+}
+
+/// What others put into the directory stays.
+#[test]
+fn unknown_files_are_left_alone() {
+    let disk = segments();
+    disk.put(&at("notes.tmp"), b"mine");
+    disk.put(&at("journal-0000000000000009.tmp"), b"ours");
+    Process::start(&disk, Durability::Batch).unwrap();
+    assert!(disk.paths().contains(&at("notes.tmp")));
+    assert!(!disk.paths().contains(&at("journal-0000000000000009.tmp")));
+}
