@@ -9,10 +9,10 @@ use crate::steps;
 
 /// Buckets of a page: 3 KiB.
 const PAGE: usize = 16;
-/// Three quarters of the places are filled at most: then one node of fifty finds its bucket full.
-const FULL: usize = 75;
+/// So much of the places is filled at most, in percent. Then one bucket of fifty is full.
+const FULL: usize = 70;
 /// What a table that becomes smaller fills.
-const USUAL: usize = 62;
+const USUAL: usize = 60;
 /// Below this it becomes smaller.
 const SPARSE: usize = 30;
 

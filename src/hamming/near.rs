@@ -58,13 +58,6 @@ pub(super) struct NearIndex {
     swept: u32,
 }
 
-/// A probe that may find something.
-#[derive(Debug, Clone, Copy)]
-struct Hit {
-    is_low: bool,
-    probe: Probe,
-}
-
 impl NearIndex {
     pub(super) const PORTIONS: usize = 4096;
 
@@ -165,32 +158,67 @@ impl NearIndex {
             return;
         }
         let (high, low) = (self.high.sought(query), self.low.sought(query));
-        let (mut high_probes, mut low_probes) = (self.high.probes(), self.low.probes());
+        let ((high_ready, high_others), (low_ready, low_others)) =
+            (self.high.probes(), self.low.probes());
+        let (mut high_groups, mut low_groups) = (high_ready.chunks(GROUP), low_ready.chunks(GROUP));
         loop {
+            let (high_group, low_group) = (high_groups.next(), low_groups.next());
+            if high_group.is_none() && low_group.is_none() {
+                break;
+            }
             // Nearly every probe finds nothing, and nearly all of its time is waiting for memory. Without a branch on what
             // is read, the processor waits for all of them together; the few that may find something are at hand then.
-            let mut hits = Hits::default();
-            let high_taken = hits.gather(&self.high, high, &mut high_probes, false);
-            let low_taken = hits.gather(&self.low, low, &mut low_probes, true);
-            for hit in hits.taken() {
-                let (table, sought) = match hit.is_low {
-                    false => (&self.high, high),
-                    true => (&self.low, low),
-                };
-                table.visit(&self.slab, sought, hit.probe, k, |slot| {
-                    let difference = slot.code ^ query;
-                    let distance = difference.count_ones();
-                    // What is near by its high half is visited for that.
-                    let is_first = !hit.is_low || self.high.weight(difference) > self.high.radius();
-                    if distance <= k && is_first {
-                        visit(Fingerprint(slot.code), Distance(distance), slot.entry);
-                    }
-                });
+            let mut hits = [Probe::default(); 2 * GROUP];
+            let (high_hits, room) =
+                gather(&self.high, high, high_group.unwrap_or_default(), &mut hits);
+            let (low_hits, _) = gather(&self.low, low, low_group.unwrap_or_default(), room);
+            for &probe in high_hits.iter() {
+                self.visit_high(query, high, probe, &mut visit);
             }
-            if high_taken < GROUP && low_taken < GROUP {
-                return;
+            for &probe in low_hits.iter() {
+                self.visit_low(query, low, probe, &mut visit);
             }
         }
+        for probe in high_others {
+            self.visit_high(query, high, probe, &mut visit);
+        }
+        for probe in low_others {
+            self.visit_low(query, low, probe, &mut visit);
+        }
+    }
+
+    #[inline]
+    fn visit_high(
+        &self,
+        query: u64,
+        sought: Sought,
+        probe: Probe,
+        visit: &mut impl FnMut(Fingerprint, Distance, Entry),
+    ) {
+        self.high.visit(&self.slab, sought, probe, self.k, |slot| {
+            let distance = (slot.code ^ query).count_ones();
+            if distance <= self.k {
+                visit(Fingerprint(slot.code), Distance(distance), slot.entry);
+            }
+        });
+    }
+
+    #[inline]
+    fn visit_low(
+        &self,
+        query: u64,
+        sought: Sought,
+        probe: Probe,
+        visit: &mut impl FnMut(Fingerprint, Distance, Entry),
+    ) {
+        self.low.visit(&self.slab, sought, probe, self.k, |slot| {
+            let difference = slot.code ^ query;
+            let distance = difference.count_ones();
+            // What is near by its high half was visited for that.
+            if distance <= self.k && self.high.weight(difference) > self.high.radius() {
+                visit(Fingerprint(slot.code), Distance(distance), slot.entry);
+            }
+        });
     }
 
     /// Reads the first buckets without waiting for one after the other.
@@ -199,7 +227,7 @@ impl NearIndex {
         for fingerprint in fingerprints {
             for table in [&self.high, &self.low] {
                 let sought = table.sought(fingerprint.0);
-                for probe in table.probes().take(GROUP) {
+                for &probe in table.probes().0.iter().take(GROUP) {
                     any |= table.touch(sought, probe);
                 }
             }
@@ -261,49 +289,22 @@ impl NearIndex {
     }
 }
 
-/// The probes of a group that may find something.
-struct Hits {
-    hits: [Hit; 2 * GROUP],
-    len: usize,
-}
-
-impl Default for Hits {
-    fn default() -> Self {
-        let hit = Hit {
-            is_low: false,
-            probe: Probe::default(),
-        };
-        Hits {
-            hits: [hit; 2 * GROUP],
-            len: 0,
+/// Makes a group of probes, and puts those that may find something to the front of `places`. The rest of it is answered too.
+#[inline]
+fn gather<'a>(
+    table: &Table,
+    sought: Sought,
+    probes: &[Probe],
+    places: &'a mut [Probe],
+) -> (&'a mut [Probe], &'a mut [Probe]) {
+    let mut hits = 0;
+    for &probe in probes {
+        if let Some(place) = places.get_mut(hits) {
+            *place = probe;
         }
+        hits += usize::from(table.may_find(sought, probe));
     }
-}
-
-impl Hits {
-    /// Makes the next probes and keeps those that may find something. Answers how many were made.
-    #[inline]
-    fn gather(
-        &mut self,
-        table: &Table,
-        sought: Sought,
-        probes: &mut impl Iterator<Item = Probe>,
-        is_low: bool,
-    ) -> usize {
-        let mut made = 0;
-        for probe in probes.take(GROUP) {
-            if let Some(place) = self.hits.get_mut(self.len) {
-                *place = Hit { is_low, probe };
-            }
-            self.len += usize::from(table.may_find(sought, probe));
-            made += 1;
-        }
-        made
-    }
-
-    fn taken(&self) -> impl Iterator<Item = Hit> {
-        self.hits.iter().take(self.len).copied()
-    }
+    places.split_at_mut(hits)
 }
 
 #[cfg(test)]

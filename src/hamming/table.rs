@@ -52,6 +52,8 @@ impl Side {
 pub(super) struct Probe {
     flips: u32,
     image: u32,
+    /// How many flips of shown bits the radius leaves.
+    left: u32,
 }
 
 /// A half as the table sees it.
@@ -123,11 +125,12 @@ impl Layout {
         self.side.other(code)
     }
 
-    fn probes(&self, weights: std::ops::RangeInclusive<u32>) -> impl Iterator<Item = Probe> {
-        let flips = weights.flat_map(|weight| masks(spread::BITS, weight));
-        flips.map(|flips| Probe {
+    /// The probes with so many flips for a radius.
+    fn probes(&self, weight: u32, radius: u32) -> impl Iterator<Item = Probe> {
+        masks(spread::BITS, weight).map(move |flips| Probe {
             flips,
             image: self.spread.image(flips),
+            left: radius - weight,
         })
     }
 }
@@ -137,12 +140,26 @@ fn masks(bits: u32, weight: u32) -> impl Iterator<Item = u32> {
     ball::masks(weight).take_while(move |mask| mask >> bits == 0)
 }
 
+/// Whether a bucket may hold this tag with so many flips of shown bits; false is certain.
+#[inline(always)]
+fn may_hold(bucket: &Bucket, tag: u16, left: u32) -> bool {
+    match left {
+        0 => bucket.may_hold(|held| held == tag),
+        1 => bucket.may_hold(|held| {
+            let difference = held ^ tag;
+            difference & (difference.wrapping_sub(1) | !SHOWN) == 0
+        }),
+        _ => true,
+    }
+}
+
 /// All nodes by one half. It finds those whose half is within a radius.
 #[derive(Debug)]
 pub(super) struct Table {
     layout: Layout,
     radius: u32,
     shards: Vec<Buckets>,
+    /// The probes with few flips, those with fewest first.
     ready: Vec<Probe>,
 }
 
@@ -153,8 +170,9 @@ impl Table {
             spread: Spread::new(secret),
             secret: secret.derived(1),
         };
+        let ready = (0..=radius.min(READY_FLIPS)).flat_map(|weight| layout.probes(weight, radius));
         Table {
-            ready: layout.probes(0..=radius.min(READY_FLIPS)).collect(),
+            ready: ready.collect(),
             layout,
             radius,
             shards: (0..SHARDS).map(Buckets::new).collect(),
@@ -181,10 +199,12 @@ impl Table {
         ball::size_in(spread::BITS, self.radius)
     }
 
-    /// The probes that together find all within the radius, those with fewer flips first.
-    pub(super) fn probes(&self) -> impl Iterator<Item = Probe> {
-        let others = self.layout.probes(READY_FLIPS + 1..=self.radius);
-        self.ready.iter().copied().chain(others)
+    /// The probes that together find all within the radius: those that are kept ready, and with more flips the others.
+    #[inline]
+    pub(super) fn probes(&self) -> (&[Probe], impl Iterator<Item = Probe>) {
+        let weights = READY_FLIPS + 1..=self.radius;
+        let others = weights.flat_map(|weight| self.layout.probes(weight, self.radius));
+        (&self.ready, others)
     }
 
     #[inline]
@@ -207,16 +227,7 @@ impl Table {
         let Some(bucket) = self.bucket(sought) else {
             return false;
         };
-        let tag = sought.tag();
-        let found = match self.radius - probe.flips.count_ones() {
-            0 => bucket.may_hold(|held| held == tag),
-            1 => bucket.may_hold(|held| {
-                let difference = held ^ tag;
-                difference & (difference.wrapping_sub(1) | !SHOWN) == 0
-            }),
-            _ => true,
-        };
-        found | bucket.has_spilled()
+        may_hold(bucket, sought.tag(), probe.left) | bucket.has_spilled()
     }
 
     /// Visits the nodes whose half is the sought one with the flips of the probe and as many others as the radius leaves, all in
@@ -230,8 +241,6 @@ impl Table {
         k: u32,
         mut visit: impl FnMut(&Slot),
     ) {
-        let flips = probe.flips.count_ones();
-        let left = self.radius - flips;
         let sought = sought.at(probe);
         let Some(shard) = self.shards.get(sought.shard()) else {
             return;
@@ -240,22 +249,25 @@ impl Table {
             return;
         };
         let tag = sought.tag();
-        let is_sought = |held: u16| {
-            let difference = held ^ tag;
-            difference & !SHOWN == 0 && difference.count_ones() <= left
-        };
-        for slot in bucket.nodes(is_sought).filter_map(|id| slab.get(id)) {
-            steps::add(1);
-            // Another word can have the same tag in a small table; what it finds is found by other probes.
-            if (self.layout.side.half(slot.code) ^ sought.half) >> SHOWN_BITS == 0 {
-                visit(slot);
+        if may_hold(bucket, tag, probe.left) {
+            let is_sought = |held: u16| {
+                let difference = held ^ tag;
+                difference & !SHOWN == 0 && difference.count_ones() <= probe.left
+            };
+            for slot in bucket.nodes(is_sought).filter_map(|id| slab.get(id)) {
+                steps::add(1);
+                // Another word can have the same tag in a small table; what it finds is found by other probes.
+                if (self.layout.side.half(slot.code) ^ sought.half) >> SHOWN_BITS == 0 {
+                    visit(slot);
+                }
             }
         }
         let Some(overflow) = shard.overflow(bucket) else {
             return;
         };
-        for shown in (0..=left).flat_map(|weight| masks(SHOWN_BITS, weight)) {
-            let budget = k.saturating_sub(flips + shown.count_ones());
+        let rest = k.saturating_sub(self.radius - probe.left);
+        for shown in (0..=probe.left).flat_map(|weight| masks(SHOWN_BITS, weight)) {
+            let budget = rest.saturating_sub(shown.count_ones());
             overflow.visit(sought.half ^ shown, sought.other, budget, |id| {
                 steps::add(1);
                 slab.get(id).into_iter().for_each(&mut visit);
