@@ -56,9 +56,10 @@ impl Bucket {
             .map(|(_, &id)| id)
     }
 
-    /// All nodes.
-    pub(super) fn ids(&self) -> impl Iterator<Item = u32> {
-        self.ids.iter().copied().take(self.len())
+    /// All nodes with their tags.
+    pub(super) fn all(&self) -> impl Iterator<Item = (u16, u32)> {
+        let held = self.tags.iter().zip(&self.ids).take(self.len());
+        held.map(|(&tag, &id)| (tag, id))
     }
 
     /// False if there is no room.
@@ -129,7 +130,7 @@ mod tests {
         assert_eq!(bucket.nodes(|tag| tag == 117).collect::<Vec<_>>(), [17]);
         assert!(!bucket.remove(117, 18) && !bucket.remove(118, 17));
         assert!(bucket.remove(117, 17) && !bucket.remove(117, 17));
-        assert_eq!(bucket.ids().count(), 30);
+        assert_eq!(bucket.all().count(), 30);
         assert_eq!(bucket.nodes(|tag| tag == 117).count(), 0);
         assert_eq!(bucket.nodes(|tag| tag == 130).collect::<Vec<_>>(), [30]);
         bucket.unspill();
@@ -147,6 +148,6 @@ mod tests {
             bucket.has_spilled(),
             "what was not counted is not taken back"
         );
-        assert_eq!(bucket.ids().count(), 30);
+        assert_eq!(bucket.all().count(), 30);
     }
 }

@@ -33,9 +33,10 @@
 //! Nothing is moved all at once: a shard has its own buckets and grows by a quarter, and not when the others do; the slab
 //! grows by chunks.
 
+use super::bucket::Bucket;
 use super::index::{Entry, Full};
 use super::slab::{CHUNK, Slab};
-use super::table::{Probe, Side, Sought, Table};
+use super::table::{Probe, Side, Sought, Table, may_find};
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::hash::HashKey;
 
@@ -166,12 +167,19 @@ impl NearIndex {
             if high_group.is_none() && low_group.is_none() {
                 break;
             }
-            // Nearly every probe finds nothing, and nearly all of its time is waiting for memory. Without a branch on what
-            // is read, the processor waits for all of them together; the few that may find something are at hand then.
+            // Nearly every probe finds nothing, and nearly all of its time is waiting for memory. So first all of them are asked
+            // for, and then they are looked at, without a branch on what is read.
+            let (high_group, low_group) = (
+                high_group.unwrap_or_default(),
+                low_group.unwrap_or_default(),
+            );
+            let mut high_buckets = [None; GROUP];
+            let mut low_buckets = [None; GROUP];
+            fetch(&self.high, high, high_group, &mut high_buckets);
+            fetch(&self.low, low, low_group, &mut low_buckets);
             let mut hits = [Probe::default(); 2 * GROUP];
-            let (high_hits, room) =
-                gather(&self.high, high, high_group.unwrap_or_default(), &mut hits);
-            let (low_hits, _) = gather(&self.low, low, low_group.unwrap_or_default(), room);
+            let (high_hits, room) = gather(high, high_group, &high_buckets, &mut hits);
+            let (low_hits, _) = gather(low, low_group, &low_buckets, room);
             for &probe in high_hits.iter() {
                 self.visit_high(query, high, probe, &mut visit);
             }
@@ -221,18 +229,15 @@ impl NearIndex {
         });
     }
 
-    /// Reads the first buckets without waiting for one after the other.
     pub(super) fn prefetch(&self, fingerprints: &[Fingerprint]) {
-        let mut any = false;
         for fingerprint in fingerprints {
             for table in [&self.high, &self.low] {
                 let sought = table.sought(fingerprint.0);
                 for &probe in table.probes().0.iter().take(GROUP) {
-                    any |= table.touch(sought, probe);
+                    table.fetch(sought, probe);
                 }
             }
         }
-        std::hint::black_box(any);
     }
 
     pub(super) fn sweep(
@@ -289,20 +294,33 @@ impl NearIndex {
     }
 }
 
-/// Makes a group of probes, and puts those that may find something to the front of `places`. The rest of it is answered too.
+/// Asks for the buckets of a group of probes.
 #[inline]
-fn gather<'a>(
-    table: &Table,
+fn fetch<'a>(
+    table: &'a Table,
     sought: Sought,
     probes: &[Probe],
+    buckets: &mut [Option<&'a Bucket>; GROUP],
+) {
+    for (place, &probe) in buckets.iter_mut().zip(probes) {
+        *place = table.fetch(sought, probe);
+    }
+}
+
+/// Puts the probes that may find something to the front of `places`. The rest of it is answered too.
+#[inline]
+fn gather<'a>(
+    sought: Sought,
+    probes: &[Probe],
+    buckets: &[Option<&Bucket>; GROUP],
     places: &'a mut [Probe],
 ) -> (&'a mut [Probe], &'a mut [Probe]) {
     let mut hits = 0;
-    for &probe in probes {
+    for (&probe, bucket) in probes.iter().zip(buckets) {
         if let Some(place) = places.get_mut(hits) {
             *place = probe;
         }
-        hits += usize::from(table.may_find(sought, probe));
+        hits += usize::from(bucket.is_some_and(|bucket| may_find(bucket, sought, probe)));
     }
     places.split_at_mut(hits)
 }

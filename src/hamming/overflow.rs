@@ -65,7 +65,7 @@ impl Few {
 
 /// The nodes of a half that many share: other half -> node.
 #[derive(Debug)]
-struct Crowd {
+pub(super) struct Crowd {
     len: usize,
     /// What it holds of memory.
     bytes: usize,
@@ -86,11 +86,6 @@ impl Overflow {
 
     pub(super) fn is_empty(&self) -> bool {
         self.halves.is_empty()
-    }
-
-    /// The nodes that more buckets would have room for: those of a crowd would fill any.
-    pub(super) fn few(&self) -> usize {
-        self.few
     }
 
     /// Puts a node here. `other` tells the other half of any node.
@@ -189,21 +184,24 @@ impl Overflow {
         }
     }
 
-    /// Takes out all nodes that are not in a crowd, and calls `crowd` with the halves that are one.
-    pub(super) fn drain_few(&mut self, mut few: impl FnMut(u32), mut crowd: impl FnMut(u32)) {
-        let halves = HashMap::with_hasher(self.halves.hasher().clone());
-        for (half, held) in std::mem::replace(&mut self.halves, halves) {
+    /// Takes everything out: the nodes that are not in a crowd, and the crowds.
+    pub(super) fn into_parts(self) -> (Vec<u32>, Vec<(u32, Box<Crowd>)>) {
+        let mut nodes = Vec::with_capacity(self.few);
+        let mut crowds = Vec::new();
+        for (half, held) in self.halves {
             match held {
-                Held::One(id) => few(id),
-                Held::Few(ids) => ids.ids().iter().copied().for_each(&mut few),
-                Held::Crowd(_) => {
-                    crowd(half);
-                    self.halves.insert(half, held);
-                }
+                Held::One(id) => nodes.push(id),
+                Held::Few(few) => nodes.extend(few.ids()),
+                Held::Crowd(crowd) => crowds.push((half, crowd)),
             }
         }
-        self.lists = 0;
-        self.few = 0;
+        (nodes, crowds)
+    }
+
+    /// Puts the crowd of a half here, of which nothing is here yet.
+    pub(super) fn adopt(&mut self, half: u32, crowd: Box<Crowd>) {
+        self.crowd_bytes += crowd.bytes;
+        self.halves.insert(half, Held::Crowd(crowd));
     }
 
     /// A map that was large must not be read as if it still were.
