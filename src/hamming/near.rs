@@ -35,7 +35,7 @@
 
 use super::bucket::Bucket;
 use super::index::{Entry, Full};
-use super::slab::{CHUNK, Slab};
+use super::slab::Slab;
 use super::table::{Probe, Side, Sought, Table, may_find};
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::hash::HashKey;
@@ -149,8 +149,8 @@ impl NearIndex {
         mut visit: impl FnMut(Fingerprint, Distance, Entry),
     ) {
         let (k, query) = (self.k, fingerprint.0);
-        if self.slab.capacity() as u64 <= self.scanned {
-            for (_, slot) in self.slab.iter() {
+        if self.slab.slots() as u64 <= self.scanned {
+            for slot in self.slab.iter() {
                 let distance = (slot.code ^ query).count_ones();
                 if distance <= k {
                     visit(Fingerprint(slot.code), Distance(distance), slot.entry);
@@ -248,21 +248,10 @@ impl NearIndex {
         let mut removed = 0;
         for _ in 0..budget {
             let id = self.swept;
-            if self.slab.is_bare(id) {
-                // A chunk without slots is one place; behind the last chunk the round begins again.
-                let chunk = id as usize / CHUNK + 1;
-                self.swept = if chunk >= self.slab.chunks() {
-                    0
-                } else {
-                    (chunk * CHUNK) as u32
-                };
-                continue;
-            }
-            self.swept = id.wrapping_add(1);
-            let Some(slot) = self.slab.get(id) else {
-                continue;
-            };
-            if !keep(Fingerprint(slot.code), slot.entry) {
+            self.swept = self.slab.behind(id);
+            if let Some(slot) = self.slab.get(id)
+                && !keep(Fingerprint(slot.code), slot.entry)
+            {
                 self.remove_slot(id);
                 removed += 1;
             }
@@ -271,14 +260,13 @@ impl NearIndex {
     }
 
     pub(super) fn round(&self) -> usize {
-        // The place behind the last chunk included.
-        self.slab.capacity() + self.slab.bare() + 1
+        self.slab.round()
     }
 
     pub(super) fn portion(&self, number: usize, mut visit: impl FnMut(Fingerprint, Entry)) {
-        // A node stays in its slot, so in its chunk.
-        for chunk in (number..self.slab.chunks()).step_by(Self::PORTIONS) {
-            for (_, slot) in self.slab.chunk(chunk) {
+        // A node stays in its slot, so in its block.
+        for block in (number..self.slab.blocks()).step_by(Self::PORTIONS) {
+            for slot in self.slab.block(block) {
                 visit(Fingerprint(slot.code), slot.entry);
             }
         }
@@ -286,7 +274,7 @@ impl NearIndex {
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (Fingerprint, Entry)> + '_ {
         let slots = self.slab.iter();
-        slots.map(|(_, slot)| (Fingerprint(slot.code), slot.entry))
+        slots.map(|slot| (Fingerprint(slot.code), slot.entry))
     }
 
     pub(super) fn memory_bytes(&self) -> usize {

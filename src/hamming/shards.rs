@@ -9,8 +9,10 @@
 //! lies in one piece, many of them in a chunk; the chunks of the old size go as soon as they are left, so both sizes together
 //! take about what one takes.
 
+use super::kernel;
+
 /// The shards of a size lie in two to this many chunks: what is left behind and not yet given back is one of them at most.
-const CHUNK_BITS: u32 = 5;
+const CHUNK_BITS: u32 = 4;
 
 #[derive(Debug)]
 pub(super) struct Shards<T> {
@@ -165,6 +167,7 @@ impl<T: Copy> Shards<T> {
         if at == 0 {
             // What is not filled yet takes no memory.
             chunk.reserve_exact(per_chunk * new.places);
+            kernel::ask_for_large_pages(chunk.spare_capacity_mut());
         }
         let begin = chunk.len();
         chunk.resize(begin + new.places, fill);
