@@ -43,6 +43,30 @@ pub(crate) fn mix64(mut x: u64) -> u64 {
     x ^ (x >> 32)
 }
 
+/// The value that [`mix64`] makes this of.
+#[inline]
+fn unmix64(mut x: u64) -> u64 {
+    const INVERSE: u64 = inverse(MIX64);
+    x ^= x >> 32;
+    x = x.wrapping_mul(INVERSE);
+    x ^= x >> 32;
+    x = x.wrapping_mul(INVERSE);
+    x ^ (x >> 32)
+}
+
+/// What times this odd factor is 1, modulo 2^64: Newton's iteration, which doubles the number of right bits each time (Warren,
+/// "Hacker's Delight", second edition, section 10-16). The factor itself has three of them right.
+const fn inverse(factor: u64) -> u64 {
+    let mut inverse = factor;
+    let mut right = 3;
+    while right < 64 {
+        let error = 2_u64.wrapping_sub(factor.wrapping_mul(inverse));
+        inverse = inverse.wrapping_mul(error);
+        right *= 2;
+    }
+    inverse
+}
+
 /// One round of [`mix64`]: 32 well spread bits of a 64-bit value.
 #[inline(always)]
 pub(crate) fn mix64_to_32(x: u64) -> u32 {
@@ -83,8 +107,13 @@ impl HashKey {
 
     /// Another key for another table, as secret as this one.
     pub fn derived(self, table: u64) -> HashKey {
-        let mut random = SplitMix64(self.factor ^ splitmix64(self.term ^ table));
+        let mut random = self.random(table);
         HashKey::new(random.next_u64(), random.next_u64())
+    }
+
+    /// Numbers for a table that follow from all of the secret.
+    pub(crate) fn random(self, table: u64) -> SplitMix64 {
+        SplitMix64(self.factor ^ splitmix64(self.term ^ table))
     }
 
     /// 32 bits of a 32-bit value, well spread. Multiply-shift (Dietzfelbinger, "Universal hashing and k-wise independent
@@ -94,6 +123,38 @@ impl HashKey {
     pub(crate) fn hash32(self, x: u32) -> u32 {
         let product = u64::from(x).wrapping_mul(self.factor);
         mix32((product.wrapping_add(self.term) >> 32) as u32)
+    }
+
+    /// A bijection of the 64-bit values.
+    pub(crate) fn permutation(self) -> Permutation {
+        Permutation {
+            key: self,
+            inverse: inverse(self.factor),
+        }
+    }
+}
+
+/// A secret bijection of the 64-bit values, well spread and known in both directions: a table that goes by the image need not
+/// keep the value. [`mix64`] behind a multiplication and an addition of secret numbers, as [`HashKey::hash32`] is made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Permutation {
+    pub(crate) key: HashKey,
+    /// What undoes a multiplication with the key's factor.
+    inverse: u64,
+}
+
+impl Permutation {
+    /// The image of a value.
+    #[inline]
+    pub(crate) fn mix(self, x: u64) -> u64 {
+        mix64(x.wrapping_mul(self.key.factor).wrapping_add(self.key.term))
+    }
+
+    /// The value that has this image.
+    #[inline]
+    pub(crate) fn unmix(self, image: u64) -> u64 {
+        let product = unmix64(image).wrapping_sub(self.key.term);
+        product.wrapping_mul(self.inverse)
     }
 }
 
@@ -107,6 +168,17 @@ impl std::fmt::Debug for HashKey {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn permutations_are_undone(key in any::<(u64, u64)>(), x in any::<u64>()) {
+            let permutation = HashKey::new(key.0, key.1).permutation();
+            prop_assert_eq!(permutation.unmix(permutation.mix(x)), x);
+            prop_assert_eq!(permutation.mix(permutation.unmix(x)), x);
+            prop_assert_eq!(unmix64(mix64(x)), x);
+        }
+    }
 
     /// The first numbers for the seed 1234567, as other implementations give them.
     #[test]

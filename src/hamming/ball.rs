@@ -9,17 +9,23 @@ pub(super) fn masks(weight: u32) -> impl Iterator<Item = u32> {
         }
         let lowest = mask & mask.wrapping_neg();
         let ripple = mask + lowest;
-        Some(ripple | (((mask ^ ripple) >> 2) / lowest))
+        // Divided by the lowest bit, without a division.
+        Some(ripple | (mask ^ ripple) >> 2 >> lowest.trailing_zeros())
     })
     .map_while(|mask| u32::try_from(mask).ok())
 }
 
-/// The number of words within `radius` of a word, itself among them.
+/// The number of 32-bit words within `radius` of a word, itself among them.
 pub(super) fn size(radius: u32) -> u64 {
+    size_in(32, radius)
+}
+
+/// The same for words of fewer bits.
+pub(super) fn size_in(bits: u32, radius: u32) -> u64 {
     let mut term = 1_u64;
     let mut sum = 1_u64;
-    for i in 0..u64::from(radius.min(32)) {
-        term = term * (32 - i) / (i + 1);
+    for i in 0..u64::from(radius.min(bits)) {
+        term = term * (u64::from(bits) - i) / (i + 1);
         sum += term;
     }
     sum
@@ -46,5 +52,10 @@ mod tests {
     fn sizes_are_sums_of_binomials() {
         assert_eq!([0, 1, 2, 3].map(size), [1, 33, 33 + 496, 33 + 496 + 4960]);
         assert_eq!(size(32), 1 << 32);
+        assert_eq!(
+            [0, 1, 2].map(|radius| size_in(25, radius)),
+            [1, 26, 26 + 300]
+        );
+        assert_eq!(size_in(25, 32), 1 << 25);
     }
 }

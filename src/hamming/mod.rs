@@ -25,13 +25,27 @@
 //! 200,000 fingerprints made for it cost 7 times what random ones do, all in all; the answers stay exact.
 
 mod ball;
+mod bucket;
+mod buckets;
+mod exact;
 mod half;
+mod index;
+mod kernel;
+mod near;
+mod ordered;
+mod overflow;
 mod shard;
+mod shards;
+mod slab;
+mod spread;
+mod table;
 #[cfg(test)]
 mod tests;
 
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::hash::HashKey;
+pub use index::{Entry, Full, NodeIndex};
+
 use half::{HalfTable, Link, Side, VACANT};
 use shard::END;
 use thiserror::Error;

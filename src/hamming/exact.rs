@@ -1,0 +1,279 @@
+//! The index for equal fingerprints: one table, one look-up.
+//!
+//! ```text
+//!  fingerprint --keyed bijection--> mixed 64 | shard 11 | where its home is in the shard |
+//!  slot 16 bytes                    | mixed 64 | root 32 | tick 32 |     the fingerprint is the mixed one, undone
+//!  shard        a b . c d e . f     sorted by mixed, with gaps; no entry before its home, no gap between the two
+//! ```
+//!
+//! Linear probing with the entries kept in order (Amble and Knuth, "Ordered hash tables", The Computer Journal 17(2), 1974).
+//! The home follows from the mixed value by a multiplication, so it grows with it, and the order of the homes and of the
+//! entries is one. A look-up ends where the entries become larger, found or not: with nine of ten slots filled it reads about
+//! five, which are one cache line or two. A new entry moves those behind it up to the next gap, a removed one lets them come
+//! back. Growing is one pass in order (`ordered.rs`, `shards.rs`).
+//!
+//! The mixed values are spread by a secret, so all shards and all parts of them are filled alike, whatever the fingerprints. A
+//! small table is one shard; a large one has many and grows by one after the other, so no insertion waits for all of them.
+
+use super::index::{Entry, Full};
+use super::kernel;
+use super::ordered::{Order, Slot};
+use super::shards::Shards;
+use crate::fingerprint::Fingerprint;
+use crate::hash::{HashKey, Permutation};
+
+const SHARD_BITS: u32 = 11;
+/// With more entries there are many shards: until there all of them are moved in well under 5 ms.
+const ONE_SHARD: usize = 1 << 18;
+/// The slots of a table that has any.
+const SMALL: usize = 16;
+
+/// All entries, by the mixed value of their fingerprints. See the module for its shape.
+#[derive(Debug)]
+pub(super) struct ExactTable {
+    permutation: Permutation,
+    shards: Shards<Slot>,
+    len: usize,
+    /// How many entries came or went since a shard was moved.
+    unmoved: usize,
+    /// The smallest mixed value that this round of the sweep has not looked at.
+    swept: u64,
+}
+
+impl ExactTable {
+    pub(super) const PORTIONS: usize = 1 << SHARD_BITS;
+
+    pub(super) fn new(secret: HashKey) -> Self {
+        ExactTable {
+            permutation: secret.permutation(),
+            shards: Shards::new(0),
+            len: 0,
+            unmoved: 0,
+            swept: 0,
+        }
+    }
+
+    pub(super) fn secret(&self) -> HashKey {
+        self.permutation.key
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    fn order(&self) -> Order {
+        Order {
+            bits: self.shards.bits(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn get(&self, fingerprint: Fingerprint) -> Option<Entry> {
+        let mixed = self.permutation.mix(fingerprint.0);
+        let order = self.order();
+        let slots = self.shards.get(order.shard(mixed));
+        let slot = slots.get(order.seek(slots, mixed))?;
+        slot.holds(mixed).then_some(slot.entry)
+    }
+
+    pub(super) fn get_mut(&mut self, fingerprint: Fingerprint) -> Option<&mut Entry> {
+        let mixed = self.permutation.mix(fingerprint.0);
+        let order = self.order();
+        let slots = self.shards.get_mut(order.shard(mixed));
+        let slot = slots.get_mut(order.seek(slots, mixed))?;
+        slot.holds(mixed).then_some(&mut slot.entry)
+    }
+
+    pub(super) fn insert(
+        &mut self,
+        fingerprint: Fingerprint,
+        entry: Entry,
+        room: bool,
+    ) -> Result<Option<Entry>, Full> {
+        let mixed = self.permutation.mix(fingerprint.0);
+        let order = self.order();
+        let slots = self.shards.get_mut(order.shard(mixed));
+        let at = order.seek(slots, mixed);
+        if let Some(held) = slots.get_mut(at).filter(|held| held.holds(mixed)) {
+            return Ok(Some(std::mem::replace(&mut held.entry, entry)));
+        }
+        if !room {
+            return Err(Full);
+        }
+        let slot = Slot { mixed, entry };
+        if !order.insert(slots, at, slot) {
+            self.enlarge_for(slot);
+        }
+        self.len += 1;
+        self.resize();
+        Ok(None)
+    }
+
+    pub(super) fn remove(&mut self, fingerprint: Fingerprint) -> Option<Entry> {
+        let mixed = self.permutation.mix(fingerprint.0);
+        let order = self.order();
+        let slots = self.shards.get_mut(order.shard(mixed));
+        let at = order.seek(slots, mixed);
+        let entry = slots.get(at).filter(|slot| slot.holds(mixed))?.entry;
+        order.remove(slots, at);
+        self.len -= 1;
+        self.resize();
+        Some(entry)
+    }
+
+    /// Begins to move to larger shards if these are full, or to smaller ones if less than half of them is taken: so a table whose
+    /// entries come and go keeps what it has. And goes on with it, a shard at a time.
+    fn resize(&mut self) {
+        let (shards, places) = (self.shards.len(), self.shards.usual_places());
+        if !self.shards.is_moving() {
+            if self.len > shards * room(places, shards) {
+                if shards == 1 && self.len > ONE_SHARD {
+                    let each = (self.len + self.len / 8) >> SHARD_BITS;
+                    return self.rebuild(SHARD_BITS, places_for(each, 1 << SHARD_BITS));
+                }
+                self.shards.begin(places + places / 8 + SMALL / shards);
+            } else if self.len * 2 < shards * places {
+                // Some more than there are, because some more may come until all are moved.
+                let fewer = places_for((self.len + self.len / 8) / shards, shards).max(SMALL);
+                if fewer >= places {
+                    return;
+                }
+                self.shards.begin(fewer);
+            } else {
+                return;
+            }
+        }
+        self.unmoved += 1;
+        // All of them while one of 64 entries comes or goes.
+        if shards == 1 || self.unmoved > self.len / (64 * shards) {
+            self.unmoved = 0;
+            let order = self.order();
+            let moved = self
+                .shards
+                .advance(Slot::EMPTY, |from, to| order.move_all(from, to));
+            if !moved {
+                // Chance gave this one too many for the smaller size.
+                self.rebuild(order.bits, places);
+            }
+        }
+    }
+
+    /// Stores a value whose shard has no room behind its home.
+    fn enlarge_for(&mut self, slot: Slot) {
+        // In a table of many shards one has so many more than the others once in a thousand growths.
+        loop {
+            let order = self.order();
+            let places = self.shards.usual_places();
+            self.rebuild(order.bits, places + places / 8 + SMALL);
+            let slots = self.shards.get_mut(order.shard(slot.mixed));
+            if order.insert(slots, order.seek(slots, slot.mixed), slot) {
+                return;
+            }
+        }
+    }
+
+    /// Moves all entries at once.
+    fn rebuild(&mut self, bits: u32, places: usize) {
+        let order = Order { bits };
+        let mut places = places;
+        loop {
+            let mut shards = Shards::filled(bits, places, Slot::EMPTY);
+            if order.fill(&mut shards, self.slots()) {
+                self.shards = shards;
+                return;
+            }
+            places += places / 8 + 1;
+        }
+    }
+
+    /// Every stored slot, in order.
+    fn slots(&self) -> impl Iterator<Item = &Slot> {
+        let shards = (0..self.shards.len()).flat_map(|shard| self.shards.get(shard));
+        shards.filter(|slot| !slot.is_empty())
+    }
+
+    pub(super) fn prefetch(&self, fingerprints: &[Fingerprint]) {
+        let order = self.order();
+        for fingerprint in fingerprints {
+            let mixed = self.permutation.mix(fingerprint.0);
+            let home = |slots| order.home(mixed, slots);
+            if let Some(slot) = self.shards.place(order.shard(mixed), home) {
+                kernel::prefetch(slot);
+            }
+        }
+    }
+
+    pub(super) fn sweep(
+        &mut self,
+        budget: usize,
+        mut keep: impl FnMut(Fingerprint, Entry) -> bool,
+    ) -> usize {
+        let mut left = budget;
+        let mut removed = 0;
+        let permutation = self.permutation;
+        while left > 0 {
+            let order = self.order();
+            let shard = order.shard(self.swept);
+            let slots = self.shards.get_mut(shard);
+            let met = |mixed, entry| keep(Fingerprint(permutation.unmix(mixed)), entry);
+            let (gone, next) = order.sweep(slots, shard, self.swept, &mut left, met);
+            self.swept = next;
+            removed += gone;
+            for _ in 0..gone {
+                self.len -= 1;
+                self.resize();
+            }
+        }
+        removed
+    }
+
+    pub(super) fn round(&self) -> usize {
+        self.shards.sum(Order::swept_places)
+    }
+
+    pub(super) fn portion(&self, number: usize, mut visit: impl FnMut(Fingerprint, Entry)) {
+        if number >= Self::PORTIONS {
+            return;
+        }
+        let portions = Order { bits: SHARD_BITS };
+        let (order, first) = (self.order(), portions.first(number));
+        let slots = self.shards.get(order.shard(first));
+        let entries = slots.iter().skip(order.seek(slots, first));
+        let entries = entries.filter(|slot| !slot.is_empty());
+        for slot in entries.take_while(|slot| portions.shard(slot.mixed) == number) {
+            visit(Fingerprint(self.permutation.unmix(slot.mixed)), slot.entry);
+        }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Fingerprint, Entry)> + '_ {
+        self.slots()
+            .map(|slot| (Fingerprint(self.permutation.unmix(slot.mixed)), slot.entry))
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.shards.memory_bytes()
+    }
+}
+
+/// How many entries a shard of so many places has on average when it is time for larger ones: nine of ten places, or fewer
+/// where chance gives some shards so many more than others (five standard deviations) that they would not have room.
+fn room(places: usize, shards: usize) -> usize {
+    let most = places * 59 / 64;
+    match shards {
+        1 => most,
+        _ => most.min(places.saturating_sub(5 * places.isqrt())),
+    }
+}
+
+/// So many places that there is room for so many entries.
+fn places_for(entries: usize, shards: usize) -> usize {
+    let mut places = entries * 64 / 59 + 1;
+    while room(places, shards) < entries {
+        places += places / 16 + 1;
+    }
+    places
+}
+
+#[cfg(test)]
+mod tests;

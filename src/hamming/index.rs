@@ -1,0 +1,230 @@
+//! The store of all nodes, by their fingerprints.
+
+use super::HammingError;
+use super::exact::ExactTable;
+use super::near::NearIndex;
+use crate::fingerprint::{Distance, Fingerprint};
+use crate::hash::HashKey;
+use thiserror::Error;
+
+/// What is kept with a fingerprint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// The number of the record of its root. [`u32::MAX`] is none: it marks empty places.
+    pub root: u32,
+    /// When it last arrived, in the forest's ticks.
+    pub tick: u32,
+}
+
+impl Entry {
+    /// What stands where nothing is stored.
+    pub(super) const NONE: Entry = Entry {
+        root: u32::MAX,
+        tick: 0,
+    };
+
+    pub(super) fn is_none(self) -> bool {
+        self.root == u32::MAX
+    }
+}
+
+/// A fingerprint that cannot be stored: there are as many as the index holds, or its root's number is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("the index is full")]
+pub struct Full;
+
+/// All stored fingerprints, each once, with what is kept of them. It finds what is within Hamming distance k: exactly, and
+/// streaming in both directions. Its secret decides where things stand and in which order they are visited, and never what
+/// is found.
+#[derive(Debug)]
+pub struct NodeIndex {
+    kind: Kind,
+    max_len: usize,
+}
+
+/// What is asked for decides the structure: equality is one look at one place.
+#[derive(Debug)]
+enum Kind {
+    Exact(ExactTable),
+    Near(Box<NearIndex>),
+}
+
+/// The same expression for both kinds.
+macro_rules! either {
+    ($kind:expr, $index:ident => $answer:expr) => {
+        match $kind {
+            Kind::Exact($index) => $answer,
+            Kind::Near($index) => $answer,
+        }
+    };
+}
+
+impl NodeIndex {
+    /// The largest distance an index can be made for.
+    pub const MAX_DISTANCE: Distance = Distance(16);
+
+    /// An empty index that finds what is at most `k` bits away.
+    ///
+    /// # Errors
+    /// [`HammingError::DistanceOutOfRange`] above [`Self::MAX_DISTANCE`].
+    pub fn new(k: Distance, secret: HashKey) -> Result<Self, HammingError> {
+        if k > Self::MAX_DISTANCE {
+            return Err(HammingError::DistanceOutOfRange(k.0));
+        }
+        let kind = match k.0 {
+            0 => Kind::Exact(ExactTable::new(secret)),
+            k => Kind::Near(Box::new(NearIndex::new(k, secret))),
+        };
+        Ok(NodeIndex {
+            kind,
+            max_len: (u32::MAX - 2) as usize,
+        })
+    }
+
+    /// An empty index for the same distance with the same secret.
+    pub(crate) fn empty(&self) -> NodeIndex {
+        NodeIndex {
+            kind: match &self.kind {
+                Kind::Exact(index) => Kind::Exact(ExactTable::new(index.secret())),
+                Kind::Near(index) => {
+                    Kind::Near(Box::new(NearIndex::new(index.k(), index.secret())))
+                }
+            },
+            max_len: self.max_len,
+        }
+    }
+
+    /// Small indexes are not scanned either.
+    #[cfg(test)]
+    fn use_tables(&mut self) {
+        if let Kind::Near(index) = &mut self.kind {
+            index.use_tables();
+        }
+    }
+
+    /// Sets how many fingerprints may be stored.
+    #[cfg(test)]
+    pub(crate) fn set_max_len(&mut self, max_len: usize) {
+        self.max_len = max_len;
+    }
+
+    /// The distance this index was made for.
+    pub fn distance(&self) -> Distance {
+        match &self.kind {
+            Kind::Exact(_) => Distance(0),
+            Kind::Near(index) => Distance(index.k()),
+        }
+    }
+
+    /// The number of stored fingerprints.
+    pub fn len(&self) -> usize {
+        either!(&self.kind, index => index.len())
+    }
+
+    /// True when nothing is stored.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Stores a fingerprint, and answers the entry that this one replaces.
+    ///
+    /// # Errors
+    /// [`Full`] if it is a new one and there are 2^32 - 3 of them, or if `entry.root` is [`u32::MAX`]. Then nothing changes.
+    pub fn insert(
+        &mut self,
+        fingerprint: Fingerprint,
+        entry: Entry,
+    ) -> Result<Option<Entry>, Full> {
+        if entry.is_none() {
+            return Err(Full);
+        }
+        let room = self.len() < self.max_len;
+        either!(&mut self.kind, index => index.insert(fingerprint, entry, room))
+    }
+
+    /// Removes a fingerprint, and answers what was kept with it.
+    pub fn remove(&mut self, fingerprint: Fingerprint) -> Option<Entry> {
+        either!(&mut self.kind, index => index.remove(fingerprint))
+    }
+
+    /// What is kept with a fingerprint.
+    pub fn get(&self, fingerprint: Fingerprint) -> Option<Entry> {
+        either!(&self.kind, index => index.get(fingerprint))
+    }
+
+    /// Gives a stored fingerprint another tick; false if it is not stored.
+    pub fn set_tick(&mut self, fingerprint: Fingerprint, tick: u32) -> bool {
+        let entry = either!(&mut self.kind, index => index.get_mut(fingerprint));
+        entry.map(|entry| entry.tick = tick).is_some()
+    }
+
+    /// Visits every stored fingerprint within k of this one exactly once, in no particular order.
+    pub fn near(
+        &self,
+        fingerprint: Fingerprint,
+        mut visit: impl FnMut(Fingerprint, Distance, Entry),
+    ) {
+        match &self.kind {
+            Kind::Exact(index) => {
+                if let Some(entry) = index.get(fingerprint) {
+                    visit(fingerprint, Distance(0), entry);
+                }
+            }
+            Kind::Near(index) => index.near(fingerprint, visit),
+        }
+    }
+
+    /// Brings what look-ups of these will read first into the cache. Nothing depends on it but time; a few dozen at once are
+    /// best.
+    pub fn prefetch(&self, fingerprints: &[Fingerprint]) {
+        either!(&self.kind, index => index.prefetch(fingerprints));
+    }
+
+    /// Takes up the round where the last call left it: looks at up to `budget` places, stored or empty, and removes what `keep`
+    /// says no to. It is asked once about each entry that is met. Answers how many were removed.
+    ///
+    /// Calls go round and round. In one round, of [`Self::round`] places, every entry is met that stands there all the time.
+    pub fn sweep(&mut self, budget: usize, keep: impl FnMut(Fingerprint, Entry) -> bool) -> usize {
+        either!(&mut self.kind, index => index.sweep(budget, keep))
+    }
+
+    /// How many places a whole round of [`Self::sweep`] looks at, if nothing comes or goes otherwise.
+    pub fn round(&self) -> usize {
+        either!(&self.kind, index => index.round())
+    }
+
+    /// The number of portions that all entries fall into, the same for the life of the index. It does not follow from the
+    /// portion of an entry how large it is: many are empty in a small index.
+    pub fn portions(&self) -> usize {
+        match &self.kind {
+            Kind::Exact(_) => ExactTable::PORTIONS,
+            Kind::Near(_) => NearIndex::PORTIONS,
+        }
+    }
+
+    /// Visits the entries of one portion. Who reads one portion after another meets every entry that is there all the time
+    /// exactly once, whatever comes and goes between two portions.
+    pub fn portion(&self, number: usize, visit: impl FnMut(Fingerprint, Entry)) {
+        either!(&self.kind, index => index.portion(number, visit));
+    }
+
+    /// All entries, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = (Fingerprint, Entry)> + '_ {
+        let (exact, near) = match &self.kind {
+            Kind::Exact(index) => (Some(index.iter()), None),
+            Kind::Near(index) => (None, Some(index.iter())),
+        };
+        exact
+            .into_iter()
+            .flatten()
+            .chain(near.into_iter().flatten())
+    }
+
+    /// Bytes of memory held: the capacity of its tables.
+    pub fn memory_bytes(&self) -> usize {
+        either!(&self.kind, index => index.memory_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,193 @@
+//! Slots in order: the shards of the table for equal fingerprints, as slices.
+
+use super::index::Entry;
+use super::shards::Shards;
+use crate::steps;
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Slot {
+    pub(super) mixed: u64,
+    pub(super) entry: Entry,
+}
+
+impl Slot {
+    /// The largest value ends every look-up.
+    pub(super) const EMPTY: Slot = Slot {
+        mixed: u64::MAX,
+        entry: Entry::NONE,
+    };
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.entry.is_none()
+    }
+
+    #[inline]
+    pub(super) fn holds(&self, mixed: u64) -> bool {
+        self.mixed == mixed && !self.is_empty()
+    }
+}
+
+/// Where a mixed value belongs: its first bits are the number of its shard, and the others decide its home there.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Order {
+    pub(super) bits: u32,
+}
+
+impl Order {
+    #[inline]
+    pub(super) fn shard(self, mixed: u64) -> usize {
+        // In two steps, because there may be no bits.
+        (mixed >> 1 >> (63 - self.bits)) as usize
+    }
+
+    /// The smallest mixed value of a shard; behind the last one comes the first.
+    #[inline]
+    pub(super) fn first(self, shard: usize) -> u64 {
+        (shard as u64) << (63 - self.bits) << 1
+    }
+
+    /// Where an entry stands among so many slots if nothing is in its way.
+    #[inline]
+    pub(super) fn home(self, mixed: u64, slots: usize) -> usize {
+        ((u128::from(mixed << self.bits) * homes(slots) as u128) >> 64) as usize
+    }
+
+    /// The first place from the home on that holds no smaller value: here it stands if it is stored, and otherwise here it
+    /// belongs.
+    #[inline]
+    pub(super) fn seek(self, slots: &[Slot], mixed: u64) -> usize {
+        let home = self.home(mixed, slots.len());
+        let rest = slots.get(home..).unwrap_or_default();
+        let passed = rest.iter().position(|slot| slot.mixed >= mixed);
+        let passed = passed.unwrap_or(rest.len());
+        steps::add(passed + 1);
+        home + passed
+    }
+
+    /// Puts a new entry where [`Self::seek`] says that it belongs. False if there is no gap from there on.
+    pub(super) fn insert(self, slots: &mut [Slot], at: usize, slot: Slot) -> bool {
+        let rest = slots.get_mut(at..).unwrap_or_default();
+        let Some(gap) = rest.iter().position(Slot::is_empty) else {
+            return false;
+        };
+        steps::add(gap + 1);
+        let moved = rest.get_mut(..=gap).unwrap_or_default();
+        moved.rotate_right(1);
+        if let Some(first) = moved.first_mut() {
+            *first = slot;
+        }
+        true
+    }
+
+    /// Empties a slot, and lets those behind it that are not at home come one place closer.
+    pub(super) fn remove(self, slots: &mut [Slot], at: usize) {
+        let len = slots.len();
+        let rest = slots.get(at + 1..).unwrap_or_default();
+        let stays = |(place, slot): (usize, &Slot)| {
+            slot.is_empty() || self.home(slot.mixed, len) == at + 1 + place
+        };
+        let moved = rest.iter().enumerate().position(stays);
+        let end = at + 1 + moved.unwrap_or(rest.len());
+        steps::add(end - at);
+        let closer = slots.get_mut(at..end).unwrap_or_default();
+        closer.rotate_left(1);
+        if let Some(last) = closer.last_mut() {
+            *last = Slot::EMPTY;
+        }
+    }
+
+    /// Moves all entries into as many empty slots as there are in `to`. False if they come out behind the end; then nothing has
+    /// changed in `from`.
+    pub(super) fn move_all(self, from: &[Slot], to: &mut [Slot]) -> bool {
+        steps::add(from.len());
+        let mut next = 0;
+        from.iter()
+            .filter(|slot| !slot.is_empty())
+            .all(|slot| self.append(to, &mut next, slot))
+    }
+
+    /// Puts an entry behind all others, `next` being the first place that is left.
+    fn append(self, slots: &mut [Slot], next: &mut usize, slot: &Slot) -> bool {
+        let at = self.home(slot.mixed, slots.len()).max(*next);
+        *next = at + 1;
+        slots.get_mut(at).map(|place| *place = *slot).is_some()
+    }
+
+    /// The same for a whole table, from entries in order.
+    pub(super) fn fill<'a>(
+        self,
+        shards: &mut Shards<Slot>,
+        entries: impl Iterator<Item = &'a Slot>,
+    ) -> bool {
+        let (mut shard, mut next) = (0, 0);
+        for slot in entries {
+            steps::add(1);
+            let number = self.shard(slot.mixed);
+            if number != shard {
+                (shard, next) = (number, 0);
+            }
+            if !self.append(shards.get_mut(shard), &mut next, slot) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Looks at the places of a shard from a mixed value on, and removes what `keep` says no to. Answers how many that were, and
+    /// the value to go on from.
+    pub(super) fn sweep(
+        self,
+        slots: &mut [Slot],
+        shard: usize,
+        from: u64,
+        budget: &mut usize,
+        mut keep: impl FnMut(u64, Entry) -> bool,
+    ) -> (usize, u64) {
+        let homes = homes(slots.len());
+        // A shard without slots is a place too: there may be many.
+        *budget -= usize::from(homes == 0);
+        let mut removed = 0;
+        let mut at = self.seek(slots, from);
+        while let Some(slot) = slots.get(at).copied() {
+            // Behind the last home there are few, and none behind a gap.
+            if at < homes && *budget == 0 {
+                let empty = slot.is_empty();
+                let next = if empty {
+                    self.first_at(shard, at, homes)
+                } else {
+                    slot.mixed
+                };
+                return (removed, next);
+            }
+            if !slot.is_empty() && !keep(slot.mixed, slot.entry) {
+                // The place is looked at again: another entry may have come to it, or it is empty and counts as such.
+                self.remove(slots, at);
+                removed += 1;
+                continue;
+            }
+            *budget -= usize::from(at < homes);
+            at += 1;
+        }
+        (removed, self.first(shard + 1))
+    }
+
+    /// How many places of a shard with so many slots a sweep counts.
+    pub(super) fn swept_places(slots: usize) -> usize {
+        homes(slots).max(1)
+    }
+
+    /// The smallest mixed value that is at home in a place.
+    fn first_at(self, shard: usize, at: usize, homes: usize) -> u64 {
+        let part = ((at as u128) << 64).div_ceil(homes as u128) as u64;
+        self.first(shard) | part.div_ceil(1 << self.bits)
+    }
+}
+
+/// How many of a shard's slots are homes. The others are behind the last home, for those who find it taken: there is no way
+/// round to the front, which would end the order.
+#[inline]
+fn homes(slots: usize) -> usize {
+    let others = (slots / 16 + 1).min(64).max(slots / 256);
+    slots - others.min(slots)
+}

@@ -1,0 +1,484 @@
+//! One table by one half of the codes: half -> the nodes that have it, and the nodes that have nearly the same.
+
+use super::ball;
+use super::bucket::{Bucket, PLACES};
+use super::buckets::Buckets;
+use super::kernel;
+use super::overflow::Overflow;
+use super::shards::Shards;
+use super::slab::{Slab, Slot};
+use super::spread::{self, Spread};
+use crate::hash::HashKey;
+use crate::steps;
+
+/// The bits of a half that tags show as they are, so that flips of them are found by comparing; the others are its word,
+/// which is spread over the buckets. More of them would mean fewer probes, and more nodes whose word is one.
+const SHOWN_BITS: u32 = 32 - spread::BITS;
+const SHOWN: u16 = (1 << SHOWN_BITS) - 1;
+/// The last bits of the image in a tag.
+const TAG_IMAGE_BITS: u32 = u16::BITS - SHOWN_BITS;
+/// A table of more nodes has many shards: until there all of them are moved in well under 5 ms.
+const ONE_SHARD: usize = 80_000;
+const SHARD_BITS: u32 = 10;
+/// So much of the places in the buckets is filled at most, in percent. Then one bucket of fifty is full.
+const FULL: usize = 70;
+/// What is filled when a table has become smaller, and what is left when it does.
+const USUAL: usize = 60;
+const SPARSE: usize = 30;
+/// Probes up to this many flips are kept ready.
+const READY_FLIPS: u32 = 3;
+
+/// Which half a table is keyed by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    High,
+    Low,
+}
+
+impl Side {
+    #[inline]
+    fn half(self, code: u64) -> u32 {
+        match self {
+            Side::High => (code >> 32) as u32,
+            Side::Low => code as u32,
+        }
+    }
+
+    #[inline]
+    fn other(self, code: u64) -> u32 {
+        match self {
+            Side::High => code as u32,
+            Side::Low => (code >> 32) as u32,
+        }
+    }
+}
+
+/// Flips of a word, and what they do to its image.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Probe {
+    flips: u32,
+    image: u32,
+    /// How many flips of shown bits the radius leaves.
+    left: u32,
+}
+
+/// A half as the table sees it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sought {
+    pub(super) half: u32,
+    pub(super) other: u32,
+    image: u32,
+}
+
+impl Sought {
+    #[inline]
+    fn at(self, probe: Probe) -> Sought {
+        Sought {
+            half: self.half ^ probe.flips << SHOWN_BITS,
+            image: self.image ^ probe.image,
+            ..self
+        }
+    }
+
+    /// The shard, where the number of shards is two to `bits`.
+    #[inline]
+    fn shard(self, bits: u32) -> usize {
+        (self.image >> (spread::BITS - bits)) as usize
+    }
+
+    /// The bucket of so many in the shard; the order of the images.
+    #[inline]
+    pub(super) fn bucket(self, bits: u32, buckets: usize) -> usize {
+        let width = spread::BITS - bits;
+        ((self.image as usize & ((1 << width) - 1)) * buckets) >> width
+    }
+
+    /// The shown bits of the half, and behind them the last bits of the image: in a large table, more than the choice of the
+    /// bucket leaves open. So equal tags of a bucket mean equal halves, and in a small one nearly always.
+    #[inline]
+    pub(super) fn tag(self) -> u16 {
+        (self.image as u16) << SHOWN_BITS | self.half as u16 & SHOWN
+    }
+
+    /// What is known from the place of a tag, if there are so many buckets that it tells the image.
+    pub(super) fn place(
+        bits: u32,
+        buckets: usize,
+        shard: usize,
+        bucket: usize,
+        tag: u16,
+    ) -> Option<Sought> {
+        let width = spread::BITS - bits;
+        if buckets << TAG_IMAGE_BITS < 1 << width {
+            return None;
+        }
+        let first = (bucket << width).div_ceil(buckets);
+        let last_bits = (1 << TAG_IMAGE_BITS) - 1;
+        let behind = usize::from(tag >> SHOWN_BITS).wrapping_sub(first) & last_bits;
+        Some(Sought {
+            half: 0,
+            other: 0,
+            image: (shard << width | (first + behind)) as u32,
+        })
+    }
+}
+
+/// What decides where a node of a table stands.
+#[derive(Debug)]
+pub(super) struct Layout {
+    side: Side,
+    spread: Spread,
+    /// That of the overflow maps.
+    pub(super) secret: HashKey,
+}
+
+impl Layout {
+    #[inline]
+    pub(super) fn sought(&self, code: u64) -> Sought {
+        Sought {
+            other: self.side.other(code),
+            ..self.sought_half(self.side.half(code))
+        }
+    }
+
+    #[inline]
+    pub(super) fn sought_half(&self, half: u32) -> Sought {
+        Sought {
+            half,
+            other: 0,
+            image: self.spread.image(half >> SHOWN_BITS),
+        }
+    }
+
+    #[inline]
+    pub(super) fn other(&self, code: u64) -> u32 {
+        self.side.other(code)
+    }
+
+    /// The probes with so many flips for a radius.
+    fn probes(&self, weight: u32, radius: u32) -> impl Iterator<Item = Probe> {
+        masks(spread::BITS, weight).map(move |flips| Probe {
+            flips,
+            image: self.spread.image(flips),
+            left: radius - weight,
+        })
+    }
+}
+
+/// The words of so many bits with exactly `weight` of them set.
+fn masks(bits: u32, weight: u32) -> impl Iterator<Item = u32> {
+    ball::masks(weight).take_while(move |mask| mask >> bits == 0)
+}
+
+/// Whether a probe may find something in its bucket; false is certain. Reads one cache line.
+#[inline(always)]
+pub(super) fn may_find(bucket: &Bucket, sought: Sought, probe: Probe) -> bool {
+    steps::add(1);
+    may_hold(bucket, sought.at(probe).tag(), probe.left) | bucket.has_spilled()
+}
+
+/// Whether a bucket may hold this tag with so many flips of shown bits; false is certain.
+#[inline(always)]
+fn may_hold(bucket: &Bucket, tag: u16, left: u32) -> bool {
+    match left {
+        0 => bucket.may_hold(|held| held == tag),
+        1 => bucket.may_hold(|held| {
+            let difference = held ^ tag;
+            difference & (difference.wrapping_sub(1) | !SHOWN) == 0
+        }),
+        _ => true,
+    }
+}
+
+/// All nodes by one half. It finds those whose half is within a radius.
+#[derive(Debug)]
+pub(super) struct Table {
+    layout: Layout,
+    radius: u32,
+    /// The probes with few flips, those with fewest first.
+    ready: Vec<Probe>,
+    shards: Shards<Bucket>,
+    /// What is beside the buckets of each shard.
+    beside: Vec<Option<Box<Overflow>>>,
+    /// Nodes in buckets.
+    held: usize,
+    /// How many nodes came or went since a shard was moved.
+    unmoved: usize,
+}
+
+impl Table {
+    pub(super) fn new(side: Side, radius: u32, secret: HashKey) -> Self {
+        let layout = Layout {
+            side,
+            spread: Spread::new(secret),
+            secret: secret.derived(1),
+        };
+        let weights = 0..=radius.min(READY_FLIPS);
+        let ready = weights.flat_map(|weight| layout.probes(weight, radius));
+        Table {
+            ready: ready.collect(),
+            layout,
+            radius,
+            shards: Shards::new(0),
+            beside: vec![None],
+            held: 0,
+            unmoved: 0,
+        }
+    }
+
+    /// How many bits of the half this table is keyed by are set.
+    #[inline]
+    pub(super) fn weight(&self, code: u64) -> u32 {
+        self.layout.side.half(code).count_ones()
+    }
+
+    pub(super) fn radius(&self) -> u32 {
+        self.radius
+    }
+
+    #[inline]
+    pub(super) fn sought(&self, code: u64) -> Sought {
+        self.layout.sought(code)
+    }
+
+    /// How many probes there are.
+    pub(super) fn probe_count(&self) -> u64 {
+        ball::size_in(spread::BITS, self.radius)
+    }
+
+    /// The probes that together find all within the radius: those that are kept ready, and with more flips the others.
+    #[inline]
+    pub(super) fn probes(&self) -> (&[Probe], impl Iterator<Item = Probe>) {
+        let weights = READY_FLIPS + 1..=self.radius;
+        let others = weights.flat_map(|weight| self.layout.probes(weight, self.radius));
+        (&self.ready, others)
+    }
+
+    #[inline]
+    fn bucket(&self, sought: Sought) -> Option<&Bucket> {
+        let bits = self.shards.bits();
+        let at = |buckets| sought.bucket(bits, buckets);
+        self.shards.place(sought.shard(bits), at)
+    }
+
+    /// Where the nodes are that found a bucket full, if there are any.
+    #[inline]
+    fn beside(&self, bucket: &Bucket, sought: Sought) -> Option<&Overflow> {
+        if !bucket.has_spilled() {
+            return None;
+        }
+        let beside = self.beside.get(sought.shard(self.shards.bits()))?;
+        beside.as_deref()
+    }
+
+    /// The bucket of a probe, which is on its way into the cache.
+    #[inline]
+    pub(super) fn fetch(&self, sought: Sought, probe: Probe) -> Option<&Bucket> {
+        let bucket = self.bucket(sought.at(probe))?;
+        kernel::prefetch(bucket);
+        Some(bucket)
+    }
+
+    /// Visits the nodes whose half is the sought one with the flips of the probe and as many others as the radius leaves, all in
+    /// shown bits; and in a crowd only those whose other half is within the rest of the distance `k`. What is visited may still
+    /// be further away than k.
+    pub(super) fn visit(
+        &self,
+        slab: &Slab,
+        sought: Sought,
+        probe: Probe,
+        k: u32,
+        mut visit: impl FnMut(&Slot),
+    ) {
+        let sought = sought.at(probe);
+        let Some(bucket) = self.bucket(sought) else {
+            return;
+        };
+        let tag = sought.tag();
+        if may_hold(bucket, tag, probe.left) {
+            let is_sought = |held: u16| {
+                let difference = held ^ tag;
+                difference & !SHOWN == 0 && difference.count_ones() <= probe.left
+            };
+            for slot in bucket.nodes(is_sought).filter_map(|id| slab.get(id)) {
+                steps::add(1);
+                // Another word can have the same tag in a small table; what it finds is found by other probes.
+                if (self.layout.side.half(slot.code) ^ sought.half) >> SHOWN_BITS == 0 {
+                    visit(slot);
+                }
+            }
+        }
+        let Some(overflow) = self.beside(bucket, sought) else {
+            return;
+        };
+        let rest = k.saturating_sub(self.radius - probe.left);
+        for shown in (0..=probe.left).flat_map(|weight| masks(SHOWN_BITS, weight)) {
+            let budget = rest.saturating_sub(shown.count_ones());
+            overflow.visit(sought.half ^ shown, sought.other, budget, |id| {
+                steps::add(1);
+                slab.get(id).into_iter().for_each(&mut visit);
+            });
+        }
+    }
+
+    /// The node of a code.
+    #[inline]
+    pub(super) fn find(&self, slab: &Slab, code: u64) -> Option<u32> {
+        steps::add(1);
+        let sought = self.sought(code);
+        let bucket = self.bucket(sought)?;
+        let tag = sought.tag();
+        let is_it = |&id: &u32| {
+            steps::add(1);
+            slab.get(id).is_some_and(|slot| slot.code == code)
+        };
+        let found = bucket.nodes(|held| held == tag).find(is_it);
+        if found.is_some() {
+            return found;
+        }
+        let overflow = self.beside(bucket, sought)?;
+        let mut found = None;
+        overflow.visit(sought.half, sought.other, 0, |id| {
+            found = found.or(Some(id).filter(is_it));
+        });
+        found
+    }
+
+    /// One shard, to change it.
+    fn buckets<'a>(&'a mut self, slab: &'a Slab, shard: usize) -> Option<Buckets<'a>> {
+        Some(Buckets {
+            layout: &self.layout,
+            slab,
+            bits: self.shards.bits(),
+            buckets: self.shards.get_mut(shard),
+            beside: self.beside.get_mut(shard)?,
+            held: &mut self.held,
+        })
+    }
+
+    /// Puts a node, which the slab holds already, into this table.
+    pub(super) fn insert(&mut self, slab: &Slab, code: u64, id: u32) {
+        self.resize(slab, 1);
+        let sought = self.layout.sought(code);
+        if let Some(mut buckets) = self.buckets(slab, sought.shard(self.shards.bits())) {
+            buckets.put(sought, id);
+        }
+    }
+
+    /// Takes out a node that [`Self::insert`] put here. The slab may have forgotten it.
+    pub(super) fn remove(&mut self, slab: &Slab, code: u64, id: u32) {
+        let sought = self.layout.sought(code);
+        if let Some(mut buckets) = self.buckets(slab, sought.shard(self.shards.bits())) {
+            buckets.remove(sought, id);
+        }
+        self.resize(slab, 0);
+    }
+
+    /// Begins to move to more buckets a shard if these are full with `more` nodes, or to fewer if hardly any are left, and goes on
+    /// with it, a shard at a time.
+    fn resize(&mut self, slab: &Slab, more: usize) {
+        let (shards, places) = (self.shards.len(), self.shards.usual_places());
+        if !self.shards.is_moving() {
+            let filled = (self.held + more) * 100;
+            let all = shards * places * PLACES;
+            let usual = self.held * 100 / (shards * PLACES * USUAL) + 1;
+            if filled > FULL * all {
+                if shards == 1 && self.held > ONE_SHARD {
+                    return self.divide(slab);
+                }
+                self.shards.begin(places + (places / 4).max(1));
+            } else if filled < SPARSE * all && usual < places {
+                self.shards.begin(usual);
+            } else {
+                return;
+            }
+        }
+        self.unmoved += 1;
+        // All of them while one of 32 nodes comes or goes.
+        if shards == 1 || self.unmoved > self.held / (32 * shards) {
+            self.unmoved = 0;
+            self.move_shard(slab);
+        }
+    }
+
+    fn move_shard(&mut self, slab: &Slab) {
+        let (bits, shard) = (self.shards.bits(), self.shards.next());
+        let Some(beside) = self.beside.get_mut(shard) else {
+            return;
+        };
+        let (nodes, crowds) = beside
+            .take()
+            .map_or_else(Default::default, |beside| beside.into_parts());
+        let (layout, held) = (&self.layout, &mut self.held);
+        self.shards.advance(Bucket::EMPTY, |from, to| {
+            *held -= from
+                .iter()
+                .map(|bucket| bucket.all().count())
+                .sum::<usize>();
+            let mut to = Buckets {
+                layout,
+                slab,
+                bits,
+                buckets: to,
+                beside,
+                held,
+            };
+            // The crowds first: what else there is of their halves joins them.
+            for (half, crowd) in crowds {
+                to.put_crowd(half, crowd);
+            }
+            to.take_all(shard, from);
+            for id in nodes {
+                to.put_id(id);
+            }
+            true
+        });
+    }
+
+    /// Moves all nodes into many shards.
+    fn divide(&mut self, slab: &Slab) {
+        let places = self.held * 100 / (PLACES * USUAL << SHARD_BITS) + 1;
+        let shards = Shards::filled(SHARD_BITS, places, Bucket::EMPTY);
+        let beside = (0..shards.len()).map(|_| None).collect();
+        let from = std::mem::replace(&mut self.shards, shards);
+        let beside = std::mem::replace(&mut self.beside, beside);
+        self.held = 0;
+        let parts = beside
+            .into_iter()
+            .flatten()
+            .map(|beside| beside.into_parts());
+        for (nodes, crowds) in parts {
+            for (half, crowd) in crowds {
+                let shard = self.layout.sought_half(half).shard(SHARD_BITS);
+                if let Some(mut to) = self.buckets(slab, shard) {
+                    to.put_crowd(half, crowd);
+                }
+            }
+            for id in nodes {
+                self.put_id(slab, id);
+            }
+        }
+        let buckets = (0..from.len()).flat_map(|shard| from.get(shard));
+        for (_, id) in buckets.flat_map(Bucket::all) {
+            self.put_id(slab, id);
+        }
+    }
+
+    fn put_id(&mut self, slab: &Slab, id: u32) {
+        let sought = slab.get(id).map(|slot| self.layout.sought(slot.code));
+        let shard = sought.map_or(0, |sought| sought.shard(SHARD_BITS));
+        if let Some(mut to) = self.buckets(slab, shard) {
+            to.put_id(id);
+        }
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        let beside = self
+            .beside
+            .iter()
+            .flatten()
+            .map(|beside| beside.memory_bytes());
+        let listed = self.beside.capacity() * size_of::<Option<Box<Overflow>>>();
+        self.shards.memory_bytes() + listed + beside.sum::<usize>()
+    }
+}
