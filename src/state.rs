@@ -77,12 +77,16 @@ impl AppState {
     /// When routes or TLS material cannot be used.
     pub(crate) fn new(config: &ServeOptions) -> Result<AppState, StateError> {
         Ok(AppState {
-            engine: Arc::new(Engine::new(
-                &config.routes,
-                &config.prefix,
-                config.threads,
-                random_key(),
-            )?),
+            engine: Arc::new(
+                Engine::stored(
+                    &config.routes,
+                    &config.prefix,
+                    config.threads,
+                    random_key(),
+                    config.storage.as_ref(),
+                )?
+                .with_stamps(config.stamp),
+            ),
             cluster: cluster::Client::new(
                 &config.upstream,
                 config.upstream_ca.as_deref(),
@@ -132,7 +136,7 @@ impl AppState {
     /// the client reads: not what a panic said, which may quote somebody's document.
     pub(crate) fn engine_failed(&self, reason: &Unavailable) -> ProxyError {
         match reason {
-            Unavailable::Poisoned { forest, .. } => {
+            Unavailable::Poisoned { forest, .. } | Unavailable::NotStored { forest, .. } => {
                 if !self.unavailable_logged.swap(true, Relaxed) {
                     error!(%reason, "writes are refused");
                 }

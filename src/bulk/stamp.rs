@@ -9,11 +9,11 @@ use super::selection::StampNames;
 pub struct Stamp<'a> {
     /// The root fingerprint: written as 16 hex digits and again as a signed number.
     pub root: u64,
-    /// The document's own fingerprints; left out when there are none, a plain string when there is one.
+    /// The document's own fingerprints; left out when there are none, as in a lean stamp, a plain string when there is one.
     pub hashes: &'a [u64],
     /// The arrival as an ISO date; left out when a changed date would make an update look like news.
     pub arrival: Option<&'a str>,
-    /// The root's proof, for methods that have one.
+    /// The document's own proof, for methods that have one; not in a lean stamp.
     pub proof: Option<&'a str>,
 }
 

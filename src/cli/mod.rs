@@ -1,6 +1,7 @@
 //! The command line: raw arguments in, an exit code out.
 
 mod eval;
+mod inspect;
 mod serve;
 mod setup;
 mod stamp;
@@ -44,6 +45,8 @@ enum Command {
     Stamp(Box<stamp::Args>),
     /// Score a method on labelled documents of your own
     Eval(Box<eval::Args>),
+    /// Show the forests that are stored in a directory
+    Inspect(inspect::Args),
     /// Install the component and index template that the stamp's fields need
     Setup(setup::Args),
 }
@@ -55,6 +58,7 @@ pub fn main() -> ExitCode {
         Command::Serve(args) => serve::run(*args).map(|()| ExitCode::SUCCESS),
         Command::Stamp(args) => stamp::run(&args),
         Command::Eval(args) => eval::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Inspect(args) => inspect::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Setup(args) => setup::run(&args).map(|()| ExitCode::SUCCESS),
     };
     match result {

@@ -11,7 +11,7 @@ use futures_executor::block_on;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 
 use super::say;
-use crate::config::{DEFAULT_PREFIX, RawRoute, Route};
+use crate::config::{DEFAULT_PREFIX, RawRoute, Route, StampForm};
 use crate::engine::{Engine, RequestContext, Tally, Write as WriteKind};
 use crate::state::random_key;
 use crate::time::Millis;
@@ -50,6 +50,15 @@ pub(super) struct Args {
         default_value = DEFAULT_PREFIX
     )]
     prefix: String,
+    /// What a stamp says: lean (root, key and arrival: all that searches need) or full (also the document's own
+    /// fingerprints and proof, for a look at them, or to use them without the text)
+    #[arg(
+        long,
+        env = "SPINNEY_STAMP",
+        value_name = "FORM",
+        default_value = "lean"
+    )]
+    stamp: String,
     /// Print one line of JSON with counts to standard error at the end
     #[arg(long)]
     stats: bool,
@@ -78,6 +87,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .or_clock("none")
         .validate("stamp")?;
     route.id_field.clone_from(&args.id_field);
+    let form = args.stamp.parse::<StampForm>()?;
     let routes = std::slice::from_ref(&route);
     let engine = Engine::new(
         routes,
@@ -85,7 +95,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         args.threads.unwrap_or(0),
         random_key(),
     )?;
-    let engine = Arc::new(engine);
+    let engine = Arc::new(engine.with_stamps(form));
     let progress = progress();
     let (mut total, mut learned, mut read_all) = (Tally::default(), String::new(), true);
     let (full, pieces) = mpsc::sync_channel(2);

@@ -3,9 +3,11 @@
 //! Raw options ([`RawServeOptions`], [`RawRoute`]) are what was written there: strings, any of which may be absent.
 //! `validate` turns them into validated options ([`ServeOptions`], [`Route`]): typed, with the defaults filled in.
 
+mod form;
 mod limits;
 mod memory;
 mod route;
+mod storage;
 mod units;
 
 use std::net::SocketAddr;
@@ -18,8 +20,10 @@ use serde::Deserialize;
 use crate::bulk::StampNames;
 use crate::time::Millis;
 
+pub use form::StampForm;
 pub use limits::Limits;
 pub use route::{Clock, RawRoute, Route};
+pub use storage::{OnFailure, Storage};
 
 /// What the names of the stamp's fields begin with where nobody chose another prefix.
 pub const DEFAULT_PREFIX: &str = "cluster_";
@@ -110,6 +114,15 @@ pub struct RawServeOptions {
     /// Memory of all forests; above it the documents that came longest ago are forgotten early [default: half of the machine's]
     #[arg(long, env = "SPINNEY_FOREST_MEMORY", value_name = "SIZE")]
     forest_memory: Option<String>,
+    /// Directory for the forests, to find them again after a restart; without it they are in memory alone
+    #[arg(long, env = "SPINNEY_DATA_DIR", value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// What an answer waits for: batch (synced to the disk), interval or interval:5s (written, synced so often), none [default: batch]
+    #[arg(long, env = "SPINNEY_DURABILITY", value_name = "WHEN")]
+    durability: Option<String>,
+    /// When nothing can be stored any more: refuse writes (503), or continue in memory [default: refuse]
+    #[arg(long, env = "SPINNEY_ON_STORE_FAILURE", value_name = "WHAT")]
+    on_store_failure: Option<String>,
     /// The most of the budget that one client (IP address) may hold [default: 50%]
     #[arg(long, env = "SPINNEY_CLIENT_SHARE", value_name = "PERCENT")]
     client_share: Option<String>,
@@ -134,6 +147,10 @@ pub struct RawServeOptions {
     /// Prefix of the names of the stamp's fields [default: cluster_]
     #[arg(long, env = "SPINNEY_PREFIX", value_name = "PREFIX")]
     prefix: Option<String>,
+    /// What a stamp says: lean (root, key and arrival: all that searches need) or full (also the document's own
+    /// fingerprints and proof, for a look at them, or to use them without the text) [default: lean]
+    #[arg(long, env = "SPINNEY_STAMP", value_name = "FORM")]
+    stamp: Option<String>,
     /// Rewrite the publish_address in /_nodes/http answers to this host:port, so that sniffing clients stay with spinney
     #[arg(long, env = "SPINNEY_PUBLISH_ADDRESS", value_name = "HOST:PORT")]
     publish_address: Option<String>,
@@ -188,6 +205,8 @@ pub struct ServeOptions {
     pub budget: usize,
     /// Bytes that all forests together may take; above it the oldest arrivals go before the window's end.
     pub forest_memory: usize,
+    /// Where the forests are stored; `None`: in memory alone.
+    pub storage: Option<Storage>,
     /// How much, how many and how long.
     pub limits: Limits,
     /// How long a stop waits for requests in flight.
@@ -196,6 +215,8 @@ pub struct ServeOptions {
     pub threads: usize,
     /// What the names of the stamp's fields begin with; [`StampNames::new`] takes it.
     pub prefix: String,
+    /// Which fields a stamp has.
+    pub stamp: StampForm,
     /// `host:port` to put into the answers that sniffing clients read.
     pub publish_address: Option<String>,
     /// Form of the log lines.
@@ -232,6 +253,9 @@ impl RawServeOptions {
             tls_key: self.tls_key.or(below.tls_key),
             budget: self.budget.or(below.budget),
             forest_memory: self.forest_memory.or(below.forest_memory),
+            data_dir: self.data_dir.or(below.data_dir),
+            durability: self.durability.or(below.durability),
+            on_store_failure: self.on_store_failure.or(below.on_store_failure),
             client_share: self.client_share.or(below.client_share),
             body_timeout: self.body_timeout.or(below.body_timeout),
             upstream_timeout: self.upstream_timeout.or(below.upstream_timeout),
@@ -240,6 +264,7 @@ impl RawServeOptions {
             grace: self.grace.or(below.grace),
             threads: self.threads.or(below.threads),
             prefix: self.prefix.or(below.prefix),
+            stamp: self.stamp.or(below.stamp),
             publish_address: self.publish_address.or(below.publish_address),
             log_format: self.log_format.or(below.log_format),
             log: self.log.or(below.log),
@@ -254,6 +279,7 @@ impl RawServeOptions {
     /// When a value is not one of its option, or options do not go together.
     pub fn validate(self) -> Result<ServeOptions, ConfigError> {
         let limits = Limits::of(&self)?;
+        let storage = Storage::of(&self)?;
         let listen = self.listen.as_deref().unwrap_or("127.0.0.1:9201");
         let listen = address("listen", listen)?;
         let admin_listen = self.admin_listen.as_deref();
@@ -308,6 +334,7 @@ impl RawServeOptions {
             )?,
             tls: identity("tls_cert", self.tls_cert, "tls_key", self.tls_key)?,
             budget: budget.map_err(|reason| ConfigError::option("budget", reason))?,
+            storage,
             forest_memory: forest_memory
                 .map_err(|reason| ConfigError::option("forest_memory", reason))?,
             grace: Duration::from_millis(
@@ -318,6 +345,7 @@ impl RawServeOptions {
             ),
             threads: self.threads.unwrap_or(0),
             prefix,
+            stamp: StampForm::of(self.stamp.as_deref())?,
             publish_address: self.publish_address,
             log_format,
             log: self.log.unwrap_or_else(|| "info".into()),
@@ -450,6 +478,10 @@ mod tests {
             (
                 with(|o| o.prefix = Some("1_".into())),
                 format!("prefix: {no_prefix}"),
+            ),
+            (
+                with(|o| o.stamp = Some("Full".into())),
+                "stamp: 'Full' is not one of lean, full".into(),
             ),
             (
                 with(|o| o.tls_cert = Some("cert.pem".into())),

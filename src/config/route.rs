@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::{ConfigError, units};
 use crate::fingerprint::Distance;
-use crate::hamming::HammingIndex;
+use crate::hamming::NodeIndex;
 use crate::method::{Method, Similarity};
 use crate::time::Millis;
 
@@ -320,7 +320,7 @@ impl RawRoute {
 }
 
 /// The largest distance that the index of fingerprints can be asked for.
-const MAX_K: Distance = HammingIndex::MAX_DISTANCE;
+const MAX_K: Distance = NodeIndex::MAX_DISTANCE;
 
 /// The distance at which fingerprints are near where nobody chose one.
 fn default_k(method: &Method) -> Distance {

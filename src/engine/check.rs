@@ -103,6 +103,7 @@ impl Engine {
             features: prepared.features,
             when: prepared.when,
             title: prepared.title,
+            given: None,
         };
         let reply = entry.port.check(document).await?;
         let mut checked = Checked {

@@ -2,14 +2,20 @@
 
 use std::sync::Arc;
 
+use super::EngineError;
+use super::stored::Stores;
 use super::threads::TextThreads;
 use crate::config::Route;
 use crate::fingerprint::Distance;
-use crate::forest::local::Local;
+use crate::forest::Settings;
+use crate::forest::local::{Local, State};
 use crate::forest::port::Port;
-use crate::forest::{ForestError, Settings};
 use crate::hash::HashKey;
-use crate::method::{LearnedText, Method, Short, Staged, Strict, Verified, WIDE};
+use crate::method::{Family, LearnedText, Method, Proof, Short, Staged, Strict, Verified, WIDE};
+use crate::store::Identity;
+
+/// What the name of a forest of short texts ends with.
+pub(super) const SHORT_TEXTS: &str = " (short texts)";
 
 /// A forest by name.
 #[derive(Debug)]
@@ -20,90 +26,111 @@ pub(super) struct ForestEntry {
     pub(super) port: Arc<dyn Port>,
 }
 
-/// The places of a route's forest and of that of its short texts, if its method sets them apart. They are made if they
-/// are not there, each with a secret of its own made of `key`.
+/// The places of a route's forest and of that of its short texts, if its method sets them apart. They are made, or read from
+/// their stores, if they are not there, each with a secret of its own made of `key`.
 pub(super) fn find_or_add(
     forests: &mut Vec<ForestEntry>,
     route: &Route,
     threads: &Arc<TextThreads>,
     key: HashKey,
-) -> Result<(usize, Option<usize>), ForestError> {
-    type Make<'a> = &'a dyn Fn(&str, HashKey) -> Result<ForestEntry, ForestError>;
-    let mut place = |name: String, make: Make<'_>| -> Result<usize, ForestError> {
+    stores: Option<&Stores>,
+) -> Result<(usize, Option<usize>), EngineError> {
+    type Make<'a> = &'a dyn Fn(Maker<'_>) -> Result<ForestEntry, EngineError>;
+    let mut place = |name: String, make: Make<'_>| -> Result<usize, EngineError> {
         if let Some(at) = forests.iter().position(|entry| entry.name == name) {
             return Ok(at);
         }
-        let key = key.derived(forests.len() as u64);
-        forests.push(make(&name, key)?);
+        let maker = Maker {
+            name: &name,
+            route,
+            threads,
+            key: key.derived(forests.len() as u64),
+            stores,
+        };
+        forests.push(make(maker)?);
         Ok(forests.len() - 1)
     };
-    let forest = place(route.forest.clone(), &|name, key| {
-        open(name, route, threads, key)
-    })?;
+    let forest = place(route.forest.clone(), &|maker| maker.open())?;
     let Method::Short(_) = route.method else {
         return Ok((forest, None));
     };
-    let short = format!("{} (short texts)", route.forest);
-    let short = place(short, &|name, key| open_short(name, route, threads, key))?;
+    let short = format!("{}{SHORT_TEXTS}", route.forest);
+    let short = place(short, &|maker| maker.open_short())?;
     Ok((forest, Some(short)))
 }
 
-/// What a route asks for; for `short`, where its longer texts stand.
-fn open(
-    name: &str,
-    route: &Route,
-    threads: &Arc<TextThreads>,
+/// What a forest is made with.
+struct Maker<'a> {
+    name: &'a str,
+    route: &'a Route,
+    threads: &'a Arc<TextThreads>,
     key: HashKey,
-) -> Result<ForestEntry, ForestError> {
-    let settings = Settings {
-        k: route.k,
-        window: route.window,
-        key,
-    };
-    let threads = threads.clone();
-    let port: Arc<dyn Port> = match route.method {
-        Method::Verified => {
-            let learned = LearnedText::seeded(route.boilerplate.iter().map(String::as_str));
-            let similarity = route.similarity;
-            let local = Local::<Verified>::new(name, settings, similarity, learned, threads)?;
-            Arc::new(local.with_max_tree(route.max_tree))
-        }
-        Method::Staged => {
-            let local = Local::<Staged>::new(name, settings, (), (), threads)?;
-            Arc::new(local.with_max_tree(route.max_tree))
-        }
-        Method::Longest
-        | Method::Full(_)
-        | Method::Sentences(_)
-        | Method::Short(_)
-        | Method::Field(_) => {
-            let local = Local::<Strict>::new(name, settings, (), (), threads)?;
-            Arc::new(local.with_max_tree(route.max_tree))
-        }
-    };
-    Ok(ForestEntry {
-        name: name.to_owned(),
-        k: settings.k,
-        port,
-    })
+    stores: Option<&'a Stores>,
 }
 
-/// A forest for the short texts of a route, beside the one for its longer texts.
-fn open_short(
-    name: &str,
-    route: &Route,
-    threads: &Arc<TextThreads>,
-    key: HashKey,
-) -> Result<ForestEntry, ForestError> {
-    let settings = Settings {
-        k: route.k.max(WIDE),
-        window: route.window,
-        key,
-    };
-    let port = Local::<Short>::new(name, settings, (), (), threads.clone())?;
-    Ok(ForestEntry {
-        name: name.to_owned(),
-        k: settings.k,
-        port: Arc::new(port.with_max_tree(route.max_tree)),
-    })
+/// Raised whenever the fingerprints of the same text become others: what is stored is of no use then.
+const FINGERPRINTS: u32 = 1;
+
+impl Maker<'_> {
+    /// What a route asks for; for `short`, where its longer texts stand.
+    fn open(&self) -> Result<ForestEntry, EngineError> {
+        let route = self.route;
+        match route.method {
+            Method::Verified => {
+                let seeds = || route.boilerplate.iter().map(String::as_str);
+                let learned = LearnedText::seeded(seeds());
+                let similarity = route.similarity;
+                self.make::<Verified>(route.k, similarity, learned, |learned| {
+                    learned.seed(seeds());
+                })
+            }
+            Method::Staged => self.make::<Staged>(route.k, (), (), |()| ()),
+            Method::Longest
+            | Method::Full(_)
+            | Method::Sentences(_)
+            | Method::Short(_)
+            | Method::Field(_) => self.make::<Strict>(route.k, (), (), |()| ()),
+        }
+    }
+
+    /// A forest for the short texts of a route, beside the one for its longer texts.
+    fn open_short(&self) -> Result<ForestEntry, EngineError> {
+        self.make::<Short>(self.route.k.max(WIDE), (), (), |()| ())
+    }
+
+    /// `seed`: makes sure of what is to be known from the start where a stored forest has learned other things.
+    fn make<F: Family>(
+        &self,
+        k: Distance,
+        thresholds: <F::Proof as Proof>::Thresholds,
+        learned: F::Learned,
+        seed: impl FnOnce(&mut F::Learned),
+    ) -> Result<ForestEntry, EngineError> {
+        let settings = Settings {
+            k,
+            window: self.route.window,
+            key: self.key,
+        };
+        let threads = self.threads.clone();
+        let local = match self.stores {
+            None => Local::<F>::new(self.name, settings, thresholds, learned, threads)?,
+            Some(stores) => {
+                let empty = State::<F>::new(settings, thresholds, learned)?;
+                stores.open(&self.identity(k), empty, seed, threads)?
+            }
+        };
+        Ok(ForestEntry {
+            name: self.name.to_owned(),
+            k,
+            port: Arc::new(local.with_max_tree(self.route.max_tree)),
+        })
+    }
+
+    /// What a stored forest is of: without it the same text has other fingerprints, or another tree.
+    fn identity(&self, k: Distance) -> Identity {
+        Identity::new(self.name)
+            .with("method", &self.route.method)
+            .with("k", k.0)
+            .with("fingerprints", FINGERPRINTS)
+    }
 }

@@ -102,6 +102,7 @@ mod tests {
             features,
             when: When::Still,
             title: None,
+            given: None,
         };
         let most = CAPACITY / bytes(&document);
         let waiting = Waiting::default();

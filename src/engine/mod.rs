@@ -15,11 +15,13 @@ mod date_math;
 mod explain;
 mod fields;
 mod forests;
+mod inspect;
 mod late;
 mod place;
 mod read;
 mod settle;
 mod stamped;
+mod stored;
 #[cfg(test)]
 mod tests;
 mod threads;
@@ -28,6 +30,7 @@ mod writers;
 pub use crate::forest::port::Unavailable;
 pub use check::{CheckError, Checked, Fate};
 pub use explain::Explanation;
+pub use inspect::{InspectError, Inspected, Told, inspect};
 pub use read::{Parsed, Unstamped};
 pub use settle::{Placed, Resolution, Settled};
 pub use stamped::{LeftAlone, Refused, Stamped, Tally};
@@ -39,15 +42,17 @@ use bytes::Bytes;
 use crate::bulk::{
     self, BulkError, FieldNames, Item, JsonError, Op, Selection, SelectionError, StampNames,
 };
-use crate::config::{Clock, Route};
+use crate::config::{Clock, Route, StampForm, Storage};
 use crate::forest::{ForestError, Stats};
 use crate::hash::HashKey;
 use crate::method::Features;
+use crate::store::StoreError;
 use crate::time::Millis;
 use fields::FoundFields;
 use forests::ForestEntry;
 use late::Waiting;
 use read::own_root;
+use stored::Stores;
 use threads::TextThreads;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use writers::Writers;
@@ -61,6 +66,9 @@ pub enum EngineError {
     /// The settings of a route's forest.
     #[error(transparent)]
     Forest(#[from] ForestError),
+    /// The stored forests.
+    #[error(transparent)]
+    Store(#[from] StoreError),
     /// The system gives no threads.
     #[error("cannot start the threads for text work")]
     Threads(#[from] rayon::ThreadPoolBuildError),
@@ -129,6 +137,7 @@ pub struct Engine {
     routes: Vec<Bound>,
     forests: Vec<ForestEntry>,
     names: StampNames,
+    form: StampForm,
     threads: Arc<TextThreads>,
     writers: Writers,
     /// What stands in memory between reading and placing is bounded by the number of batches.
@@ -209,11 +218,28 @@ impl Engine {
         threads: usize,
         key: HashKey,
     ) -> Result<Engine, EngineError> {
+        Engine::stored(routes, prefix, threads, key, None)
+    }
+
+    /// The same with forests that are found again after a restart, if there is `storage`. Reads what is stored, which may take
+    /// a while, and says so in the log.
+    ///
+    /// # Errors
+    /// As [`new`](Engine::new), and when what is stored cannot be read or belongs to other settings.
+    pub fn stored(
+        routes: &[Route],
+        prefix: &str,
+        threads: usize,
+        key: HashKey,
+        storage: Option<&Storage>,
+    ) -> Result<Engine, EngineError> {
         let threads = Arc::new(TextThreads::new(threads)?);
+        let stores = storage.map(Stores::lock).transpose()?;
         let mut forests = Vec::new();
         let mut bound = Vec::with_capacity(routes.len());
         for route in routes {
-            let standing = forests::find_or_add(&mut forests, route, &threads, key)?;
+            let standing =
+                forests::find_or_add(&mut forests, route, &threads, key, stores.as_ref())?;
             bound.push(Bound::new(route, prefix, standing)?);
         }
         for route in routes {
@@ -224,6 +250,7 @@ impl Engine {
             routes: bound,
             forests,
             names: StampNames::new(prefix)?,
+            form: StampForm::default(),
             threads,
             writers: Writers::default(),
             batches: Arc::new(Semaphore::new(BATCHES)),
@@ -231,6 +258,11 @@ impl Engine {
             waiting: Waiting::default(),
             explains: false,
         })
+    }
+
+    /// The same engine, which writes stamps of this form; without it, lean ones.
+    pub fn with_stamps(self, form: StampForm) -> Engine {
+        Engine { form, ..self }
     }
 
     /// The same engine, which also explains how each document found its place ([`Stamped::explanations`]).
@@ -457,6 +489,13 @@ impl Engine {
             }
         }
         result
+    }
+
+    /// Writes what waits for the disk: the process ends. Blocks.
+    pub fn close(&self) {
+        for entry in &self.forests {
+            entry.port.close();
+        }
     }
 
     /// Why writes cannot be stamped any more, if they cannot. Never waits.

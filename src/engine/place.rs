@@ -176,6 +176,7 @@ impl Engine {
                     features: prepared.features.take(),
                     when: prepared.when,
                     title: prepared.title,
+                    given: None,
                 });
             }
         }
@@ -289,16 +290,17 @@ impl Writer<'_> {
                 } else {
                     self.stamped.tally.joined += 1;
                 }
-                let since = if prepared.partial {
-                    place.node_added
-                } else {
-                    place.clock
+                // One whose text came before keeps the date that it has, unless it may be a new document.
+                let since = match prepared.partial {
+                    true if prepared.creates => place.arrived.or(Some(place.clock)),
+                    true => place.arrived,
+                    false => Some(place.clock),
                 };
                 let root = place.root;
                 if let Some(explanations) = &mut self.stamped.explanations {
                     explanations.push(Explanation::of(item, place));
                 }
-                (root, reply.now.map(|_| since))
+                (root, reply.now.and(since))
             }
         };
         let stamp = Stamp {

@@ -8,7 +8,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 use super::threads::Wanted;
 use super::{Bound, Engine, RequestContext};
 use crate::bulk::{self, Cut, Document, Item, JsonError, Op, Part, Selected};
-use crate::config::Clock;
+use crate::config::{Clock, StampForm};
 use crate::fingerprint::Fingerprint;
 use crate::forest::port::When;
 use crate::method::{Attributes, Features, Method, VerifiedFeatures, Workspace};
@@ -50,6 +50,7 @@ pub(super) struct Prepared {
     pub(super) cut: Cut,
     /// `None` once they were handed to the forest, too.
     pub(super) features: Option<Features>,
+    /// What a full stamp shows; nothing for a lean one.
     pub(super) hashes: Vec<u64>,
     pub(super) proof: Option<String>,
     pub(super) forest: usize,
@@ -57,6 +58,8 @@ pub(super) struct Prepared {
     pub(super) title: Option<u32>,
     /// A partial update: its stamp must not change while its text does not, or `detect_noop` would never see a noop.
     pub(super) partial: bool,
+    /// A partial update that makes the document where there is none.
+    pub(super) creates: bool,
     pub(super) own_root: u64,
 }
 
@@ -242,6 +245,7 @@ impl Engine {
         for (slot, (part, range)) in read.objects.iter_mut().zip(update.parts()) {
             let (mut prepared, has_text) = prepare(range.clone())?;
             prepared.partial = part == Part::Doc;
+            prepared.creates = update.doc_as_upsert;
             // A partial update without the text leaves the stamp of the stored document alone.
             if has_text || part == Part::Upsert {
                 *slot = Some(prepared);
@@ -289,18 +293,21 @@ impl Engine {
             Method::Field(_) => brought.own.is_some(),
             _ => document.has_text(),
         };
+        // Forests have their own copy: what no stamp will show need not be made again.
+        let shown = features.as_ref().filter(|_| self.form == StampForm::Full);
         let prepared = Prepared {
             item: at,
             route: of_route,
             object: base..base + object.len(),
-            hashes: features.as_ref().map(Features::hashes).unwrap_or_default(),
-            proof: features.as_ref().and_then(Features::proof),
+            hashes: shown.map(Features::hashes).unwrap_or_default(),
+            proof: shown.and_then(Features::proof),
             forest: bound.forest_of(features.as_ref()),
             when: when(&route.clock, date, context),
             title: fields.title.map(title_number),
             features,
             cut: document.cut,
             partial: false,
+            creates: false,
             own_root: item.own_root,
         };
         Ok((prepared, has_text))

@@ -189,7 +189,10 @@ impl Engine {
                 continue;
             }
             match (waiting.take(), late.get_mut(held.forest)) {
-                (Some(document), Some(late)) => late.push(document),
+                (Some(mut document), Some(late)) => {
+                    document.given = Some(held.counted.0);
+                    late.push(document);
+                }
                 _ => not_kept += 1,
             }
         }

@@ -1,77 +1,66 @@
 //! Every change of a forest as a value. A forest changes by applying these and in no other way, so the same changes
 //! applied to a forest of the same history give the same forest: to a journal that is replayed, or to another store.
+//!
+//! What a change says of a fingerprint is absolute: applied a second time, or to a forest that has seen later changes
+//! already, it is put right by the last change of that fingerprint. So a copy that was taken piece by piece while changes
+//! went on becomes exact by the changes since it was begun.
 
-use super::node::NodeRef;
-use super::slab::Kind;
+use super::roots::{FOUNDED, RootNumber, UNCOUNTED};
+use super::ticks::{Moment, Tick};
 use super::{Forest, Root};
 use crate::fingerprint::Fingerprint;
-use crate::hamming::NodeId;
-use crate::method::{Count, Proof};
+use crate::hamming::Entry;
+use crate::method::{Proof, Tally};
 use crate::time::Millis;
 
-/// One change of a forest. Arrivals that it sets are the clock's time.
+/// One change of a forest. Nodes arrive in the tick that began last.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change<P> {
-    /// Time went on: the clock is `now`.
-    Tick {
-        /// Later than the clock was.
-        now: Millis,
-    },
-    /// A new root, used by one placement.
+    /// Time went on: the clock is at this moment, and what arrives arrives in its tick. Nodes that are before the window
+    /// then are dead.
+    Begin(Moment),
+    /// A new root.
     AddRoot {
         /// The root.
-        node: NodeRef,
+        fingerprint: Fingerprint,
+        /// The clock.
+        added: Millis,
         /// What it keeps of its founder.
         proof: P,
     },
-    /// A new leaf, used by one placement.
+    /// A new leaf.
     AddLeaf {
         /// The leaf.
-        node: NodeRef,
+        fingerprint: Fingerprint,
         /// The root of its tree.
         root: Root,
     },
-    /// One more placement uses a node; it has arrived again.
+    /// A node that a document uses arrives again.
     Use {
         /// The node.
-        node: NodeRef,
+        fingerprint: Fingerprint,
     },
-    /// A node arrives, and its root with it: the document that uses it was accepted.
-    Arrive {
-        /// The node.
-        node: NodeRef,
-    },
-    /// A root has arrived again, because one of its leaves has.
+    /// A root arrives again, because one of its leaves has.
     Refresh {
         /// The root.
         root: Root,
     },
-    /// A document that was placed in a tree was accepted.
+    /// What came to a tree.
     Count {
-        /// The root of the tree.
+        /// Its root.
         root: Root,
-        /// What it counts for.
-        count: Count,
-    },
-    /// One placement fewer uses a node.
-    Release {
-        /// The node.
-        node: NodeRef,
+        /// All of it.
+        tally: Tally,
     },
     /// A node that no placement uses goes.
     Withdraw {
         /// A leaf, or a root without living leaves.
-        node: NodeRef,
+        fingerprint: Fingerprint,
     },
-    /// The node with the oldest arrival goes, because that is before the window.
-    Expire {
-        /// The node.
-        node: NodeRef,
-    },
-    /// The node with the oldest arrival goes, because there is no room for all.
+    /// There is no room for all: nodes that arrived before this tick are dead.
     Evict {
-        /// The node.
-        node: NodeRef,
+        /// The first tick that stays.
+        floor: Tick,
     },
 }
 
@@ -80,62 +69,29 @@ impl<P: Proof> Forest<P> {
     /// anything: one that fits nothing here (its node has gone, or there is no room) is passed over.
     pub fn apply(&mut self, change: &Change<P>) -> bool {
         match change {
-            Change::Tick { now } => {
-                let later = *now > self.clock;
-                self.clock = self.clock.max(*now);
-                later
+            Change::Begin(moment) => {
+                let died = self.ticks.begin(*moment);
+                self.expired_total += died.nodes as u64;
+                true
             }
-            Change::AddRoot { node, proof } => self.add_root(*node, proof),
-            Change::AddLeaf { node, root } => self.add_leaf(*node, *root),
-            Change::Use { node } => match self.find(*node) {
-                None => false,
-                Some(id) => {
-                    self.slab.touch(id, self.clock);
-                    self.slab.add_reference(id);
-                    true
-                }
-            },
-            Change::Arrive { node } => match self.find(*node) {
-                None => false,
-                Some(id) => {
-                    self.slab.touch(id, self.clock);
-                    // After its leaf: no root stands before one of its leaves.
-                    if let Kind::Leaf { root, .. } = self.slab.node(id).kind {
-                        self.slab.touch(root, self.clock);
-                    }
-                    true
-                }
-            },
-            Change::Refresh { root } => match self.index.find(root.0) {
-                None => false,
-                Some(id) => {
-                    self.slab.touch(id, self.clock);
-                    true
-                }
-            },
-            Change::Count { root, count } => self.apply_count(*root, *count),
-            Change::Release { node } => {
-                let found = self.find(*node);
-                found.is_some_and(|id| self.slab.drop_reference(id))
-            }
-            Change::Withdraw { node } => match self.find(*node) {
-                None => false,
-                Some(id) => {
-                    self.detach_expired_leaves(id, self.cutoff(self.clock));
-                    self.remove(id);
-                    self.withdrawn_total += 1;
-                    true
-                }
-            },
-            Change::Expire { node } => {
-                let gone = self.remove_oldest(*node);
-                self.expired_total += u64::from(gone);
+            Change::AddRoot {
+                fingerprint,
+                added,
+                proof,
+            } => self.add_root(*fingerprint, *added, proof),
+            Change::AddLeaf { fingerprint, root } => self.add_leaf(*fingerprint, *root),
+            Change::Use { fingerprint } => self.touch(*fingerprint),
+            Change::Refresh { root } => self.touch(root.0),
+            Change::Count { root, tally } => self.set_tally(*root, *tally),
+            Change::Withdraw { fingerprint } => {
+                let gone = self.remove(*fingerprint);
+                self.withdrawn_total += u64::from(gone);
                 gone
             }
-            Change::Evict { node } => {
-                let gone = self.remove_oldest(*node);
-                self.evicted_total += u64::from(gone);
-                gone
+            Change::Evict { floor } => {
+                let died = self.ticks.raise(*floor);
+                self.evicted_total += died.nodes as u64;
+                true
             }
         }
     }
@@ -154,80 +110,144 @@ impl<P: Proof> Forest<P> {
             .unwrap_or_default()
     }
 
-    /// Whether this very node is still here.
-    pub fn holds(&self, node: NodeRef) -> bool {
-        self.find(node).is_some()
+    /// The place of a node that is alive.
+    pub(super) fn living(&self, fingerprint: Fingerprint) -> Option<Entry> {
+        let entry = self.index.get(fingerprint)?;
+        Tick(entry.tick)
+            .is_from(self.ticks.floor())
+            .then_some(entry)
     }
 
-    /// The node, if it is still the one of its fingerprint.
-    pub(super) fn find(&self, node: NodeRef) -> Option<NodeId> {
-        let id = self.index.find(node.fingerprint)?;
-        (self.slab.node(id).generation == node.generation).then_some(id)
-    }
-
-    fn add_root(&mut self, node: NodeRef, proof: &P) -> bool {
-        self.give_way(node.fingerprint);
-        let proof = self.proofs.keep(proof.clone());
-        let added = self.slab.add_root(node, self.clock, proof);
-        match added {
-            Some(id) => {
-                self.index.insert(node.fingerprint, id);
-                self.next = node.generation.next();
-            }
-            None => self.proofs.release(proof),
+    fn add_root(&mut self, fingerprint: Fingerprint, added: Millis, proof: &P) -> bool {
+        if let Some(entry) = self.living(fingerprint)
+            && let Some(known) = self.roots.get_mut(RootNumber(entry.root))
+            && known.fingerprint == fingerprint
+        {
+            // Only where changes are applied again: its leaves come again with later ones.
+            known.proof = proof.clone();
+            known.added = added;
+            return self.touch(fingerprint);
         }
-        added.is_some()
+        if self.is_full() {
+            return false;
+        }
+        let number = self.roots.add(fingerprint, added, proof.clone());
+        let Some(number) = number else { return false };
+        self.store(fingerprint, number, true)
     }
 
-    fn add_leaf(&mut self, node: NodeRef, root: Root) -> bool {
-        let Some(root) = self.index.find(root.0) else {
+    fn add_leaf(&mut self, fingerprint: Fingerprint, root: Root) -> bool {
+        let Some(number) = self.root_number(root, self.ticks.floor()) else {
             return false;
         };
-        self.give_way(node.fingerprint);
-        let added = self.slab.add_leaf(node, self.clock, root);
-        if let Some(id) = added {
-            self.index.insert(node.fingerprint, id);
-            self.next = node.generation.next();
+        if fingerprint == root.0 || self.is_full() {
+            return false;
         }
-        added.is_some()
+        self.store(fingerprint, number, false)
     }
 
-    /// Lets an expired node of this fingerprint, which was not removed yet, leave the index to a new one. It stays in
-    /// the slab until its turn, because it may be a root that has leaves still.
-    fn give_way(&mut self, fingerprint: Fingerprint) {
-        if let Some(id) = self.index.find(fingerprint) {
-            self.index.remove(fingerprint, id);
+    fn is_full(&self) -> bool {
+        self.ticks.living().nodes >= self.max_nodes
+    }
+
+    /// Gives a fingerprint a node of this tree in place of any that it has: one that is dead and was not swept up gives way.
+    fn store(&mut self, fingerprint: Fingerprint, root: RootNumber, is_root: bool) -> bool {
+        self.remove(fingerprint);
+        let tick = self.ticks.current();
+        let entry = Entry {
+            root: root.0,
+            tick: tick.0,
+        };
+        if self.index.insert(fingerprint, entry).is_err() {
+            return false;
+        }
+        self.roots.attach(root);
+        self.ticks.add(tick, is_root);
+        if !is_root {
+            self.roots.leaf_came(root, tick, self.ticks.floor());
+        }
+        true
+    }
+
+    /// A node arrives.
+    fn touch(&mut self, fingerprint: Fingerprint) -> bool {
+        let Some(entry) = self.living(fingerprint) else {
+            return false;
+        };
+        let (before, tick) = (Tick(entry.tick), self.ticks.current());
+        if before == tick {
+            return true;
+        }
+        let root = RootNumber(entry.root);
+        let is_root = self.is_root(fingerprint, root);
+        self.index.set_tick(fingerprint, tick.0);
+        self.ticks.remove(before, is_root);
+        self.ticks.add(tick, is_root);
+        if !is_root {
+            self.roots.leaf_went(root, before);
+            self.roots.leaf_came(root, tick, self.ticks.floor());
+        }
+        true
+    }
+
+    /// Removes a node from everything, dead or alive. A root that is alive must have no leaves that are.
+    fn remove(&mut self, fingerprint: Fingerprint) -> bool {
+        let removed = self.index.remove(fingerprint);
+        if let Some(entry) = removed {
+            self.left(fingerprint, entry);
+        }
+        removed.is_some()
+    }
+
+    /// A node has left the index.
+    pub(super) fn left(&mut self, fingerprint: Fingerprint, entry: Entry) {
+        let (root, tick) = (RootNumber(entry.root), Tick(entry.tick));
+        let is_root = self.is_root(fingerprint, root);
+        self.ticks.remove(tick, is_root);
+        if !is_root {
+            self.roots.leaf_went(root, tick);
+        }
+        self.in_flight.gone(fingerprint);
+        if let Some(tally) = self.roots.detach(root) {
+            self.unwatch(root, tally);
         }
     }
 
-    /// Removes this node if it is the oldest.
-    fn remove_oldest(&mut self, node: NodeRef) -> bool {
-        let oldest = self.slab.oldest();
-        let found = oldest.filter(|&id| self.slab.node_ref(id) == node);
-        if let Some(id) = found {
-            self.remove(id);
-        }
-        found.is_some()
+    /// Whether a fingerprint whose node is in this tree is its root.
+    pub(super) fn is_root(&self, fingerprint: Fingerprint, root: RootNumber) -> bool {
+        let record = self.roots.get(root);
+        record.is_some_and(|record| record.fingerprint == fingerprint)
     }
 
-    /// Removes a node from everything. A root must have no leaves.
-    fn remove(&mut self, id: NodeId) {
-        // A node that gave way to a new one of the same fingerprint has left the index before.
-        self.index.remove(self.slab.node(id).fingerprint, id);
-        if let Kind::Root { proof, tally, .. } = self.slab.remove(id) {
-            self.proofs.release(proof);
-            self.unwatch(id, tally);
-        }
+    fn set_tally(&mut self, root: Root, tally: Tally) -> bool {
+        let Some(number) = self.root_number(root, self.ticks.floor()) else {
+            return false;
+        };
+        self.put_tally(number, tally)
     }
 
-    /// Takes the expired leaves of a root out of its tree; they wait alone for their removal.
-    pub(super) fn detach_expired_leaves(&mut self, root: NodeId, cutoff: Millis) {
-        loop {
-            let oldest = self.slab.leaves(root).next();
-            let Some((leaf, _)) = oldest.filter(|(_, leaf)| leaf.arrival < cutoff) else {
-                return;
-            };
-            self.slab.detach(leaf);
+    /// What came to a tree is this.
+    pub(super) fn put_tally(&mut self, number: RootNumber, tally: Tally) -> bool {
+        let Some(record) = self.roots.get_mut(number) else {
+            return false;
+        };
+        // Most trees have one document: what there is to know of it, its nodes tell.
+        let before = record.tally;
+        if before != FOUNDED && before != UNCOUNTED {
+            if let Some(kept) = self.tallies.get_mut(before) {
+                let was = std::mem::replace(kept, tally);
+                self.watch(number, &was, &tally);
+            }
+            return true;
         }
+        record.tally = if tally == Tally::default() {
+            UNCOUNTED
+        } else if tally == Tally::of_founder() {
+            FOUNDED
+        } else {
+            self.tallies.keep(tally)
+        };
+        self.watch(number, &Tally::default(), &tally);
+        true
     }
 }

@@ -14,12 +14,12 @@ use std::cmp::Reverse;
 use std::ops::Range;
 
 use super::change::Change;
-use super::node::{Generation, NodeRef};
-use super::seen::{OwnNode, Seen, SeenTree, Spot, TreeIndex};
+use super::seen::{Given, Seen, SeenTree, Spot, TreeIndex};
 use super::{Decision, Root};
 use crate::fingerprint::Fingerprint;
 use crate::hash::splitmix64;
 use crate::method::{Proof, Query, Refusal};
+use crate::time::Millis;
 
 /// How many hashes of the text are tried for a root of its own. One is enough but for a wide k, where the balls around
 /// the roots can fill the whole space.
@@ -127,6 +127,23 @@ impl<P: Proof> Law<'_, '_, P> {
                 Err(refusal) => refused.push((self.root(tree), refusal)),
             }
         }
+        // What is stored with the document stands, whatever was learned since.
+        match self.seen.given {
+            Some(Given {
+                root,
+                tree: Some(_),
+                ..
+            }) => {
+                let candidates = candidates.len().max(1);
+                return self.decided(Decision::Joined { candidates }, root, by, refused);
+            }
+            Some(Given {
+                root,
+                is_free: true,
+                ..
+            }) => return self.decided(Decision::NewRoot, root, by, refused),
+            _ => {}
+        }
         if let &[only] = candidates.as_slice() {
             let decision = Decision::Joined { candidates: 1 };
             return self.decided(decision, self.root(only), by, refused);
@@ -168,7 +185,7 @@ impl<P: Proof> Law<'_, '_, P> {
     fn known(&self) -> Option<TreeIndex> {
         // The text itself is known: what its proof leaves out by now does not matter.
         if let Some(own) = self.seen.whole {
-            return Some(own.tree);
+            return Some(own);
         }
         let mut founded = self.seen.known_by.iter().flatten();
         let of_text = |tree: &&TreeIndex| {
@@ -179,8 +196,8 @@ impl<P: Proof> Law<'_, '_, P> {
             return Some(tree);
         }
         let mut own = self.seen.fingerprints.iter().map(|spot| spot.own);
-        let first = own.next()??.tree;
-        let in_one = own.all(|own| own.is_some_and(|own| own.tree == first));
+        let first = own.next()??;
+        let in_one = own.all(|own| own == Some(first));
         let known = !self.query.known_by_whole && in_one && self.is_of(first);
         known.then_some(first)
     }
@@ -188,7 +205,7 @@ impl<P: Proof> Law<'_, '_, P> {
     /// In turn, the first fingerprint that has its node in this tree.
     fn by_own(&self, tree: TreeIndex) -> Option<Fingerprint> {
         let mut own = self.seen.fingerprints.iter().zip(self.query.fingerprints);
-        let found = own.find(|(spot, _)| spot.own.is_some_and(|own| own.tree == tree));
+        let found = own.find(|(spot, _)| spot.own == Some(tree));
         found
             .filter(|_| P::IN_TURN)
             .map(|(_, &fingerprint)| fingerprint)
@@ -282,7 +299,7 @@ impl<P: Proof> Law<'_, '_, P> {
     }
 }
 
-/// What must be changed for a decision, in this order. `next` is the generation of the first node that is made.
+/// What must be changed for a decision at this time, in this order.
 ///
 /// Fingerprints without a node become leaves, as many as the document takes; those that have one elsewhere keep it. Only
 /// nodes in the tree that is answered are refreshed, and its root last: a tree lives as long as documents are given its
@@ -291,14 +308,14 @@ pub(super) fn changes<P: Proof>(
     query: &Query<'_, P>,
     seen: &Seen<'_, P>,
     outcome: &Outcome,
-    next: Generation,
+    now: Millis,
     out: &mut Vec<Change<P>>,
 ) {
     let mut plan = Plan {
         query,
         seen,
         root: outcome.root,
-        next,
+        now,
         used: Vec::new(),
         scattered: query.known_by_whole,
         out,
@@ -323,7 +340,7 @@ struct Plan<'a, 'f, P> {
     query: &'a Query<'a, P>,
     seen: &'a Seen<'f, P>,
     root: Root,
-    next: Generation,
+    now: Millis,
     /// The document's nodes in the tree.
     used: Vec<Fingerprint>,
     /// The fingerprints alone do not tell that the document was placed here: some has its node elsewhere, or none, or others
@@ -341,10 +358,7 @@ impl<P: Proof> Plan<'_, '_, P> {
             self.use_own(self.query.whole, self.seen.whole);
         }
         if self.used.is_empty() {
-            let root = self.seen.trees.iter().find(|tree| tree.root == self.root);
-            if let Some(generation) = root.map(|tree| tree.generation) {
-                self.use_node(self.root.0, generation);
-            }
+            self.use_node(self.root.0);
         }
     }
 
@@ -360,9 +374,10 @@ impl<P: Proof> Plan<'_, '_, P> {
 
     fn found(&mut self, alone: bool) {
         let root = self.root.0;
-        let node = self.new_node(root);
+        self.used.push(root);
         self.out.push(Change::AddRoot {
-            node,
+            fingerprint: root,
+            added: self.now,
             proof: self.query.proof.clone(),
         });
         if alone {
@@ -387,7 +402,7 @@ impl<P: Proof> Plan<'_, '_, P> {
         self.stand_for_the_text();
     }
 
-    fn own(&self, at: usize) -> Option<OwnNode> {
+    fn own(&self, at: usize) -> Option<TreeIndex> {
         self.seen.fingerprints.get(at).and_then(|spot| spot.own)
     }
 
@@ -397,29 +412,24 @@ impl<P: Proof> Plan<'_, '_, P> {
     }
 
     /// Uses the node of a fingerprint if it stands in this tree.
-    fn use_own(&mut self, fingerprint: Fingerprint, own: Option<OwnNode>) {
+    fn use_own(&mut self, fingerprint: Fingerprint, own: Option<TreeIndex>) {
         let Some(own) = own else { return };
-        if self.seen.trees.get(own.tree).map(|tree| tree.root) == Some(self.root) {
-            self.use_node(fingerprint, own.generation);
+        if self.seen.trees.get(own).map(|tree| tree.root) == Some(self.root) {
+            self.use_node(fingerprint);
         } else {
             self.scattered = true;
         }
     }
 
-    fn use_node(&mut self, fingerprint: Fingerprint, generation: Generation) {
+    fn use_node(&mut self, fingerprint: Fingerprint) {
         if !self.used.contains(&fingerprint) {
             self.used.push(fingerprint);
-            self.out.push(Change::Use {
-                node: NodeRef {
-                    fingerprint,
-                    generation,
-                },
-            });
+            self.out.push(Change::Use { fingerprint });
         }
     }
 
     /// Makes a fingerprint that has no node a leaf, while the document takes more nodes.
-    fn take(&mut self, fingerprint: Fingerprint, own: Option<OwnNode>) {
+    fn take(&mut self, fingerprint: Fingerprint, own: Option<TreeIndex>) {
         if own.is_some() || self.used.contains(&fingerprint) {
             return;
         }
@@ -445,21 +455,11 @@ impl<P: Proof> Plan<'_, '_, P> {
     }
 
     fn add_leaf(&mut self, fingerprint: Fingerprint) {
-        let node = self.new_node(fingerprint);
+        self.used.push(fingerprint);
         self.out.push(Change::AddLeaf {
-            node,
+            fingerprint,
             root: self.root,
         });
-    }
-
-    fn new_node(&mut self, fingerprint: Fingerprint) -> NodeRef {
-        self.used.push(fingerprint);
-        let generation = self.next;
-        self.next = self.next.next();
-        NodeRef {
-            fingerprint,
-            generation,
-        }
     }
 }
 

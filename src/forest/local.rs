@@ -3,30 +3,65 @@
 //! Nothing waits for the lock on a thread that serves connections: every job goes to an [`Executor`]. A job that panics
 //! may leave the trees half changed, so it takes the forest out of service; nobody sees that state.
 
-use std::collections::{HashMap, VecDeque};
+mod rehearsal;
+
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use futures_channel::oneshot;
 use parking_lot::{Mutex, MutexGuard};
 
-use super::law;
 use super::port::{
     Answer, Batch, Check, CheckReply, CheckedFingerprint, CheckedTree, Commit, Document, Earlier,
     Outcome, Placed, Placements, Port, Rehearsal, Reply, Settled, Settlement, Unavailable, When,
 };
 use super::{
-    Change, Decision, Forest, ForestError, Near, Rollback, Root, Settings, Stats, TreeView,
+    Change, Decision, Forest, ForestError, Near, Portions, Rollback, Root, Settings, Stats,
+    TreeView,
 };
 use crate::method::{Count, Family, Lesson, Measure, Proof, Query, Refusal};
 use crate::text::boilerplate::Taught;
 use crate::time::Millis;
+use rehearsal::LocalRehearsal;
 
 /// Runs jobs on threads of its own; each to its end, in any order.
 pub trait Executor: Send + Sync {
     /// Hands a job over. It does not panic.
     fn run(&self, job: Box<dyn FnOnce() + Send>);
+}
+
+/// Where the changes of a forest go that are to survive the process. Batches are numbered from 1.
+pub trait Journal: std::fmt::Debug + Send + Sync {
+    /// Puts a batch of changes at its end, and answers its number. Never waits.
+    fn append(&self, batch: Vec<u8>) -> u64;
+    /// Answers when the batch and all before it are safe.
+    fn durable(&self, batch: u64) -> Answer<()>;
+    /// Waits until more may be appended. Not with a lock.
+    ///
+    /// # Errors
+    /// When that will not be.
+    fn wait_for_room(&self) -> Result<(), Unavailable>;
+    /// Writes what waits, and waits for that.
+    fn close(&self);
+    /// Why nothing is to be placed any more, if that is so.
+    fn failure(&self) -> Option<Unavailable>;
+}
+
+/// A forest that can be copied while it goes on.
+pub trait Copied: Send + Sync {
+    /// What is written first, before the journal is told that a copy begins.
+    ///
+    /// # Errors
+    /// When the forest cannot be asked any more.
+    fn begin(&self) -> Result<(u8, Vec<u8>), Unavailable>;
+    /// The next portion; none if that was all.
+    ///
+    /// # Errors
+    /// When the forest cannot be asked any more.
+    fn next(&self, portions: &mut Portions) -> Result<Option<(u8, Vec<u8>)>, Unavailable>;
 }
 
 /// A forest in this process.
@@ -41,6 +76,9 @@ struct Shared<F: Family> {
     /// batch holds it for as long as it takes to place, some microseconds a document; nobody awaits with it.
     state: Mutex<State<F>>,
     poisoned: OnceLock<String>,
+    journal: Option<Arc<dyn Journal>>,
+    /// The last batch that was appended to it, changed with the lock held.
+    appended: AtomicU64,
 }
 
 /// Trees and what was learned: pure, documents in and places out.
@@ -90,14 +128,42 @@ impl<F: Family> Local<F> {
         learned: F::Learned,
         executor: Arc<dyn Executor>,
     ) -> Result<Local<F>, ForestError> {
-        Ok(Local {
+        let state = State::new(settings, thresholds, learned)?;
+        Ok(Local::of(name.into(), state, executor, None))
+    }
+
+    /// A forest whose changes from now on go to a journal.
+    pub fn with_journal(
+        name: impl Into<String>,
+        mut state: State<F>,
+        executor: Arc<dyn Executor>,
+        journal: Arc<dyn Journal>,
+    ) -> Local<F> {
+        state.record();
+        Local::of(name.into(), state, executor, Some(journal))
+    }
+
+    fn of(
+        name: String,
+        state: State<F>,
+        executor: Arc<dyn Executor>,
+        journal: Option<Arc<dyn Journal>>,
+    ) -> Local<F> {
+        Local {
             shared: Arc::new(Shared {
-                name: name.into(),
-                state: Mutex::new(State::new(settings, thresholds, learned)?),
+                name,
+                state: Mutex::new(state),
                 poisoned: OnceLock::new(),
+                journal,
+                appended: AtomicU64::new(0),
             }),
             executor,
-        })
+        }
+    }
+
+    /// The same forest, to be copied.
+    pub fn copied(&self) -> Arc<dyn Copied> {
+        self.shared.clone()
     }
 
     /// The same forest, in which a tree may have so many documents.
@@ -185,6 +251,9 @@ impl<F: Family> Shared<F> {
         if let Err(panic) = &done {
             self.poisoned.get_or_init(|| panic_message(&**panic));
         }
+        if done.is_ok() {
+            self.append(&mut state);
+        }
         // Whoever waits is next: a thread that places chunk after chunk would keep the lock for itself.
         MutexGuard::unlock_fair(state);
         done.map_err(|panic| {
@@ -196,6 +265,28 @@ impl<F: Family> Shared<F> {
         })
     }
 
+    /// Gives the journal what has changed.
+    fn append(&self, state: &mut State<F>) {
+        let Some(journal) = &self.journal else { return };
+        let changes = state.take_changes();
+        if changes.is_empty() {
+            return;
+        }
+        let mut batch = Vec::with_capacity(64 * changes.len());
+        for change in &changes {
+            change.write(&mut batch);
+        }
+        self.appended.store(journal.append(batch), Relaxed);
+    }
+
+    /// Answers when all that has changed until now is safe.
+    fn durable(&self) -> Answer<()> {
+        match &self.journal {
+            Some(journal) => journal.durable(self.appended.load(Relaxed)),
+            None => Box::pin(std::future::ready(Ok(()))),
+        }
+    }
+
     /// Places documents in their order, a chunk at a time.
     fn place_all(
         &self,
@@ -205,6 +296,9 @@ impl<F: Family> Shared<F> {
     ) -> Result<(), Unavailable> {
         let mut documents = documents.into_iter();
         while documents.len() > 0 {
+            if let Some(journal) = &self.journal {
+                journal.wait_for_room()?;
+            }
             self.with(|state, waited| {
                 placements.waited += waited;
                 for document in documents.by_ref().take(CHUNK) {
@@ -217,7 +311,9 @@ impl<F: Family> Shared<F> {
     }
 
     fn unavailable(&self) -> Option<Unavailable> {
-        let reason = self.poisoned.get()?;
+        let Some(reason) = self.poisoned.get() else {
+            return self.journal.as_ref().and_then(|journal| journal.failure());
+        };
         Some(Unavailable::Poisoned {
             forest: self.name.clone(),
             reason: reason.clone(),
@@ -258,18 +354,24 @@ impl<F: Family> Port for Local<F> {
     }
 
     fn rehearsal(&self) -> Box<dyn Rehearsal> {
-        Box::new(LocalRehearsal {
-            shared: self.shared.clone(),
-            executor: self.executor.clone(),
-            own: Arc::default(),
-        })
+        Box::new(LocalRehearsal::new(
+            self.shared.clone(),
+            self.executor.clone(),
+        ))
     }
 
     fn settle(&self, batch: Vec<Settlement>, now: Millis) -> Answer<Settled> {
         if batch.is_empty() {
             return Box::pin(std::future::ready(Ok(Settled::default())));
         }
-        self.with(move |state, _| state.settle(batch, now))
+        let settled = self.with(move |state, _| state.settle(batch, now));
+        let shared = self.shared.clone();
+        // The client is told when what it is told of is safe.
+        Box::pin(async move {
+            let settled = settled.await?;
+            shared.durable().await?;
+            Ok(settled)
+        })
     }
 
     fn forget_unknown(&self, now: Millis, budget: usize) -> Answer<Settled> {
@@ -296,8 +398,24 @@ impl<F: Family> Port for Local<F> {
         self.with(move |state, _| state.forest.set_memory_limit(bytes))
     }
 
+    fn close(&self) {
+        if let Some(journal) = &self.shared.journal {
+            journal.close();
+        }
+    }
+
     fn unavailable(&self) -> Option<Unavailable> {
         self.shared.unavailable()
+    }
+}
+
+impl<F: Family> Copied for Shared<F> {
+    fn begin(&self) -> Result<(u8, Vec<u8>), Unavailable> {
+        self.with(|state, _| state.begin_copy())
+    }
+
+    fn next(&self, portions: &mut Portions) -> Result<Option<(u8, Vec<u8>)>, Unavailable> {
+        self.with(|state, _| state.next_portion(portions, self.appended.load(Relaxed)))
     }
 }
 
@@ -359,6 +477,15 @@ impl<F: Family> State<F> {
         &self.learned
     }
 
+    /// What it has learned, to add to it what is to be known from the start.
+    pub fn learned_mut(&mut self) -> &mut F::Learned {
+        &mut self.learned
+    }
+
+    pub(super) fn forest_mut(&mut self) -> &mut Forest<F::Proof> {
+        &mut self.forest
+    }
+
     /// Its trees.
     pub fn forest(&self) -> &Forest<F::Proof> {
         &self.forest
@@ -376,6 +503,7 @@ impl<F: Family> State<F> {
             (When::Claimed(at), Commit::Provisional) => Some(at),
             _ => None,
         };
+        self.forest.give(document.given);
         let mut features = document.features;
         let features = features.as_mut().and_then(F::features);
         let placed = features.map(|features| {
@@ -383,7 +511,10 @@ impl<F: Family> State<F> {
             let mut placed = self.place_features(features, document.title, at, claimed, earlier);
             earlier.time = now.map(|_| placed.clock).or(earlier.time);
             match commit {
-                Commit::AtOnce => self.forest.count(placed.root, placed.count),
+                Commit::AtOnce => {
+                    self.forest.count(placed.root, placed.count);
+                    self.forest.settle(&placed.rollback);
+                }
                 Commit::Provisional => earlier.tallies.add(placed.root.0, placed.count),
             }
             if placed.decision == Decision::NewRoot {
@@ -429,7 +560,7 @@ impl<F: Family> State<F> {
         Placed {
             root: placement.root,
             decision: placement.decision,
-            node_added: placement.node_added,
+            arrived: placement.arrived,
             clock: self.forest.clock().max(at),
             stage: placement.by.and_then(|by| F::stage(features, by)),
             in_turn: placement.by.is_some(),
@@ -492,6 +623,7 @@ impl<F: Family> State<F> {
                     if let Some(claimed) = settlement.claimed {
                         self.forest.arrive(&settlement.rollback, claimed);
                     }
+                    self.forest.settle(&settlement.rollback);
                     lessons.extend(settlement.lesson);
                 }
                 Outcome::Refused => refused.push(settlement.rollback),
@@ -534,64 +666,6 @@ impl<F: Family> State<F> {
             withdrawn: withdrawn.sum(),
             ..Settled::default()
         }
-    }
-
-    /// What [`place_by`](State::place_by) would answer; only `own` and `earlier` change. Now and then a tree of the request's
-    /// own gets another root than it would, because fewer of the document's fingerprints stand in its way here.
-    fn rehearse(
-        &mut self,
-        document: Document,
-        own: &mut OwnTrees<F::Proof>,
-        earlier: &mut Earlier,
-    ) -> Reply {
-        let now = self.time(document.when, earlier);
-        let at = now.unwrap_or(Millis(0));
-        let mut features = document.features;
-        let features = features.as_mut().and_then(F::features);
-        let placed = features.map(|features| {
-            let Self {
-                forest, learned, ..
-            } = self;
-            let clock = forest.clock().max(at);
-            let (foreseen, node_added, sign) =
-                F::ask(features, learned, &earlier.taught, |query| {
-                    let query = &Query {
-                        earlier: Some(&earlier.tallies),
-                        ..*query
-                    };
-                    let mut foreseen = forest.foresee(query, at);
-                    let sign = own.amend(&mut foreseen, query, document.title, forest, at);
-                    let added = forest.node_added(query, foreseen.root);
-                    (foreseen, added.unwrap_or(clock), sign)
-                });
-            let mut placed = Placed {
-                root: foreseen.root,
-                decision: foreseen.decision,
-                node_added,
-                clock,
-                stage: foreseen.by.and_then(|by| F::stage(features, by)),
-                in_turn: foreseen.by.is_some(),
-                refused: foreseen.refused,
-                learned: Vec::new(),
-                claimed: None,
-                lesson: None,
-                count: Count {
-                    title: document.title,
-                    sign,
-                },
-                rollback: Rollback::default(),
-            };
-            earlier.tallies.add(placed.root.0, placed.count);
-            if placed.decision == Decision::NewRoot {
-                self.add_refused_by_boilerplate(features, placed.root, &mut placed.refused);
-            }
-            earlier.time = now.map(|_| placed.clock).or(earlier.time);
-            if placed.decision == Decision::NewRoot {
-                earlier.taught.add(&F::lesson(features).hashes);
-            }
-            placed
-        });
-        Reply { now, placed }
     }
 
     /// What [`place`](State::place) would do.
@@ -701,119 +775,6 @@ fn add_hidden<P: Proof>(
             verdict: Err(Refusal::Boilerplate),
             measure: Measure::None,
         }));
-    }
-}
-
-/// One request's view of a forest in this process.
-struct LocalRehearsal<F: Family> {
-    shared: Arc<Shared<F>>,
-    executor: Arc<dyn Executor>,
-    /// Nobody contends for it: the request asks one question at a time.
-    own: Arc<Mutex<Option<Own<F>>>>,
-}
-
-/// What only the request itself sees.
-struct Own<F: Family> {
-    trees: OwnTrees<F::Proof>,
-    earlier: Earlier,
-}
-
-/// The trees of one request's documents, each with the root that it will have among all others.
-struct OwnTrees<P: Proof> {
-    forest: Forest<P>,
-    roots: HashMap<Root, Root>,
-}
-
-impl<P: Proof> OwnTrees<P> {
-    /// Turns what the forest foresees for a document into what will come of it behind those of its request that came before.
-    /// Answers how much of a sign the document is of furniture. What it joins there counts before what it joins here; but here, too, it stands for those that come after it.
-    fn amend(
-        &mut self,
-        foreseen: &mut law::Outcome,
-        query: &Query<'_, P>,
-        title: Option<u32>,
-        others: &Forest<P>,
-        at: Millis,
-    ) -> u8 {
-        let is_own = matches!(foreseen.decision, Decision::NewRoot | Decision::Outside);
-        if is_own {
-            let alone = law::stands_alone(&foreseen.refused);
-            foreseen.root = self.free_root(query, others, at, alone);
-        }
-        let mut sign = match foreseen.decision {
-            Decision::Joined { .. } => others.sign(query, foreseen.root),
-            _ => 0,
-        };
-        let own = &Query {
-            earlier: None,
-            ..*query
-        };
-        let placement = self.forest.place(own, at);
-        let count = Count {
-            title,
-            sign: placement.sign,
-        };
-        self.forest.count(placement.root, count);
-        let refused = placement.refused.iter();
-        let refused = refused.filter_map(|(root, why)| Some((*self.roots.get(root)?, *why)));
-        foreseen.refused.extend(refused);
-        if placement.decision == Decision::NewRoot {
-            self.roots.insert(placement.root, foreseen.root);
-        } else if is_own && let Some(&root) = self.roots.get(&placement.root) {
-            foreseen.root = root;
-            foreseen.decision = placement.decision;
-            foreseen.by = placement.by;
-            sign = placement.sign;
-        }
-        sign
-    }
-
-    /// A place for a root that is free here and among the others, as the law looks for one.
-    fn free_root(&self, query: &Query<'_, P>, others: &Forest<P>, at: Millis, alone: bool) -> Root {
-        let here = self.forest.isolated(query, at);
-        let there = others.isolated(query, at).into_iter();
-        let mut free = there.filter(|fingerprint| here.contains(fingerprint));
-        if let Some(first) = free.next().filter(|_| !alone) {
-            return Root(first);
-        }
-        let mut hash = query.whole;
-        for _ in 0..law::ROOT_TRIES {
-            let taken = self.roots.values().any(|&given| given == Root(hash));
-            if !taken && !others.has_root_near(hash, at) && !self.forest.has_root_near(hash, at) {
-                break;
-            }
-            hash = law::rehashed(hash);
-        }
-        Root(hash)
-    }
-}
-
-impl<F: Family> Rehearsal for LocalRehearsal<F> {
-    fn place(&self, documents: Vec<Document>) -> Answer<Placements> {
-        let own = self.own.clone();
-        let rehearse = move |shared: &Shared<F>| {
-            let mut own = own.lock();
-            let mut placements = Placements::default();
-            let mut documents = documents.into_iter();
-            while documents.len() > 0 {
-                shared.with(|state, waited| {
-                    placements.waited += waited;
-                    let own = own.get_or_insert_with(|| Own {
-                        trees: OwnTrees {
-                            forest: state.forest.empty(),
-                            roots: HashMap::new(),
-                        },
-                        earlier: Earlier::default(),
-                    });
-                    for document in documents.by_ref().take(CHUNK) {
-                        let reply = state.rehearse(document, &mut own.trees, &mut own.earlier);
-                        placements.replies.push(reply);
-                    }
-                })?;
-            }
-            Ok(placements)
-        };
-        run(&self.shared, &self.executor, rehearse, |_, _| ())
     }
 }
 

@@ -3,41 +3,37 @@
 use std::collections::BTreeMap;
 
 use super::law::{self, Outcome, Question, Verdict};
-use super::seen::{HashSpot, OwnNode, Seen, SeenTree, Spot, TreeIndex};
-use super::slab::Kind;
+use super::roots::RootNumber;
+use super::seen::{Given, HashSpot, Seen, SeenTree, Spot, TreeIndex};
+use super::ticks::Tick;
 use super::{Forest, Root};
 use crate::fingerprint::{Distance, Fingerprint};
-use crate::hamming::NodeId;
 use crate::method::{Proof, Query};
 use crate::time::Millis;
 
-/// One look at a forest: nothing changes while it lives. Nodes that expired before the cutoff are not there.
+/// One look at a forest: nothing changes while it lives. Nodes that expired before the floor are not there.
 pub(super) struct Look<'f, 'q, P: Proof> {
     forest: &'f Forest<P>,
     query: &'q Query<'q, P>,
-    cutoff: Millis,
+    floor: Tick,
     pub(super) seen: Seen<'f, P>,
-    /// The roots of [`Seen::trees`], and in which of the lists in [`Seen::near`] each stands last, counted from 1.
-    roots: Vec<(NodeId, usize)>,
-    /// The places of the roots.
-    places: BTreeMap<NodeId, TreeIndex>,
+    /// The trees of [`Seen::trees`], and in which of the lists in [`Seen::near`] each stands last, counted from 1.
+    roots: Vec<(RootNumber, usize)>,
+    /// The places of the trees.
+    places: BTreeMap<RootNumber, TreeIndex>,
     /// How many lists there are.
     lists: usize,
     /// A buffer: the nodes near a fingerprint.
-    nodes: Vec<(Distance, Fingerprint, NodeId)>,
+    nodes: Vec<(Distance, Fingerprint, RootNumber)>,
 }
 
 impl<P: Proof> Forest<P> {
     /// Looks at what the document has itself: its own nodes, and the trees it may have founded.
-    pub(super) fn look<'f, 'q>(
-        &'f self,
-        query: &'q Query<'q, P>,
-        cutoff: Millis,
-    ) -> Look<'f, 'q, P> {
+    pub(super) fn look<'f, 'q>(&'f self, query: &'q Query<'q, P>, floor: Tick) -> Look<'f, 'q, P> {
         let mut look = Look {
             forest: self,
             query,
-            cutoff,
+            floor,
             seen: Seen::new(),
             roots: Vec::new(),
             places: BTreeMap::new(),
@@ -49,21 +45,19 @@ impl<P: Proof> Forest<P> {
     }
 
     /// The root of a fingerprint's own node, if it has one that is alive.
-    pub(super) fn tree_of(&self, fingerprint: Fingerprint, cutoff: Millis) -> Option<NodeId> {
-        self.index
-            .find(fingerprint)
-            .and_then(|id| self.live_root(id, cutoff))
+    pub(super) fn tree_of(&self, fingerprint: Fingerprint, floor: Tick) -> Option<RootNumber> {
+        let entry = self.index.get(fingerprint)?;
+        self.tree_of_entry(entry, floor)
     }
 
-    pub(super) fn name(&self, root: NodeId) -> Root {
-        Root(self.slab.node(root).fingerprint)
+    /// The root of a tree that has a node.
+    pub(super) fn name(&self, root: RootNumber) -> Root {
+        let record = self.roots.get(root);
+        Root(record.map_or(Fingerprint(0), |record| record.fingerprint))
     }
 
-    pub(super) fn proof_at(&self, root: NodeId) -> Option<&P> {
-        match self.slab.node(root).kind {
-            Kind::Root { proof, .. } => self.proofs.get(proof),
-            _ => None,
-        }
+    pub(super) fn proof_at(&self, root: RootNumber) -> Option<&P> {
+        self.roots.get(root).map(|record| &record.proof)
     }
 }
 
@@ -76,7 +70,7 @@ impl<P: Proof> Look<'_, '_, P> {
             let own = self.own_node(fingerprint);
             let near = exact.then(|| {
                 let from = self.seen.near.len();
-                self.seen.near.extend(own.map(|own| own.tree));
+                self.seen.near.extend(own);
                 from..self.seen.near.len()
             });
             self.seen.fingerprints.push(Spot { own, near });
@@ -85,6 +79,15 @@ impl<P: Proof> Look<'_, '_, P> {
             let tree = self.tree_founded_by(fingerprint);
             self.seen.known_by.push(tree);
         }
+    }
+
+    /// Looks at the root that the document was given.
+    pub(super) fn give(&mut self, root: Option<Root>) {
+        self.seen.given = root.map(|root| Given {
+            root,
+            tree: self.tree_founded_by(root.0),
+            is_free: self.own_node(root.0).is_none() && !self.has_root_within_k(root.0),
+        });
     }
 
     /// Looks at what the law asked for.
@@ -102,7 +105,7 @@ impl<P: Proof> Look<'_, '_, P> {
             }
             Question::Hash(hash) => {
                 let spot = HashSpot {
-                    own: self.own_node(hash).map(|own| own.tree),
+                    own: self.own_node(hash),
                     has_root_within_k: self.has_root_within_k(hash),
                 };
                 self.seen.hashes.push(spot);
@@ -134,8 +137,8 @@ impl<P: Proof> Look<'_, '_, P> {
         let forest = self.forest;
         let mut nodes = std::mem::take(&mut self.nodes);
         nodes.clear();
-        forest.index.near(fingerprint, |id, near, distance| {
-            if let Some(root) = forest.live_root(id, self.cutoff) {
+        forest.index.near(fingerprint, |near, distance, entry| {
+            if let Some(root) = forest.tree_of_entry(entry, self.floor) {
                 nodes.push((distance, near, root));
             }
         });
@@ -161,28 +164,17 @@ impl<P: Proof> Look<'_, '_, P> {
         }
     }
 
-    /// The roots of the trees whose children were counted.
-    pub(super) fn counted(&self) -> Vec<NodeId> {
-        let trees = self.seen.trees.iter().zip(&self.roots);
-        let counted = trees.filter(|(tree, _)| tree.children.is_some());
-        counted.map(|(_, &(root, _))| root).collect()
-    }
-
     fn count_children(&mut self, tree: TreeIndex) {
         if let (Some(&(root, _)), Some(seen)) =
             (self.roots.get(tree), self.seen.trees.get_mut(tree))
         {
-            seen.children = Some(self.forest.live_children(root, self.cutoff));
+            seen.children = Some(self.forest.roots.living_leaves(root, self.floor));
         }
     }
 
-    fn own_node(&mut self, fingerprint: Fingerprint) -> Option<OwnNode> {
-        let id = self.forest.index.find(fingerprint)?;
-        let root = self.forest.live_root(id, self.cutoff)?;
-        Some(OwnNode {
-            tree: self.tree(root),
-            generation: self.forest.slab.node(id).generation,
-        })
+    fn own_node(&mut self, fingerprint: Fingerprint) -> Option<TreeIndex> {
+        let root = self.forest.tree_of(fingerprint, self.floor)?;
+        Some(self.tree(root))
     }
 
     /// The tree of which a fingerprint is the root.
@@ -190,35 +182,30 @@ impl<P: Proof> Look<'_, '_, P> {
         let mut own = self.query.fingerprints.iter();
         if let Some(at) = own.position(|&own| own == fingerprint) {
             let own = self.seen.fingerprints.get(at)?.own?;
-            let root = self.seen.trees.get(own.tree)?.root;
-            return (root.0 == fingerprint).then_some(own.tree);
+            let root = self.seen.trees.get(own)?.root;
+            return (root.0 == fingerprint).then_some(own);
         }
-        let id = self.forest.index.find(fingerprint)?;
-        (self.forest.live_root(id, self.cutoff) == Some(id)).then(|| self.tree(id))
+        let number = self.forest.root_number(Root(fingerprint), self.floor)?;
+        Some(self.tree(number))
     }
 
     fn has_root_within_k(&self, fingerprint: Fingerprint) -> bool {
-        let (forest, mut found) = (self.forest, false);
-        forest.index.near(fingerprint, |id, _, _| {
-            found |= forest.live_root(id, self.cutoff) == Some(id);
-        });
-        found
+        self.forest.has_root_within_k(fingerprint, self.floor)
     }
 
     /// The place of a tree among those that were met.
-    fn tree(&mut self, root: NodeId) -> TreeIndex {
+    fn tree(&mut self, root: RootNumber) -> TreeIndex {
         if let Some(&known) = self.places.get(&root) {
             return known;
         }
         self.places.insert(root, self.roots.len());
-        let node = self.forest.slab.node(root);
         self.roots.push((root, 0));
+        let record = self.forest.roots.get(root);
         self.seen.trees.push(SeenTree {
             root: self.forest.name(root),
-            generation: node.generation,
-            added: node.added,
+            added: record.map_or(Millis(0), |record| record.added),
             children: None,
-            proof: self.forest.proof_at(root),
+            proof: record.map(|record| &record.proof),
             closed: self.forest.closed(root, self.query.earlier),
         });
         self.roots.len() - 1

@@ -13,38 +13,52 @@
 //! The forest is a pure, single-threaded state: documents and `now` in, roots out; who shares it locks it.
 //! [`place`](Forest::place) first lets a few expired nodes go (`window.rs`). Then the law decides (`law.rs`, which knows
 //! no forest) by what it is shown of this one (`look.rs`), and its decision is applied as changes, each a value
-//! (`change.rs`). `slab.rs` holds the nodes, `tally.rs` knows how large trees are, `view.rs` is all that reads.
+//! (`change.rs`). The index holds the nodes: a fingerprint, the number of its tree, and when it arrived (`ticks.rs`). `roots.rs`
+//! holds what is kept of each tree, `tally.rs` knows how large they are, `in_flight.rs` which nodes may yet be withdrawn;
+//! `view.rs` is all that reads.
 
+mod beside;
 mod change;
+mod codec;
+mod in_flight;
 mod law;
 pub mod local;
 mod look;
 mod node;
 mod place;
 pub mod port;
+mod roots;
+mod save;
 mod seen;
-mod slab;
+mod summary;
 mod tally;
 #[cfg(test)]
 mod tests;
+mod ticks;
 mod view;
 mod window;
 
 pub use change::Change;
 pub use node::{Generation, NodeRef};
 pub use place::{Decision, Placement, Rollback};
+pub use save::{Portions, Restoring, Unreadable};
+pub use summary::Summary;
 pub use tally::{Notice, TreeSize};
+pub use ticks::{Moment, Tick};
 pub use view::{Check, Near, NearTree, NodeView, Stats, TreeView};
 
 use crate::fingerprint::{Distance, Fingerprint};
-use crate::hamming::{HammingError, HammingIndex};
+use crate::hamming::{Entry, HammingError, NodeIndex};
 use crate::hash::HashKey;
 use crate::method::{Proof, Tally};
 use crate::time::Millis;
-use slab::{Beside, Slab};
+use beside::Beside;
+use in_flight::InFlight;
+use roots::Roots;
 use std::fmt;
 use tally::Watched;
 use thiserror::Error;
+use ticks::Ticks;
 
 /// The fingerprint of a node without a parent; it names a tree, that is, a cluster of similar documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -82,12 +96,14 @@ pub enum ForestError {
 /// The nodes of one forest, their index and their window. `P` is the proof kept at every root.
 #[derive(Debug)]
 pub struct Forest<P: Proof = ()> {
-    index: HammingIndex,
-    slab: Slab,
-    proofs: Beside<P>,
+    index: NodeIndex,
+    roots: Roots<P>,
+    ticks: Ticks,
+    in_flight: InFlight,
     tallies: Beside<Tally>,
     thresholds: P::Thresholds,
-    window: Option<Millis>,
+    /// Nodes that there may be at most.
+    max_nodes: usize,
     /// Bytes that the nodes may take.
     memory_limit: usize,
     /// Documents that a tree may have.
@@ -95,11 +111,12 @@ pub struct Forest<P: Proof = ()> {
     watched: Watched,
     /// Nodes that went before the window's end, to keep within the limit.
     evicted_total: u64,
-    clock: Millis,
     expired_total: u64,
     withdrawn_total: u64,
-    /// That of the node that is made next.
-    next: Generation,
+    /// A buffer for the dead nodes that one step of the sweep finds.
+    swept: Vec<(Fingerprint, Entry)>,
+    /// The root that the document which comes next was given already.
+    given: Option<Root>,
     /// A buffer for the changes of one placement.
     planned: Vec<Change<P>>,
     /// The changes since they were last taken; `None` where nobody wants to know.
@@ -115,27 +132,28 @@ impl<P: Proof> Forest<P> {
         if let Some(window) = settings.window.filter(|window| window.0 <= 0) {
             return Err(ForestError::Window(window));
         }
-        let index = HammingIndex::new(settings.k, settings.key)?;
+        let index = NodeIndex::new(settings.k, settings.key)?;
         let thresholds = P::Thresholds::default();
         Ok(Forest::over(index, thresholds, settings.window))
     }
 
-    fn over(index: HammingIndex, thresholds: P::Thresholds, window: Option<Millis>) -> Self {
+    fn over(index: NodeIndex, thresholds: P::Thresholds, window: Option<Millis>) -> Self {
         Forest {
             index,
-            slab: Slab::new(),
-            proofs: Beside::new(),
+            roots: Roots::new(),
+            ticks: Ticks::new(window),
+            in_flight: InFlight::default(),
             tallies: Beside::new(),
             thresholds,
-            window,
+            max_nodes: usize::MAX,
             memory_limit: usize::MAX,
             max_tree: None,
             watched: Watched::default(),
             evicted_total: 0,
-            clock: Millis(i64::MIN),
             expired_total: 0,
             withdrawn_total: 0,
-            next: Generation::default(),
+            swept: Vec::new(),
+            given: None,
             planned: Vec::new(),
             recorded: None,
         }
@@ -153,12 +171,6 @@ impl<P: Proof> Forest<P> {
             max_tree: self.max_tree,
             ..Forest::over(self.index.empty(), self.thresholds, None)
         }
-    }
-
-    /// Sets how many bytes the nodes may take. Beyond it the oldest arrivals go before their window ends, in their order, a
-    /// few with each placement.
-    pub fn set_memory_limit(&mut self, bytes: usize) {
-        self.memory_limit = bytes;
     }
 
     /// What proofs are held against here.

@@ -4,15 +4,18 @@ use std::fmt;
 
 use crate::fingerprint::Fingerprint;
 
-/// Tells a node from an earlier or later node of the same fingerprint: nodes are numbered in the order in which they are
-/// made, and the numbers start again after 2^32.
+/// Tells a node from an earlier or later node of the same fingerprint, as long as no accepted document rests on it: such
+/// nodes are numbered in the order in which they are made, and the numbers start again after 2^32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Generation(pub u32);
 
 impl Generation {
+    /// That of every node on which an accepted document rests.
+    pub const SETTLED: Generation = Generation(0);
+
     /// That of the node that is made next.
     pub(super) fn next(self) -> Generation {
-        Generation(self.0.wrapping_add(1))
+        Generation(self.0.checked_add(1).unwrap_or(1))
     }
 }
 

@@ -3,9 +3,10 @@
 use super::change::Change;
 use super::law::{self, Outcome};
 use super::node::NodeRef;
+use super::roots::RootNumber;
+use super::ticks::Tick;
 use super::{Forest, Root};
 use crate::fingerprint::Fingerprint;
-use crate::hamming::NodeId;
 use crate::method::{Proof, Query, Refusal};
 use crate::time::Millis;
 
@@ -14,9 +15,8 @@ use crate::time::Millis;
 pub struct Placement {
     /// The tree it belongs to.
     pub root: Root,
-    /// When the oldest of the document's own nodes in that tree was added: the same for the same text that comes
-    /// again within the window.
-    pub node_added: Millis,
+    /// When its text first came; none if it came before, and is not the one that founded the tree.
+    pub arrived: Option<Millis>,
     /// How the root was found.
     pub decision: Decision,
     /// The fingerprint by which the tree was found, if the document's are looked up in turn and one of them found it.
@@ -25,7 +25,8 @@ pub struct Placement {
     pub refused: Vec<(Root, Refusal)>,
     /// What the document counts for at its tree when it is accepted: for [`Forest::count`].
     pub sign: u8,
-    /// To be given to [`Forest::withdraw`] if the document's item definitely failed, or else dropped.
+    /// To be given to [`Forest::settle`] if the document's item was stored, and to [`Forest::withdraw`] if it definitely was
+    /// not.
     pub rollback: Rollback,
 }
 
@@ -45,7 +46,7 @@ pub enum Decision {
     Outside,
 }
 
-/// The nodes that a placement uses, by name: each counts one reference for it. Harmless when they are gone.
+/// The nodes that a placement uses, by name. Harmless when they are gone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rollback {
     nodes: Vec<NodeRef>,
@@ -62,69 +63,97 @@ impl<P: Proof> Forest<P> {
     /// Finds or makes the nodes of a document and answers its root. `now` is the document's time; one before the
     /// clock counts as the clock. What the law decides: see `law.rs`.
     pub fn place(&mut self, query: &Query<'_, P>, now: Millis) -> Placement {
-        if now > self.clock {
-            self.commit(Change::Tick { now });
-        }
+        self.advance(now);
         self.place_at(query, now)
     }
 
     /// The same for a document whose time is its own word, which counts when the cluster has accepted the document
     /// ([`arrive`](Forest::arrive)): until then it comes at the clock, and nothing expires or is left out by its date.
     pub fn place_provisionally(&mut self, query: &Query<'_, P>) -> Placement {
-        self.place_at(query, self.clock)
+        let clock = self.clock();
+        self.advance(clock);
+        self.place_at(query, clock)
+    }
+
+    /// The document that is placed next was given this root before, by a forest that knew less: it gets it again, unless its text is
+    /// known elsewhere or another tree stands in the way.
+    pub(super) fn give(&mut self, root: Option<Root>) {
+        self.given = root;
     }
 
     /// The clock goes to `now`, and the nodes that a placement uses arrive there, with their roots.
     pub fn arrive(&mut self, rollback: &Rollback, now: Millis) {
-        if now > self.clock {
-            self.commit(Change::Tick { now });
-        }
+        self.advance(now);
         for &node in &rollback.nodes {
-            self.commit(Change::Arrive { node });
+            let known = self.in_flight.node(node.fingerprint);
+            let is_this = known.is_none_or(|known| known == node);
+            let entry = self.living(node.fingerprint).filter(|_| is_this);
+            if let Some(entry) = entry {
+                let fingerprint = node.fingerprint;
+                let root = self.name(RootNumber(entry.root));
+                self.commit(Change::Use { fingerprint });
+                // A leaf's root with it: no root dies before one of its leaves.
+                if root.0 != fingerprint {
+                    self.commit(Change::Refresh { root });
+                }
+            }
+        }
+    }
+
+    /// A document was accepted: the nodes that its placement uses stay, whoever else used them is refused.
+    pub fn settle(&mut self, rollback: &Rollback) {
+        for &node in &rollback.nodes {
+            self.in_flight.settled(node);
         }
     }
 
     fn place_at(&mut self, query: &Query<'_, P>, at: Millis) -> Placement {
-        // Twice what this placement can create, so that a backlog shrinks while documents come in.
-        let due = 2 * (query.take.min(query.fingerprints.len()) + 1);
-        self.expire(self.clock, due);
-        self.evict(due);
-        let cutoff = self.cutoff(at);
+        self.index.prefetch(query.fingerprints);
+        self.sweep_some();
+        self.evict();
+        let floor = self.ticks.floor_at(at);
         let mut changes = std::mem::take(&mut self.planned);
-        let mut look = self.look(query, cutoff);
+        let given = self.given.take();
+        let mut look = self.look(query, floor);
+        look.give(given);
         let outcome = look.decide();
-        law::changes(query, &look.seen, &outcome, self.next, &mut changes);
-        // Expired leaves that were passed over in a count need not be passed over in the next one.
-        for contestant in look.counted() {
-            self.detach_expired_leaves(contestant, cutoff);
-        }
+        law::changes(
+            query,
+            &look.seen,
+            &outcome,
+            self.ticks.clock(),
+            &mut changes,
+        );
         let sign = match outcome.decision {
             Decision::Joined { .. } => self.sign(query, outcome.root),
             _ => 0,
         };
         let mut rollback = Rollback::default();
-        let mut added: Option<Millis> = None;
+        let arrived = match outcome.decision {
+            Decision::Refreshed => self.founded(query, outcome.root),
+            _ => Some(self.clock().max(at)),
+        };
         for change in changes.drain(..) {
-            let used = match &change {
-                Change::AddRoot { node, .. } | Change::AddLeaf { node, .. } => {
-                    Some((*node, self.clock))
+            let (fingerprint, is_new) = match &change {
+                Change::AddRoot { fingerprint, .. } | Change::AddLeaf { fingerprint, .. } => {
+                    (Some(*fingerprint), true)
                 }
-                Change::Use { node } => {
-                    self.find(*node).map(|id| (*node, self.slab.node(id).added))
-                }
-                _ => None,
+                Change::Use { fingerprint } => (Some(*fingerprint), false),
+                _ => (None, false),
             };
             if self.commit(change)
-                && let Some((node, since)) = used
+                && let Some(fingerprint) = fingerprint
             {
-                added = Some(added.map_or(since, |earliest| earliest.min(since)));
-                rollback.nodes.push(node);
+                rollback.nodes.push(match is_new {
+                    true => self.in_flight.made(fingerprint),
+                    false => self.in_flight.used(fingerprint),
+                });
             }
         }
         self.planned = changes;
         Placement {
             root: outcome.root,
-            node_added: added.unwrap_or(self.clock.max(at)),
+            arrived,
             // There was no room for a node.
             decision: if rollback.nodes.is_empty() {
                 Decision::Outside
@@ -138,14 +167,22 @@ impl<P: Proof> Forest<P> {
         }
     }
 
+    /// When the root was added, if it was this text that founded its tree.
+    pub(super) fn founded(&self, query: &Query<'_, P>, root: Root) -> Option<Millis> {
+        let number = self.root_number(root, self.ticks.floor())?;
+        let record = self.roots.get(number)?;
+        let is_own = root.0 == query.whole || record.proof.is_of_text(query.whole);
+        is_own.then_some(record.added)
+    }
+
     /// How a document would be placed; nothing is changed.
     pub(super) fn foresee(&self, query: &Query<'_, P>, at: Millis) -> Outcome {
-        self.look(query, self.cutoff(at)).decide()
+        self.look(query, self.ticks.floor_at(at)).decide()
     }
 
     /// The document's fingerprints that have no node within k at this time, in their order.
     pub(super) fn isolated(&self, query: &Query<'_, P>, at: Millis) -> Vec<Fingerprint> {
-        let mut look = self.look(query, self.cutoff(at));
+        let mut look = self.look(query, self.ticks.floor_at(at));
         for place in 0..query.fingerprints.len() {
             look.near(place, |_, _, _| ());
         }
@@ -154,22 +191,16 @@ impl<P: Proof> Forest<P> {
 
     /// Whether a root is within k of a fingerprint at this time.
     pub(super) fn has_root_near(&self, fingerprint: Fingerprint, at: Millis) -> bool {
-        let (cutoff, mut found) = (self.cutoff(at), false);
-        self.index.near(fingerprint, |id, _, _| {
-            found |= self.live_root(id, cutoff) == Some(id);
-        });
-        found
+        self.has_root_within_k(fingerprint, self.ticks.floor_at(at))
     }
 
-    /// When the oldest of the document's own nodes in this tree was added, if it has one.
-    pub(super) fn node_added(&self, query: &Query<'_, P>, root: Root) -> Option<Millis> {
-        let own = query.fingerprints.iter().chain([&query.whole]);
-        let own = own.filter_map(|&fingerprint| self.index.find(fingerprint));
-        let in_tree = own.filter(|&id| {
-            let tree = self.live_root(id, self.cutoff(self.clock));
-            tree.is_some_and(|tree| self.name(tree) == root)
+    pub(super) fn has_root_within_k(&self, fingerprint: Fingerprint, floor: Tick) -> bool {
+        let mut found = false;
+        self.index.near(fingerprint, |near, _, entry| {
+            let root = self.tree_of_entry(entry, floor);
+            found |= root.is_some_and(|root| self.is_root(near, root));
         });
-        in_tree.map(|id| self.slab.node(id).added).min()
+        found
     }
 
     /// Takes back what a placement did, after its item definitely failed, and answers how many nodes went. A node goes
@@ -177,37 +208,35 @@ impl<P: Proof> Forest<P> {
     /// does not depend on the order in which the items of a bulk are settled. Arrivals stay as they are. Nodes that
     /// expired meanwhile are left to expiry, and later nodes of the same fingerprint are not touched.
     pub fn withdraw(&mut self, rollback: &Rollback) -> usize {
-        let cutoff = self.cutoff(self.clock);
         for &node in &rollback.nodes {
-            self.commit(Change::Release { node });
+            self.in_flight.released(node);
         }
-        let mut gone = 0;
-        for &node in &rollback.nodes {
-            if let Some(id) = self.find(node) {
-                gone += self.withdraw_unused(id, cutoff);
-            }
-        }
-        gone
+        let nodes = rollback.nodes.iter();
+        nodes.map(|&node| self.withdraw_unused(node)).sum()
     }
 
     /// Removes a live node that nobody uses, and then its root if nobody uses that.
-    fn withdraw_unused(&mut self, id: NodeId, cutoff: Millis) -> usize {
-        let node = self.slab.node(id);
-        if node.references > 0 || node.arrival < cutoff {
+    fn withdraw_unused(&mut self, node: NodeRef) -> usize {
+        if !self.in_flight.is_unused(node) {
             return 0;
         }
-        let named = self.slab.node_ref(id);
-        match self.live_root(id, cutoff) {
-            Some(root) if root != id => {
-                self.commit(Change::Withdraw { node: named });
-                1 + self.withdraw_unused(root, cutoff)
-            }
-            Some(_) if self.live_children(id, cutoff) == 0 => {
-                self.commit(Change::Withdraw { node: named });
-                1
-            }
-            _ => 0,
+        let fingerprint = node.fingerprint;
+        let Some(entry) = self.living(fingerprint) else {
+            self.in_flight.gone(fingerprint);
+            return 0;
+        };
+        let root = RootNumber(entry.root);
+        if !self.is_root(fingerprint, root) {
+            let root = self.name(root).0;
+            self.commit(Change::Withdraw { fingerprint });
+            let root = self.in_flight.node(root);
+            return 1 + root.map_or(0, |root| self.withdraw_unused(root));
         }
+        if self.roots.living_leaves(root, self.ticks.floor()) > 0 {
+            return 0;
+        }
+        self.commit(Change::Withdraw { fingerprint });
+        1
     }
 
     /// Applies a change and takes it down for who wants to know. Answers whether it changed anything.

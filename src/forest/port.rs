@@ -49,6 +49,9 @@ pub trait Port: Debug + Send + Sync {
     /// Sets how many bytes its nodes may take: beyond it the oldest arrivals go before the window's end.
     fn set_memory_limit(&self, bytes: usize) -> Answer<()>;
 
+    /// Writes what waits for the disk: the process ends. Waits for it; nothing is to be placed any more.
+    fn close(&self) {}
+
     /// Why nothing can be placed here any more, if that is so. Never waits.
     fn unavailable(&self) -> Option<Unavailable>;
 }
@@ -67,6 +70,14 @@ pub enum Unavailable {
         /// Its name.
         forest: String,
         /// What the panic said.
+        reason: String,
+    },
+    /// Nothing can be stored any more: what came since would be forgotten at the next start.
+    #[error("the forest '{forest}' is out of service: {reason}")]
+    NotStored {
+        /// Its name.
+        forest: String,
+        /// What failed, and what to do.
         reason: String,
     },
     /// A job on the threads for text work panicked.
@@ -124,6 +135,9 @@ pub struct Document {
     pub when: When,
     /// A number for its title that other titles mostly do not have, if it has one.
     pub title: Option<u32>,
+    /// The root that it was given in a rehearsal, and that is stored with it: it gets it again, unless its text is known elsewhere
+    /// by then.
+    pub given: Option<Root>,
 }
 
 /// When a document comes to the forest.
@@ -166,9 +180,8 @@ pub struct Placed {
     pub root: Root,
     /// How the root was found.
     pub decision: Decision,
-    /// When the oldest of the document's own nodes in that tree was added: the same for the same text that comes again
-    /// within the window.
-    pub node_added: Millis,
+    /// When its text first came; none if it came before, and is not the one that founded the tree.
+    pub arrived: Option<Millis>,
     /// The forest's clock when it had been placed.
     pub clock: Millis,
     /// The stage that found the tree, for the method `staged`.

@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 use super::Root;
-use super::node::Generation;
 use crate::fingerprint::Fingerprint;
 use crate::method::{Query, Refusal};
 use crate::time::Millis;
@@ -13,14 +12,16 @@ use crate::time::Millis;
 pub(super) struct Seen<'f, P> {
     /// For each fingerprint of the query, in its order.
     pub(super) fingerprints: Vec<Spot>,
-    /// The node of the hash of the whole text.
-    pub(super) whole: Option<OwnNode>,
+    /// The tree of the node of the hash of the whole text.
+    pub(super) whole: Option<TreeIndex>,
     /// For each of [`Query::known_by`]: the tree of which it is the root.
     pub(super) known_by: Vec<Option<TreeIndex>>,
     /// The trees near the fingerprints: what [`Spot::near`] points into.
     pub(super) near: Vec<TreeIndex>,
     /// Every tree that was met, once.
     pub(super) trees: Vec<SeenTree<'f, P>>,
+    /// The root that the document was given already, if it was.
+    pub(super) given: Option<Given>,
     /// The places of the text's hash, of the hash of that hash, and so on, as far as they were asked for.
     pub(super) hashes: Vec<HashSpot>,
 }
@@ -31,25 +32,16 @@ pub(super) type TreeIndex = usize;
 /// What was seen of one fingerprint.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Spot {
-    /// Its own node.
-    pub(super) own: Option<OwnNode>,
+    /// The tree of its own node.
+    pub(super) own: Option<TreeIndex>,
     /// The trees with a node within k, each once, as a range of [`Seen::near`]; `None`: not looked at yet.
     pub(super) near: Option<Range<usize>>,
-}
-
-/// A node that a fingerprint of the document has already.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct OwnNode {
-    pub(super) tree: TreeIndex,
-    pub(super) generation: Generation,
 }
 
 /// A tree that was met.
 #[derive(Debug)]
 pub(super) struct SeenTree<'f, P> {
     pub(super) root: Root,
-    /// That of its root.
-    pub(super) generation: Generation,
     pub(super) added: Millis,
     /// `None`: not counted yet.
     pub(super) children: Option<u32>,
@@ -57,6 +49,16 @@ pub(super) struct SeenTree<'f, P> {
     pub(super) proof: Option<&'f P>,
     /// Why it takes nobody who is not in it, if it does not.
     pub(super) closed: Option<Refusal>,
+}
+
+/// A root that a document was given before it is placed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Given {
+    pub(super) root: Root,
+    /// Its tree, if it has one.
+    pub(super) tree: Option<TreeIndex>,
+    /// There is room for it: it has no node, and no root is within k.
+    pub(super) is_free: bool,
 }
 
 /// What was seen of a place for a root.
@@ -82,6 +84,7 @@ impl<P> Seen<'_, P> {
             known_by: Vec::new(),
             near: Vec::new(),
             trees: Vec::new(),
+            given: None,
             hashes: Vec::new(),
         }
     }

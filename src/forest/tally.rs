@@ -2,9 +2,9 @@
 //! take nobody any more. Nothing here counts before the cluster has accepted the document.
 
 use super::change::Change;
-use super::slab::{FOUNDED, Kind, UNCOUNTED};
+use super::roots::{FOUNDED, RootNumber, UNCOUNTED};
+use super::ticks::Tick;
 use super::{Forest, Root};
-use crate::hamming::NodeId;
 use crate::method::{Count, Proof, Refusal, Tallies, Tally};
 
 /// A tree with so many documents is remembered among the large ones, of which the largest is shown.
@@ -39,8 +39,8 @@ pub enum Notice {
 /// The trees that are watched. Bounded: a large one needs many documents, one of furniture several trees.
 #[derive(Debug, Default)]
 pub(super) struct Watched {
-    large: Vec<NodeId>,
-    furniture: Vec<NodeId>,
+    large: Vec<RootNumber>,
+    furniture: Vec<RootNumber>,
     /// What was not told yet.
     notices: Vec<Notice>,
 }
@@ -53,7 +53,35 @@ impl<P: Proof> Forest<P> {
 
     /// Counts a document that was placed in the tree of this root, and that was accepted.
     pub fn count(&mut self, root: Root, count: Count) {
-        self.commit(Change::Count { root, count });
+        let number = self.root_number(root, self.ticks.floor());
+        let Some(before) = number.and_then(|number| self.tally(number)) else {
+            return;
+        };
+        let mut tally = before;
+        if before == Tally::default() {
+            tally = Tally::of_founder();
+        } else {
+            tally.add(count);
+        }
+        if self.commit(Change::Count { root, tally }) {
+            self.tell(root, &before, &tally);
+        }
+    }
+
+    /// Keeps what somebody should know of a tree.
+    fn tell(&mut self, root: Root, before: &Tally, after: &Tally) {
+        let size = TreeSize::of(root, after);
+        let notices = &mut self.watched.notices;
+        if after.is_furniture() && !before.is_furniture() {
+            notices.push(Notice::Furniture(size));
+        }
+        if self.max_tree == Some(after.documents) && before.documents < after.documents {
+            notices.push(Notice::Full(size));
+        } else if is_step(after.documents) && before.documents < after.documents {
+            notices.push(Notice::Large(size));
+        }
+        // Where nobody asks for them, they are not kept for ever.
+        notices.truncate(LISTED);
     }
 
     /// What there is to tell since this was last asked.
@@ -63,7 +91,8 @@ impl<P: Proof> Forest<P> {
 
     /// How much of a sign it is of furniture if a document joins the tree of this root.
     pub(super) fn sign(&self, query: &crate::method::Query<'_, P>, root: Root) -> u8 {
-        let kept = self.index.find(root.0).and_then(|id| self.proof_at(id));
+        let number = self.root_number(root, self.ticks.floor());
+        let kept = number.and_then(|number| self.proof_at(number));
         let foreign = kept.map_or(0, |kept| query.proof.foreign_titles(kept));
         match (foreign, query.known_by_whole) {
             (0, _) => 0,
@@ -73,49 +102,20 @@ impl<P: Proof> Forest<P> {
         }
     }
 
-    pub(super) fn apply_count(&mut self, root: Root, count: Count) -> bool {
-        let Some(id) = self.index.find(root.0) else {
-            return false;
-        };
-        let Kind::Root { tally, .. } = &mut self.slab.node_mut(id).kind else {
-            return false;
-        };
-        // Most trees have one document: what there is to know of it, its nodes tell.
-        if *tally == FOUNDED {
-            *tally = self.tallies.keep(Tally::of_founder());
-        } else if *tally == UNCOUNTED {
-            *tally = FOUNDED;
-            return true;
-        }
-        let Some(tally) = self.tallies.get_mut(*tally) else {
-            return false;
-        };
-        let before = *tally;
-        tally.add(count);
-        let after = *tally;
-        let watched = &mut self.watched;
-        let size = TreeSize::of(root, &after);
-        if after.documents == LARGE {
-            watched.large.push(id);
+    /// Has an eye on a tree that has become large, or one of furniture.
+    pub(super) fn watch(&mut self, root: RootNumber, before: &Tally, after: &Tally) {
+        if after.documents >= LARGE && before.documents < LARGE {
+            self.watched.large.push(root);
         }
         if after.is_furniture() && !before.is_furniture() {
-            watched.furniture.push(id);
-            watched.notices.push(Notice::Furniture(size));
+            self.watched.furniture.push(root);
         }
-        if self.max_tree == Some(after.documents) && before.documents < after.documents {
-            watched.notices.push(Notice::Full(size));
-        } else if is_step(after.documents) && before.documents < after.documents {
-            watched.notices.push(Notice::Large(size));
-        }
-        // Where nobody asks for them, they are not kept for ever.
-        watched.notices.truncate(LISTED);
-        true
     }
 
     /// Why a tree takes nobody who is not in it, if it does not. `earlier`: what the document's own request has counted.
-    pub(super) fn closed(&self, root: NodeId, earlier: Option<&Tallies>) -> Option<Refusal> {
+    pub(super) fn closed(&self, root: RootNumber, earlier: Option<&Tallies>) -> Option<Refusal> {
         let mut tally = self.tally(root)?;
-        let of_root = |earlier: &'_ Tallies| earlier.of(self.slab.node(root).fingerprint).copied();
+        let of_root = |earlier: &'_ Tallies| earlier.of(self.name(root).0).copied();
         if let Some(more) = earlier.and_then(of_root) {
             tally.add_all(&more);
         }
@@ -129,7 +129,7 @@ impl<P: Proof> Forest<P> {
     }
 
     /// A tree goes.
-    pub(super) fn unwatch(&mut self, root: NodeId, tally: u32) {
+    pub(super) fn unwatch(&mut self, root: RootNumber, tally: u32) {
         let Some(&of_tree) = self.tallies.get(tally) else {
             return;
         };
@@ -143,24 +143,28 @@ impl<P: Proof> Forest<P> {
         }
     }
 
-    fn tally(&self, root: NodeId) -> Option<Tally> {
-        match self.slab.node(root).kind {
-            Kind::Root {
-                tally: UNCOUNTED, ..
-            } => Some(Tally::default()),
-            Kind::Root { tally: FOUNDED, .. } => Some(Tally::of_founder()),
-            Kind::Root { tally, .. } => self.tallies.get(tally).copied(),
-            _ => None,
+    pub(super) fn tally(&self, root: RootNumber) -> Option<Tally> {
+        match self.roots.get(root)?.tally {
+            UNCOUNTED => Some(Tally::default()),
+            FOUNDED => Some(Tally::of_founder()),
+            tally => self.tallies.get(tally).copied(),
         }
     }
 
-    pub(super) fn size(&self, root: NodeId) -> Option<TreeSize> {
+    pub(super) fn is_living(&self, root: RootNumber) -> bool {
+        let entry = self.index.get(self.name(root).0);
+        let living = |tick| Tick(tick).is_from(self.ticks.floor());
+        entry.is_some_and(|entry| entry.root == root.0 && living(entry.tick))
+    }
+
+    pub(super) fn size(&self, root: RootNumber) -> Option<TreeSize> {
         Some(TreeSize::of(self.name(root), &self.tally(root)?))
     }
 
     /// The tree with the most documents, if any has many.
     pub(super) fn largest(&self) -> Option<TreeSize> {
         let large = self.watched.large.iter();
+        let large = large.filter(|&&root| self.is_living(root));
         large
             .filter_map(|&id| self.size(id))
             .max_by_key(|size| (size.documents, size.root))
@@ -169,6 +173,7 @@ impl<P: Proof> Forest<P> {
     /// How many trees of furniture there are, and the largest of them.
     pub(super) fn furniture(&self) -> (usize, Vec<TreeSize>) {
         let trees = self.watched.furniture.iter();
+        let trees = trees.filter(|&&root| self.is_living(root));
         let mut trees: Vec<TreeSize> = trees.filter_map(|&id| self.size(id)).collect();
         let all = trees.len();
         trees.sort_unstable_by_key(|size| (std::cmp::Reverse(size.documents), size.root));

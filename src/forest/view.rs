@@ -1,9 +1,9 @@
 //! All that reads the forest. What has expired at the clock is not seen, whether or not it was removed yet.
 
 use super::law;
+use super::ticks::Tick;
 use super::{Decision, Forest, Root, TreeSize};
 use crate::fingerprint::{Distance, Fingerprint};
-use crate::hamming::NodeId;
 use crate::method::{Proof, Query, Refusal};
 use crate::time::Millis;
 
@@ -42,9 +42,9 @@ pub struct NodeView<'a, P = ()> {
     pub fingerprint: Fingerprint,
     /// Its root; itself if it is one.
     pub root: Root,
-    /// When it was made.
-    pub added: Millis,
-    /// When it was last added to or looked up.
+    /// When it was made, at a root.
+    pub added: Option<Millis>,
+    /// When it was last added to or looked up, to within a 65,536th of the window.
     pub arrival: Millis,
     /// The proof, at a root.
     pub proof: Option<&'a P>,
@@ -79,11 +79,13 @@ pub struct NearTree {
 /// The size of a forest and what left it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stats {
-    /// Nodes in memory; among them expired ones that were not removed yet.
+    /// Nodes that are alive.
     pub nodes: usize,
     /// Roots among these.
     pub roots: usize,
-    /// Nodes that expired and were removed.
+    /// Dead nodes whose memory was not swept up yet.
+    pub dead_nodes: usize,
+    /// Nodes that expired.
     pub expired_total: u64,
     /// Nodes that were withdrawn.
     pub withdrawn_total: u64,
@@ -102,69 +104,66 @@ pub struct Stats {
 impl<P: Proof> Forest<P> {
     /// The root of a fingerprint that has a node.
     pub fn root_of(&self, fingerprint: Fingerprint) -> Option<Root> {
-        let root = self.tree_of(fingerprint, self.cutoff(self.clock))?;
+        let root = self.tree_of(fingerprint, self.ticks.floor())?;
         Some(self.name(root))
     }
 
     /// All nodes within k of a fingerprint, nearest first, then by fingerprint.
     pub fn near(&self, fingerprint: Fingerprint) -> Vec<Near> {
-        self.near_at(fingerprint, self.clock)
+        self.near_at(fingerprint, self.clock())
     }
 
     /// The same as [`place`](Forest::place) would see it at `now`.
     pub fn near_at(&self, fingerprint: Fingerprint, now: Millis) -> Vec<Near> {
-        let cutoff = self.cutoff(now);
+        let floor = self.ticks.floor_at(now);
         let mut near = Vec::new();
-        self.index.near(fingerprint, |id, fingerprint, distance| {
-            if let Some(root) = self.live_root(id, cutoff) {
-                let root = self.name(root);
-                near.push(Near {
-                    fingerprint,
-                    distance,
-                    root,
-                });
-            }
-        });
+        self.index
+            .near(fingerprint, |fingerprint, distance, entry| {
+                if let Some(root) = self.tree_of_entry(entry, floor) {
+                    let root = self.name(root);
+                    near.push(Near {
+                        fingerprint,
+                        distance,
+                        root,
+                    });
+                }
+            });
         near.sort_unstable_by_key(|near| (near.distance, near.fingerprint));
         near
     }
 
     /// The tree of a root.
     pub fn tree(&self, root: Root) -> Option<TreeView> {
-        self.tree_at(root, self.clock)
+        self.tree_at(root, self.clock())
     }
 
     /// The same as [`place`](Forest::place) would see it at `now`.
     pub fn tree_at(&self, root: Root, now: Millis) -> Option<TreeView> {
-        let cutoff = self.cutoff(now);
-        let id = self.live_tree(root, cutoff)?;
-        let (node, size) = (self.slab.node(id), self.size(id));
+        let floor = self.ticks.floor_at(now);
+        let entry = self.index.get(root.0)?;
+        let number = self.root_number(root, floor)?;
+        let (record, size) = (self.roots.get(number)?, self.size(number));
         Some(TreeView {
-            children: self.live_children(id, cutoff),
+            children: self.roots.living_leaves(number, floor),
             documents: size.map_or(0, |size| size.documents),
             titles: size.map_or(0, |size| size.titles),
-            closed: self.closed(id, None),
-            added: node.added,
-            arrival: node.arrival,
+            closed: self.closed(number, None),
+            added: record.added,
+            arrival: self.ticks.time(Tick(entry.tick)),
         })
     }
 
     /// The proof at a root.
     pub fn proof(&self, root: Root) -> Option<&P> {
-        self.proof_at(self.live_tree(root, self.cutoff(self.clock))?)
-    }
-
-    fn live_tree(&self, root: Root, cutoff: Millis) -> Option<NodeId> {
-        let id = self.index.find(root.0)?;
-        (self.live_root(id, cutoff) == Some(id)).then_some(id)
+        self.proof_at(self.root_number(root, self.ticks.floor())?)
     }
 
     /// Calls `each` with the root of every node within k of a fingerprint: a root comes as often as its tree has nodes
     /// there.
     pub fn roots_near(&self, fingerprint: Fingerprint, mut each: impl FnMut(Root)) {
-        let cutoff = self.cutoff(self.clock);
-        self.index.near(fingerprint, |id, _, _| {
-            if let Some(root) = self.live_root(id, cutoff) {
+        let floor = self.ticks.floor();
+        self.index.near(fingerprint, |_, _, entry| {
+            if let Some(root) = self.tree_of_entry(entry, floor) {
                 each(self.name(root));
             }
         });
@@ -172,7 +171,7 @@ impl<P: Proof> Forest<P> {
 
     /// What [`place`](Forest::place) would do with a document at `now`; nothing is changed.
     pub fn check(&self, query: &Query<'_, P>, now: Millis) -> Check {
-        let mut look = self.look(query, self.cutoff(now));
+        let mut look = self.look(query, self.ticks.floor_at(now));
         let mut near = Vec::with_capacity(query.fingerprints.len());
         for at in 0..query.fingerprints.len() {
             let mut nodes = Vec::new();
@@ -210,38 +209,56 @@ impl<P: Proof> Forest<P> {
         }
     }
 
-    /// All nodes, newest arrival first; so every root comes before its leaves.
-    pub fn nodes(&self) -> impl Iterator<Item = NodeView<'_, P>> {
-        let cutoff = self.cutoff(self.clock);
-        let nodes = self.slab.newest_first();
-        nodes.filter_map(move |(id, node)| {
-            let root = self.live_root(id, cutoff)?;
+    /// All nodes, newest arrival first, of equal ones roots before leaves: so every root comes before its leaves. All of them
+    /// are collected for it.
+    pub fn nodes(&self) -> Vec<NodeView<'_, P>> {
+        let floor = self.ticks.floor();
+        let living = self.index.iter().filter_map(|(fingerprint, entry)| {
+            let number = self.tree_of_entry(entry, floor)?;
+            let is_root = self.is_root(fingerprint, number);
+            let record = self.roots.get(number).filter(|_| is_root);
             Some(NodeView {
-                fingerprint: node.fingerprint,
-                root: self.name(root),
-                added: node.added,
-                arrival: node.arrival,
-                proof: self.proof_at(id),
+                fingerprint,
+                root: self.name(number),
+                added: record.map(|record| record.added),
+                arrival: self.ticks.time(Tick(entry.tick)),
+                proof: record.map(|record| &record.proof),
             })
-        })
+        });
+        let mut nodes: Vec<NodeView<'_, P>> = living.collect();
+        nodes.sort_unstable_by_key(|node| {
+            (
+                std::cmp::Reverse(node.arrival),
+                node.added.is_none(),
+                node.fingerprint,
+            )
+        });
+        nodes
     }
 
     /// Size and totals.
     pub fn stats(&self) -> Stats {
         let (furniture_trees, furniture) = self.furniture();
+        let living = self.ticks.living();
         Stats {
             largest: self.largest(),
             furniture_trees,
             furniture,
-            nodes: self.slab.len(),
-            roots: self.slab.roots(),
+            nodes: living.nodes,
+            roots: living.roots,
+            dead_nodes: self.ticks.dead_nodes(),
             expired_total: self.expired_total,
             withdrawn_total: self.withdrawn_total,
             evicted_total: self.evicted_total,
-            memory_bytes: self.slab.memory_bytes()
-                + self.index.memory_bytes()
-                + self.proofs.memory_bytes()
-                + self.tallies.memory_bytes(),
+            memory_bytes: self.memory_bytes(),
         }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.index.memory_bytes()
+            + self.roots.memory_bytes()
+            + self.ticks.memory_bytes()
+            + self.tallies.memory_bytes()
+            + self.in_flight.memory_bytes()
     }
 }

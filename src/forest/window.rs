@@ -1,106 +1,118 @@
 //! The clock of the forest and what it lets go.
 //!
 //! The clock is the latest `now` that was ever seen: a document that is dated earlier arrives at the clock, so that
-//! arrivals never go backwards and the list of nodes stays sorted. A node is alive as long as its arrival is at most
-//! the window before the clock. From the moment it is not, it is never matched, refreshed or a candidate, and no
-//! root counts it as a child, whether or not it was removed yet.
+//! arrivals never go backwards. A node is alive as long as its arrival is at most the window before the clock. From the
+//! moment it is not, it is never matched, refreshed or a candidate, and no root counts it as a child, whether or not its
+//! memory was swept up yet. A root never dies before its leaves: whoever touches a leaf touches its root too.
 //!
 //! A document that brings its own date moves the clock when the cluster has accepted it, not before: one date must not
 //! empty a window. Until then it comes at the clock.
 //!
-//! Removal is spread. Every placement removes at most twice as many due nodes as it could create, oldest arrival
-//! first, and [`Forest::expire`] removes up to a given number. The number of children that decides a contest is exact
-//! nevertheless: the leaves of a root are sorted by arrival, so in a contest the expired ones at the old end are left out
-//! of the count, and then taken out of the tree. So each leaf is passed over once in its life, and only trees that contest
-//! are looked at.
+//! Sweeping is spread: every placement looks at a few places of the index, round and round, and [`Forest::expire`] at more.
+//! Nothing that is answered depends on it.
 
 use super::Forest;
 use super::change::Change;
-use super::slab::Kind;
-use crate::hamming::NodeId;
-use crate::method::Proof;
+use super::roots::{Record, RootNumber};
+use super::ticks::Tick;
+use crate::fingerprint::Fingerprint;
+use crate::hamming::Entry;
+use crate::method::{Proof, Tally};
 use crate::time::Millis;
 
-/// A node with its places in the index: what `memory_bytes` comes to by node, growth included, in large forests.
-const NODE_BYTES: usize = 144;
+/// Places that a placement looks at while dead nodes stand there: a round is over before another twentieth of them has come.
+const SWEPT: usize = 96;
+/// A node with its place in the index, growth included, in large forests.
+const NODE_BYTES: usize = 19;
 
 impl<P: Proof> Forest<P> {
     /// The latest time that was seen; [`i64::MIN`] before anything was.
     pub fn clock(&self) -> Millis {
-        self.clock
+        self.ticks.clock()
     }
 
-    /// Lets up to `budget` expired nodes go, oldest arrival first, and answers how many went: for a tick between
-    /// placements. A `now` before the clock counts as the clock.
-    pub fn expire(&mut self, now: Millis, budget: usize) -> usize {
-        if now > self.clock {
-            self.commit(Change::Tick { now });
+    /// Time goes on to `now`, if that is later.
+    pub(super) fn advance(&mut self, now: Millis) {
+        if let Some(moment) = self.ticks.due(now) {
+            self.commit(Change::Begin(moment));
         }
-        let cutoff = self.cutoff(now);
+    }
+
+    /// Sweeps up to `budget` dead nodes, and answers how many there were: for a tick between placements. A `now` before the
+    /// clock counts as the clock.
+    pub fn expire(&mut self, now: Millis, budget: usize) -> usize {
+        if now > self.clock() {
+            self.advance(now);
+        }
         let mut gone = 0;
-        while gone < budget {
-            let oldest = self.slab.oldest();
-            let Some(oldest) = oldest.filter(|&id| self.slab.node(id).arrival < cutoff) else {
-                break;
-            };
-            let node = self.slab.node_ref(oldest);
-            self.commit(Change::Expire { node });
-            gone += 1;
+        while gone < budget && self.ticks.dead_nodes() > 0 {
+            // Each step is no longer than it has to be; most of the places of a round are no dead nodes.
+            gone += self.sweep(1_024, budget - gone);
         }
         gone
     }
 
-    /// Lets up to `budget` nodes go, oldest arrival first, as long as there are more than the limit of memory allows.
-    pub(super) fn evict(&mut self, budget: usize) {
-        for _ in 0..budget {
-            if self.live_bytes() <= self.memory_limit {
-                return;
+    /// A placement's share of the sweeping.
+    pub(super) fn sweep_some(&mut self) {
+        if self.ticks.dead_nodes() > 0 {
+            self.sweep(SWEPT, SWEPT);
+        }
+    }
+
+    /// Looks at so many places of the index and removes up to `most` dead nodes.
+    fn sweep(&mut self, places: usize, most: usize) -> usize {
+        let floor = self.ticks.floor();
+        let mut dead: Vec<(Fingerprint, Entry)> = std::mem::take(&mut self.swept);
+        self.index.sweep(places, |fingerprint, entry| {
+            let stays = Tick(entry.tick).is_from(floor) || dead.len() == most;
+            if !stays {
+                dead.push((fingerprint, entry));
             }
-            let Some(oldest) = self.slab.oldest() else {
+            stays
+        });
+        let gone = dead.len();
+        for (fingerprint, entry) in dead.drain(..) {
+            self.left(fingerprint, entry);
+        }
+        self.swept = dead;
+        gone
+    }
+
+    /// Lets the oldest ticks go as long as there are more nodes than the limit of memory allows.
+    pub(super) fn evict(&mut self) {
+        while self.living_bytes() > self.memory_limit {
+            let Some(floor) = self.ticks.next_floor() else {
                 return;
             };
-            let node = self.slab.node_ref(oldest);
-            self.commit(Change::Evict { node });
+            self.commit(Change::Evict { floor });
         }
     }
 
-    /// Bytes that the nodes take which are there; what is allocated for more of them is on top.
-    fn live_bytes(&self) -> usize {
-        self.slab.len() * NODE_BYTES + self.slab.roots() * size_of::<P>()
+    /// Bytes that the nodes take which are alive; what is allocated for more of them is on top.
+    fn living_bytes(&self) -> usize {
+        let living = self.ticks.living();
+        living.nodes * NODE_BYTES + living.roots * (size_of::<Record<P>>() + size_of::<Tally>() / 2)
     }
 
-    /// The earliest arrival that is alive at `now`, or at the clock if that is later.
-    pub(super) fn cutoff(&self, now: Millis) -> Millis {
-        let clock = self.clock.max(now).0;
-        Millis(
-            self.window
-                .map_or(i64::MIN, |window| clock.saturating_sub(window.0)),
-        )
+    /// Sets how many bytes the nodes may take. Beyond it the oldest arrivals go before their window ends, in their order.
+    pub fn set_memory_limit(&mut self, bytes: usize) {
+        self.memory_limit = bytes;
+        // A node alone takes no less than its place.
+        self.ticks.set_capacity(bytes / (2 * NODE_BYTES));
     }
 
-    /// The root of a node, if the node is alive.
+    /// The number of a tree whose root is alive.
+    pub(super) fn root_number(&self, root: super::Root, floor: Tick) -> Option<RootNumber> {
+        let entry = self.index.get(root.0)?;
+        let number = self.tree_of_entry(entry, floor)?;
+        self.is_root(root.0, number).then_some(number)
+    }
+
+    /// The tree of a node, if the node is alive.
     #[inline]
-    pub(super) fn live_root(&self, id: NodeId, cutoff: Millis) -> Option<NodeId> {
-        let node = self.slab.node(id);
-        if node.arrival < cutoff {
-            return None;
-        }
-        match node.kind {
-            Kind::Root { .. } => Some(id),
-            Kind::Leaf { root, .. } => Some(root),
-            Kind::Detached | Kind::Free { .. } => None,
-        }
-    }
-
-    /// The number of leaves of a root that are alive.
-    pub(super) fn live_children(&self, root: NodeId, cutoff: Millis) -> u32 {
-        let Kind::Root { children, .. } = self.slab.node(root).kind else {
-            return 0;
-        };
-        let dead = self
-            .slab
-            .leaves(root)
-            .take_while(|(_, leaf)| leaf.arrival < cutoff);
-        children - dead.count() as u32
+    pub(super) fn tree_of_entry(&self, entry: Entry, floor: Tick) -> Option<RootNumber> {
+        Tick(entry.tick)
+            .is_from(floor)
+            .then_some(RootNumber(entry.root))
     }
 }

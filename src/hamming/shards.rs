@@ -79,7 +79,8 @@ impl<T: Copy> Shards<T> {
 
     /// How many places a shard has.
     #[inline]
-    pub(super) fn places(&self, shard: usize) -> usize {
+    #[cfg(test)]
+    fn places(&self, shard: usize) -> usize {
         self.size(shard).places
     }
 

@@ -437,7 +437,7 @@ impl Table {
 
     /// Moves all nodes into many shards.
     fn divide(&mut self, slab: &Slab) {
-        let places = self.held * 100 / (PLACES * USUAL << SHARD_BITS) + 1;
+        let places = self.held * 100 / ((PLACES * USUAL) << SHARD_BITS) + 1;
         let shards = Shards::filled(SHARD_BITS, places, Bucket::EMPTY);
         let beside = (0..shards.len()).map(|_| None).collect();
         let from = std::mem::replace(&mut self.shards, shards);

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use super::{
-    Features, Founder, InTurn, Offer, Proof, Query, ShortFeatures, ShortText, Stage,
+    Durable, Features, Founder, InTurn, Offer, Proof, Query, ShortFeatures, ShortText, Stage,
     StagedFeatures, StrictFeatures, TAKEN_SHORT, VerifiedFeatures,
 };
 use crate::fingerprint::Fingerprint;
@@ -15,9 +15,9 @@ pub trait Family: Debug + Send + Sync + 'static {
     /// The features of the documents that have a place in it.
     type Features: Send;
     /// What its roots keep.
-    type Proof: Proof + Debug + Send + Sync + 'static;
+    type Proof: Proof + Durable + Debug + Send + Sync + 'static;
     /// What it learns besides: the same documents in the same order leave the same.
-    type Learned: Debug + Default + Send + Sync;
+    type Learned: Durable + Debug + Default + Send + Sync;
 
     /// The features, if they are of this kind.
     fn features(features: &mut Features) -> Option<&mut Self::Features>;
@@ -44,6 +44,11 @@ pub trait Family: Debug + Send + Sync + 'static {
     /// with it, by their places in `hashes`.
     fn learn(_: &mut Self::Learned, _hashes: &[u64], _founders: u64) -> Vec<usize> {
         Vec::new()
+    }
+
+    /// How many sentences it knows as boilerplate.
+    fn known(_: &Self::Learned) -> usize {
+        0
     }
 
     /// The stage that a fingerprint of the document belongs to.
@@ -128,9 +133,19 @@ impl Debug for LearnedText {
 }
 
 impl LearnedText {
-    /// What is boilerplate from the start: one or more sentences a string.
-    pub fn seeded<'s>(sentences: impl IntoIterator<Item = &'s str>) -> LearnedText {
-        let mut learned = LearnedText::default();
+    pub(super) fn of(boilerplate: Boilerplate) -> LearnedText {
+        LearnedText {
+            boilerplate,
+            mask: BoilerplateMask::default(),
+        }
+    }
+
+    pub(super) fn boilerplate(&self) -> &Boilerplate {
+        &self.boilerplate
+    }
+
+    /// Makes more sentences boilerplate: one or more a string.
+    pub fn seed<'s>(&mut self, sentences: impl IntoIterator<Item = &'s str>) {
         let (mut reading, mut scratch) = (VerifiedFeatures::new(), Scratch::new());
         for sentence in sentences {
             let fields = Fields {
@@ -138,9 +153,15 @@ impl LearnedText {
                 body: &[sentence],
             };
             if reading.read(&mut scratch, &fields) {
-                learned.boilerplate.seed(reading.shingles());
+                self.boilerplate.seed(reading.shingles());
             }
         }
+    }
+
+    /// What is boilerplate from the start: one or more sentences a string.
+    pub fn seeded<'s>(sentences: impl IntoIterator<Item = &'s str>) -> LearnedText {
+        let mut learned = LearnedText::default();
+        learned.seed(sentences);
         learned
     }
 }
@@ -178,6 +199,10 @@ impl Family for Verified {
         let counted = Boilerplate::counted(verified.shingles());
         let (hashes, sentences) = counted.into_iter().unzip();
         Lesson { hashes, sentences }
+    }
+
+    fn known(learned: &LearnedText) -> usize {
+        learned.boilerplate.known()
     }
 
     fn learn(learned: &mut LearnedText, hashes: &[u64], founders: u64) -> Vec<usize> {

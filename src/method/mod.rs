@@ -1,5 +1,6 @@
 //! Features -> fingerprints: simhash and the named methods.
 
+mod durable;
 mod family;
 mod named;
 mod proof;
@@ -13,6 +14,7 @@ mod strict;
 mod title;
 mod verified;
 
+pub use durable::Durable;
 pub use family::{Family, LearnedText, LeftOut, Lesson, Short, Staged, Strict, Verified};
 pub use named::{Attributes, Features, Method, MethodError, Workspace};
 pub use proof::{InvalidProof, TextProof};

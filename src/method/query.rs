@@ -169,6 +169,21 @@ impl Tally {
         }
     }
 
+    /// Documents, titles, signs and the last sign, to be written down.
+    pub(super) fn parts(&self) -> (u32, u64, u8, u32) {
+        (self.documents, self.titles, self.signs, self.last)
+    }
+
+    /// What [`parts`](Tally::parts) gave.
+    pub(super) fn of_parts(documents: u32, titles: u64, signs: u8, last: u32) -> Tally {
+        Tally {
+            documents,
+            titles,
+            signs,
+            last,
+        }
+    }
+
     /// About how many different titles its documents have, without the founder; 250 stands for
     /// more.
     pub fn titles(&self) -> u32 {

@@ -40,6 +40,11 @@ pub struct ShortFeatures {
 }
 
 impl ShortText {
+    /// One that was kept.
+    pub(super) fn kept(letters: &str) -> ShortText {
+        ShortText(letters.into())
+    }
+
     /// `None` if the text is not short.
     pub fn of(text: &Text<'_>) -> Option<ShortText> {
         let letters: usize = text.ranges().iter().map(|range| range.letters).sum();

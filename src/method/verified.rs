@@ -181,6 +181,20 @@ pub struct Founder {
 }
 
 impl Founder {
+    pub(super) fn new(whole: Fingerprint, proof: TextProof) -> Founder {
+        Founder { whole, proof }
+    }
+
+    /// The same of another text that is as like others as this one is.
+    pub fn of_text(self, whole: Fingerprint) -> Founder {
+        Founder { whole, ..self }
+    }
+
+    /// The hash of its text.
+    pub(super) fn whole(&self) -> Fingerprint {
+        self.whole
+    }
+
     /// What documents that are near are compared with.
     pub fn proof(&self) -> &TextProof {
         &self.proof

@@ -338,7 +338,7 @@ pub(super) mod tests {
     use hyper::header::{CONTENT_ENCODING, HeaderValue};
 
     use super::*;
-    use crate::engine::{RequestContext, Write};
+    use crate::engine::Write;
     use crate::state::AppState;
 
     const BULK: &str = "{\"index\":{}}\n{\"content\":\"A sentence that is long enough.\"}\n";
@@ -377,11 +377,9 @@ pub(super) mod tests {
         let write = Write::Bulk {
             index: Some("news-1".into()),
         };
-        // Of nobody who could be a stranger: placed at once.
-        let context = RequestContext {
-            caller: None,
-            ..state.request_context(0)
-        };
+        // Of a writer who is known: placed, and refused if the cluster refuses it.
+        let context = state.request_context(7);
+        state.engine.know_writer(7, context.now);
         let stamped = state
             .engine
             .parse_and_stamp(BULK.into(), write, context)

@@ -87,6 +87,11 @@ pub(crate) async fn serve(
     if let Some(reason) = config.limits.too_many_connections() {
         warn!("{reason}");
     }
+    if config.storage.is_none() && !config.routes.is_empty() {
+        warn!(
+            "the forests are in memory alone: after a restart no document is known; give a directory with --data-dir"
+        );
+    }
     if config.routes.is_empty() {
         warn!(
             "no route is configured, so nothing is stamped: give --index, or [[route]] tables in the file"
@@ -125,6 +130,9 @@ pub(crate) async fn serve(
             "the grace period ended before these requests did"
         );
     }
+    let engine = state.engine.clone();
+    // A panic in it has been logged by the panic hook.
+    let _ = tokio::task::spawn_blocking(move || engine.close()).await;
     info!("stopped");
     Ok(())
 }

@@ -66,6 +66,28 @@ impl DataDir {
         })))
     }
 
+    /// What is stored in it: the identities of its forests, by name.
+    ///
+    /// # Errors
+    /// When the directory or an identity cannot be read.
+    pub fn forests(&self) -> Result<Vec<Identity>, StoreError> {
+        let (files, path) = (&self.0.files, self.path());
+        let names = files.list(path).map_err(StoreError::io("list", path))?;
+        let mut forests = Vec::new();
+        for name in names {
+            let file = path.join(name).join(IDENTITY);
+            // Other files may lie there too.
+            let Ok(opened) = files.open(&file) else {
+                continue;
+            };
+            let bytes = reader::read_small(opened);
+            let bytes = bytes.map_err(StoreError::io("read", &file))?;
+            forests.push(Identity::decode(&file, &bytes)?.0);
+        }
+        forests.sort_by(|a, b| a.forest().cmp(b.forest()));
+        Ok(forests)
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.0.path

@@ -22,6 +22,18 @@ pub enum StoreError {
         /// The data directory.
         dir: PathBuf,
     },
+    /// A record that no forest of this kind writes.
+    #[error(
+        "{} holds a record of the forest \"{forest}\" that this version of spinney does not know: use the version that wrote it, \
+         or a newer one",
+        .dir.display()
+    )]
+    UnknownRecord {
+        /// The data directory.
+        dir: PathBuf,
+        /// The forest's name.
+        forest: String,
+    },
     /// This process has the forest open.
     #[error("the forest \"{forest}\" is open already")]
     OpenTwice {
@@ -69,8 +81,7 @@ pub enum StoreError {
     },
     /// The data belongs to other settings.
     #[error(
-        "{} was made with other settings ({}): choose another --data-dir, or make the clusters of what is indexed anew with \
-         `spinney backfill --all`",
+        "{} was made with other settings ({}): start it with those, or choose another --data-dir to begin without a cluster",
         .dir.display(), Listed(.differences)
     )]
     OtherIdentity {
@@ -145,6 +156,14 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// [`StoreError::UnknownRecord`].
+    pub(crate) fn unknown_record(dir: &Path, forest: &str) -> StoreError {
+        StoreError::UnknownRecord {
+            dir: dir.to_owned(),
+            forest: forest.to_owned(),
+        }
+    }
+
     /// For `map_err`.
     pub(super) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {
         move |source| StoreError::Io {
@@ -245,8 +264,7 @@ impl std::fmt::Display for WayOut<'_> {
         let dir = self.0.display();
         write!(
             f,
-            "put it back from a copy of the whole directory, read the forest back from the index with `spinney recover`, or \
-             remove {dir} to begin without a cluster"
+            "put it back from a copy of the whole directory, or remove {dir} to begin without a cluster"
         )
     }
 }

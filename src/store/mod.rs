@@ -34,6 +34,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use parking_lot::Mutex;
+
 pub use directory::DataDir;
 pub use error::{SnapshotError, StoreError, StoreFailure};
 pub use files::{File, Files, SystemFiles};
@@ -97,7 +99,7 @@ pub struct Status {
 /// The stored forest while it is in use. Dropping it writes and syncs what is queued, and waits for that.
 pub struct Store {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Store {
@@ -173,11 +175,11 @@ impl Store {
         self.shared.status()
     }
 
-    /// Writes and syncs what is queued.
+    /// Writes and syncs what is queued. Nothing can be appended any more.
     ///
     /// # Errors
     /// Why not all of it is on the disk.
-    pub fn close(mut self) -> Result<(), StoreFailure> {
+    pub fn close(&self) -> Result<(), StoreFailure> {
         self.stop();
         match self.failure() {
             None | Some(StoreFailure::Closed) => Ok(()),
@@ -185,8 +187,9 @@ impl Store {
         }
     }
 
-    fn stop(&mut self) {
-        if let Some(thread) = self.thread.take() {
+    fn stop(&self) {
+        let thread = self.thread.lock().take();
+        if let Some(thread) = thread {
             self.shared.stop();
             // If it has panicked, everybody was told.
             let _ = thread.join();

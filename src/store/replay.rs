@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tracing::warn;
 
 use super::directory::{DataDir, Directory, IDENTITY, Named, file_name_of};
@@ -311,8 +312,8 @@ impl Replay {
         let (mut store, writer) = self.into_parts()?;
         let thread = std::thread::Builder::new().name("store".into());
         let thread = thread.spawn(|| writer.run());
-        store.thread =
-            Some(thread.map_err(StoreError::io("start the thread that writes to", &path))?);
+        let thread = thread.map_err(StoreError::io("start the thread that writes to", &path))?;
+        store.thread = Mutex::new(Some(thread));
         Ok(store)
     }
 
@@ -351,7 +352,7 @@ impl Replay {
         let writer = Writer::new(shared.clone(), segment);
         let store = Store {
             shared,
-            thread: None,
+            thread: Mutex::default(),
         };
         Ok((store, writer))
     }

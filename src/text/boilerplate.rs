@@ -122,6 +122,9 @@ impl BoilerplateMask {
 }
 
 impl Boilerplate {
+    /// Entries of its table.
+    pub const ENTRIES: usize = BUCKETS * WAYS;
+
     /// Nothing is known yet.
     pub fn new() -> Boilerplate {
         Boilerplate {
@@ -217,6 +220,13 @@ impl Boilerplate {
     /// The state that `state` gave; `None` if the table is not of the size of this version.
     pub fn restore(founded: u64, entries: Vec<u64>) -> Option<Boilerplate> {
         (entries.len() == BUCKETS * WAYS).then_some(Boilerplate { entries, founded })
+    }
+
+    /// How many sentences are boilerplate.
+    pub fn known(&self) -> usize {
+        let epoch = self.epoch();
+        let known = |entry: &&u64| **entry != 0 && Entry(**entry).count_at(epoch) >= LEARNED;
+        self.entries.iter().filter(known).count()
     }
 
     fn epoch(&self) -> u64 {

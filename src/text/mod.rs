@@ -7,7 +7,7 @@
 //!
 //! Every step is linear in its input, whatever the input is.
 
-pub(crate) mod boilerplate;
+pub mod boilerplate;
 mod byte_class;
 mod clean;
 mod code;

@@ -28,6 +28,7 @@ mod methods;
 mod quality;
 mod response_check;
 mod stamp;
+mod stamp_forms;
 mod stamping;
 mod store;
 mod text_check;

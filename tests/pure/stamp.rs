@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
-fn stamp(args: &[&str], input: &[u8]) -> Output {
+pub fn stamp(args: &[&str], input: &[u8]) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_spinney"))
         .arg("stamp")
         .args(args)
@@ -27,7 +27,7 @@ fn stamp(args: &[&str], input: &[u8]) -> Output {
     output
 }
 
-fn stamped(args: &[&str], input: &[u8]) -> Vec<u8> {
+pub fn stamped(args: &[&str], input: &[u8]) -> Vec<u8> {
     let output = stamp(args, input);
     assert!(
         output.status.success(),
@@ -38,11 +38,11 @@ fn stamped(args: &[&str], input: &[u8]) -> Vec<u8> {
 }
 
 /// What a process wrote to its standard error.
-fn said(output: &Output) -> String {
+pub fn said(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-fn sample(file: &str) -> String {
+pub fn sample(file: &str) -> String {
     std::fs::read_to_string(format!(
         "{}/scripts/sample/{file}",
         env!("CARGO_MANIFEST_DIR")
@@ -50,7 +50,7 @@ fn sample(file: &str) -> String {
     .unwrap()
 }
 
-fn values(output: &[u8]) -> Vec<Value> {
+pub fn values(output: &[u8]) -> Vec<Value> {
     output
         .split(|&byte| byte == b'\n')
         .filter(|line| !line.is_empty())

@@ -99,6 +99,7 @@ fn files_of_version_1_are_read_and_written_on() {
     let store = replay.into_store().unwrap();
     assert_eq!(store.append(b"batch 7".to_vec()), Lsn(7));
     store.close().unwrap();
+    drop(store);
     let mut stored = expected();
     stored.push("0000000000000007 batch 7".into());
     assert_eq!(lines(&mut open(&scratch.0)), stored);
@@ -113,6 +114,7 @@ fn what_is_written_is_read() {
     let store = replay.into_store().unwrap();
     live(&store);
     store.close().unwrap();
+    drop(store);
     assert_eq!(lines(&mut open(&scratch.0)), expected());
     // The name that stands in the fixture.
     let forest = scratch.0.join("%4eews");
@@ -132,5 +134,6 @@ fn write_the_files_of_this_format() {
     let store = replay.into_store().unwrap();
     live(&store);
     store.close().unwrap();
+    drop(store);
     fs::remove_file(dir.join("LOCK")).unwrap();
 }

@@ -67,15 +67,18 @@ fn cluster() -> Fake {
 
 #[tokio::test]
 async fn what_is_foretold_is_what_is_stored() {
-    for upstream in [common::opensearch(), common::elasticsearch()] {
-        foretold_and_stored(&upstream).await;
+    for (upstream, form) in [
+        (common::opensearch(), "full"),
+        (common::elasticsearch(), "lean"),
+    ] {
+        foretold_and_stored(&upstream, form).await;
     }
 }
 
-async fn foretold_and_stored(upstream: &str) {
+async fn foretold_and_stored(upstream: &str, form: &str) {
     let server = Server::new(upstream);
     let index = unique_index("check");
-    let spinney = start(server.url(), &[]);
+    let spinney = start(server.url(), &["--stamp", form]);
 
     // The index does not exist yet: a template may make it with the first write.
     let first = check(&spinney, &index, &balance(4));
@@ -111,6 +114,9 @@ async fn foretold_and_stored(upstream: &str) {
     ]) {
         assert_eq!(told["decision"], decision, "{told:#}");
         let stored = server.get(&index, id).await.unwrap();
+        for field in ["cluster_hash", "cluster_proof"] {
+            assert_eq!(stored.get(field).is_some(), form == "full", "{id} {field}");
+        }
         for field in [
             "cluster_root",
             "cluster_key",

@@ -23,6 +23,8 @@ mod common;
 mod faults;
 mod limits;
 mod malformed;
+mod mapping;
 mod protocol;
+mod restart;
 mod secure;
 mod strangers;

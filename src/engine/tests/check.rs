@@ -189,7 +189,7 @@ fn asking_changes_nothing() {
         let half: String = (0..150)
             .map(|n| index(&n.to_string(), &document(n)))
             .collect();
-        let (_, placed, _) = bulk(&engine, &half, 1_000);
+        let (_, placed) = bulk_of_writer(&engine, &half, 1_000);
         let before = state(&engine);
         for n in 0..300 {
             // Later than all arrivals, within the window and beyond it.

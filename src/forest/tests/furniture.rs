@@ -59,6 +59,7 @@ fn document(title: &str, body: &str) -> Document {
         title: fields
             .title
             .map(|title| title.len() as u32 * 7919 + u32::from(title.as_bytes()[2])),
+        given: None,
     }
 }
 
@@ -264,6 +265,7 @@ fn a_full_tree_takes_only_what_it_knows() {
                 })),
                 when: When::Still,
                 title: None,
+                given: None,
             }],
             commit: Commit::AtOnce,
             earlier: Earlier::default(),

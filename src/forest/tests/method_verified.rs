@@ -40,6 +40,7 @@ impl Harness {
             features: Some(Features::Verified(Box::new(features))),
             when: When::At(Millis(0)),
             title: None,
+            given: None,
         }
     }
 

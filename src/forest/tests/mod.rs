@@ -7,6 +7,7 @@ mod memory;
 mod method_short;
 mod method_verified;
 mod port;
+mod save;
 mod strict;
 mod verified;
 
@@ -37,7 +38,7 @@ fn root(fingerprint: u64) -> Root {
 /// Fingerprint, root and arrival of all nodes, oldest arrival first.
 fn rows<P: Proof>(forest: &Forest<P>) -> Vec<(u64, u64, i64)> {
     let row = |node: NodeView<'_, P>| (node.fingerprint.0, node.root.0.0, node.arrival.0);
-    let mut rows: Vec<_> = forest.nodes().map(row).collect();
+    let mut rows: Vec<_> = forest.nodes().into_iter().map(row).collect();
     rows.reverse();
     rows
 }

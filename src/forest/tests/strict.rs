@@ -1,7 +1,6 @@
 //! The law with one fingerprint and no proof: winners, window, withdrawal.
 
 use super::*;
-use crate::hamming::NodeId;
 
 #[test]
 fn joins_by_a_sibling_and_not_only_by_the_root() {
@@ -29,10 +28,9 @@ fn the_same_document_keeps_its_root_and_its_date() {
     let first = place(&mut forest, 1, 20);
     let again = place(&mut forest, 1, 30);
     assert_eq!(again.decision, Decision::Refreshed);
-    assert_eq!(
-        (again.root, again.node_added),
-        (first.root, first.node_added)
-    );
+    assert_eq!((again.root, again.arrived), (first.root, None));
+    // It founded its tree.
+    assert_eq!(place(&mut forest, 0, 30).arrived, Some(Millis(10)));
     assert_eq!(rows(&forest), [(1, 0, 30), (0, 0, 30)]);
     let tree = forest.tree(root(0)).unwrap();
     assert_eq!((tree.added, tree.arrival), (Millis(10), Millis(30)));
@@ -99,13 +97,10 @@ fn only_living_children_count_in_a_contest() {
     place(&mut forest, RIGHT | 1 << 20, 92);
     // At 150 the twenty leaves of the left have expired. Most of them are not removed yet.
     let between = place(&mut forest, BETWEEN, 150);
-    assert!(forest.stats().nodes > 10);
+    let dead = forest.stats().dead_nodes;
     assert_eq!(between.root, root(RIGHT));
     assert_eq!(forest.tree(root(LEFT)).unwrap().children, 0);
-    // The next contest need not pass them over again.
-    let left = forest.index.find(Fingerprint(LEFT)).unwrap();
-    assert_eq!(forest.slab.leaves(left).count(), 0);
-    assert_eq!(forest.expire(Millis(150), usize::MAX), 16);
+    assert_eq!(forest.expire(Millis(150), usize::MAX), dead);
     assert_eq!(rows(&forest).len(), 4);
 }
 
@@ -115,7 +110,7 @@ fn the_clock_never_goes_back() {
     place(&mut forest, 0, 1_000);
     // A document that is dated long ago arrives at the clock, and is not born expired.
     let old = place(&mut forest, 1, -5_000);
-    assert_eq!((old.root, old.node_added), (root(0), Millis(1_000)));
+    assert_eq!((old.root, old.arrived), (root(0), Some(Millis(1_000))));
     assert_eq!(rows(&forest), [(1, 0, 1_000), (0, 0, 1_000)]);
     assert_eq!(forest.expire(Millis(0), 10), 0);
     assert_eq!(forest.clock(), Millis(1_000));
@@ -136,18 +131,19 @@ fn a_jump_of_the_clock_is_cleared_up_little_by_little() {
     for i in 0..1_000_u64 {
         place(&mut forest, i << 32, 0);
     }
-    let mut before = forest.stats().nodes;
+    let mut before = 1_000;
     for i in 0..100_u64 {
         place(&mut forest, i << 20, 1_000_000);
-        let nodes = forest.stats().nodes;
-        assert!(
-            before - 4 <= nodes && nodes < before,
-            "from {before} to {nodes}"
-        );
-        before = nodes;
+        let stats = forest.stats();
+        assert!(stats.nodes <= 100, "all that was there is dead at once");
+        assert!(before <= stats.dead_nodes + 96 && stats.dead_nodes <= before);
+        before = stats.dead_nodes;
     }
     assert!(rows(&forest).len() <= 100);
-    assert_eq!(forest.expire(Millis(0), 7), 7);
+    assert_eq!(forest.expire(Millis(0), 7), 7.min(before));
+    forest.expire(Millis(0), usize::MAX);
+    assert_eq!(forest.stats().dead_nodes, 0);
+    assert_eq!(forest.stats().expired_total, 1_000);
 }
 
 #[test]
@@ -159,8 +155,8 @@ fn an_expired_root_gives_way_before_its_leaves_are_gone() {
     }
     let again = place(&mut forest, 0, 1_000);
     assert_eq!(
-        (again.decision, again.node_added),
-        (Decision::NewRoot, Millis(1_000))
+        (again.decision, again.arrived),
+        (Decision::NewRoot, Some(Millis(1_000)))
     );
     assert_eq!(forest.tree(root(0)).unwrap().children, 0);
     assert_eq!(place(&mut forest, 1, 1_000).root, root(0));
@@ -236,7 +232,7 @@ fn an_expired_leaf_does_not_keep_a_root_in_use() {
     forest.expire(Millis(150), 0);
     assert_eq!(forest.withdraw(&last.rollback), 2);
     assert_eq!(rows(&forest), []);
-    assert_eq!(forest.stats().nodes, 1);
+    assert_eq!((forest.stats().nodes, forest.stats().dead_nodes), (0, 1));
     assert_eq!(forest.expire(Millis(150), 10), 1);
 }
 
@@ -270,7 +266,7 @@ fn a_late_rollback_does_not_touch_a_later_node() {
 #[test]
 fn a_full_forest_answers_without_making_nodes() {
     let mut forest = forest(Some(Millis(100)));
-    forest.slab.max = NodeId(1);
+    forest.max_nodes = 2;
     place(&mut forest, 0, 0);
     place(&mut forest, 1, 0);
     let near = place(&mut forest, 2, 50);

@@ -89,7 +89,7 @@ fn the_hash_of_the_text_founds_a_tree_where_no_fingerprint_can() {
         (again.root, again.decision),
         (root(!WHOLE), Decision::Refreshed)
     );
-    assert_eq!(again.node_added, Millis(2));
+    assert_eq!(again.arrived, Some(Millis(2)));
     assert_eq!(
         forest.withdraw(&again.rollback) + forest.withdraw(&other.rollback),
         1
@@ -109,7 +109,6 @@ fn a_hash_that_is_too_near_to_a_root_is_hashed_again() {
         (again.root, again.decision),
         (other.root, Decision::Refreshed)
     );
-    assert_eq!(again.node_added, other.node_added);
     forest.withdraw(&again.rollback);
     forest.withdraw(&other.rollback);
     assert_eq!(forest.stats().nodes, 1);
@@ -229,4 +228,30 @@ fn a_forest_holds_proofs_against_its_own_terms() {
             .map(|(kind, prints)| place_kind(forest, kind, &prints, prints[1] ^ WHOLE, 1).root);
         assert_eq!(placed, roots.map(root));
     }
+}
+
+#[test]
+fn a_document_gets_the_root_again_that_it_was_given() {
+    let mut forest = forest_of(3, NEVER);
+    place_kind(&mut forest, 1, &[A], WHOLE, 1);
+    // No proof would let it in; what it was given was decided when the forest knew less.
+    forest.give(Some(root(A)));
+    let given = place_kind(&mut forest, 2, &[B], !WHOLE, 2);
+    assert_eq!(
+        (given.root, given.decision),
+        (root(A), Decision::Joined { candidates: 1 })
+    );
+    // Another fingerprint of its own than the first.
+    forest.give(Some(root(C)));
+    let given = place_kind(&mut forest, 3, &[!C, C], C ^ 0xff, 3);
+    assert_eq!((given.root, given.decision), (root(C), Decision::NewRoot));
+    // Where its text is known elsewhere, that is where it is.
+    forest.give(Some(root(A)));
+    let again = place_kind(&mut forest, 3, &[!C, C], C ^ 0xff, 4);
+    assert_eq!((again.root, again.decision), (root(C), Decision::Refreshed));
+    // It holds for one document.
+    assert_eq!(
+        place_kind(&mut forest, 4, &[A ^ 0xff00], 7, 5).root,
+        root(A ^ 0xff00)
+    );
 }

@@ -87,7 +87,10 @@ fn missing_files_are_told() {
         matches!(error, StoreError::MissingIdentity { .. }),
         "{error}"
     );
-    assert!(error.to_string().contains("spinney recover"), "{error}");
+    assert!(
+        error.to_string().contains("to begin without a cluster"),
+        "{error}"
+    );
     assert!(error.to_string().contains("remove /data/news "), "{error}");
 }
 
@@ -131,7 +134,7 @@ fn other_settings_are_told_with_both_sides() {
         "k: stored 3, configured not set",
         "window: stored not set, configured 30d",
         "--data-dir",
-        "spinney backfill --all",
+        "start it with those",
     ] {
         assert!(text.contains(part), "{text}");
     }

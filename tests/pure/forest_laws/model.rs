@@ -25,11 +25,16 @@ pub struct Model<P> {
     pub created: u64,
 }
 
-/// A node as both sides show it: fingerprint, root, added, arrival.
-pub type Row = (Fingerprint, Fingerprint, i64, i64);
+/// A node as both sides show it: fingerprint, root, when it was added if it is a root, arrival.
+pub type Row = (Fingerprint, Fingerprint, Option<i64>, i64);
 
 pub fn row<P>(node: &NodeView<'_, P>) -> Row {
-    (node.fingerprint, node.root.0, node.added.0, node.arrival.0)
+    (
+        node.fingerprint,
+        node.root.0,
+        node.added.map(|added| added.0),
+        node.arrival.0,
+    )
 }
 
 impl<P: Proof> Model<P> {
@@ -44,7 +49,10 @@ impl<P: Proof> Model<P> {
     }
 
     pub fn rows(&self) -> Vec<Row> {
-        let row = |node: &Node<P>| (node.fingerprint, node.root, node.added, node.arrival);
+        let row = |node: &Node<P>| {
+            let added = (node.fingerprint == node.root).then_some(node.added);
+            (node.fingerprint, node.root, added, node.arrival)
+        };
         let mut rows: Vec<Row> = self.nodes.iter().map(row).collect();
         rows.sort_unstable();
         rows
@@ -93,14 +101,18 @@ impl<P: Proof> Model<P> {
         })
     }
 
-    /// Refreshes a node, or makes it, for a placement. Answers when it was added.
-    fn hold(
-        &mut self,
-        fingerprint: Fingerprint,
-        root: Fingerprint,
-        proof: Option<&P>,
-        who: usize,
-    ) -> i64 {
+    /// When the root was added, if this text founded the tree.
+    fn founded(&self, query: &Query<'_, P>, root: Fingerprint) -> Option<i64> {
+        let node = self.get(root);
+        let own = node.filter(|node| {
+            let proof = node.proof.as_ref();
+            root == query.whole || proof.is_some_and(|proof| proof.is_of_text(query.whole))
+        });
+        own.map(|node| node.added)
+    }
+
+    /// Refreshes a node, or makes it, for a placement.
+    fn hold(&mut self, fingerprint: Fingerprint, root: Fingerprint, proof: Option<&P>, who: usize) {
         let clock = self.clock;
         let found = self
             .nodes
@@ -110,7 +122,7 @@ impl<P: Proof> Model<P> {
             assert_eq!(node.root, root);
             node.arrival = clock;
             node.users.push(who);
-            return node.added;
+            return;
         }
         self.created += 1;
         self.nodes.push(Node {
@@ -121,7 +133,6 @@ impl<P: Proof> Model<P> {
             users: vec![who],
             proof: proof.cloned(),
         });
-        clock
     }
 
     fn refresh_root(&mut self, root: Fingerprint) {
@@ -142,7 +153,7 @@ impl<P: Proof> Model<P> {
         proof: &P,
         now: i64,
         who: usize,
-    ) -> (Root, Decision, i64) {
+    ) -> (Root, Decision, Option<i64>) {
         self.advance(now);
         let (root, decision) = if let Some(root) = self.root_of(f) {
             (root, Decision::Refreshed)
@@ -155,9 +166,14 @@ impl<P: Proof> Model<P> {
             }
         };
         let proof = (root == f).then_some(proof);
-        let added = self.hold(f, root, proof, who);
+        self.hold(f, root, proof, who);
         self.refresh_root(root);
-        (Root(root), decision, added)
+        let added = self.get(root).map(|node| node.added);
+        let arrived = match decision {
+            Decision::Refreshed => added.filter(|_| root == f),
+            _ => Some(self.clock),
+        };
+        (Root(root), decision, arrived)
     }
 
     /// The verified law, line by line.
@@ -166,7 +182,7 @@ impl<P: Proof> Model<P> {
         query: &Query<'_, P>,
         now: i64,
         who: usize,
-    ) -> (Root, Decision, i64) {
+    ) -> (Root, Decision, Option<i64>) {
         self.advance(now);
         let own: Vec<_> = query
             .fingerprints
@@ -191,11 +207,9 @@ impl<P: Proof> Model<P> {
             proof.is_some_and(|proof| proof.is_of_text(query.whole))
         });
         if let Some(root) = by_whole.or(by_root).or(by_all) {
-            return (
-                Root(root),
-                Decision::Refreshed,
-                self.refresh(query, root, who),
-            );
+            let arrived = self.founded(query, root);
+            self.refresh(query, root, who);
+            return (Root(root), Decision::Refreshed, arrived);
         }
 
         let finds = |&f: &Fingerprint| self.roots_near(f).into_iter().any(|r| agrees(self, r));
@@ -213,8 +227,12 @@ impl<P: Proof> Model<P> {
             .collect();
         if let Some(winner) = self.winner(&candidates) {
             let candidates = candidates.len();
-            let added = self.extend(query, winner, query.fingerprints, who);
-            return (Root(winner), Decision::Joined { candidates }, added);
+            self.extend(query, winner, query.fingerprints, who);
+            return (
+                Root(winner),
+                Decision::Joined { candidates },
+                Some(self.clock),
+            );
         }
 
         let alone = |&f: &Fingerprint| self.roots_near(f).is_empty();
@@ -232,28 +250,23 @@ impl<P: Proof> Model<P> {
                 query.whole
             }
         };
-        let added = self.hold(root, root, Some(query.proof), who);
+        self.hold(root, root, Some(query.proof), who);
         let leaves = if P::CROWDED {
             query.fingerprints
         } else {
             &lonely
         };
-        (
-            Root(root),
-            Decision::NewRoot,
-            added.min(self.extend(query, root, leaves, who)),
-        )
+        self.extend(query, root, leaves, who);
+        (Root(root), Decision::NewRoot, Some(self.clock))
     }
 
-    fn refresh(&mut self, query: &Query<'_, P>, root: Fingerprint, who: usize) -> i64 {
-        let mut added = self.clock;
+    fn refresh(&mut self, query: &Query<'_, P>, root: Fingerprint, who: usize) {
         for &f in query.fingerprints.iter().chain([&query.whole]) {
             if self.root_of(f) == Some(root) {
-                added = added.min(self.hold(f, root, None, who));
+                self.hold(f, root, None, who);
             }
         }
         self.refresh_root(root);
-        added
     }
 
     /// Gives the tree those of these fingerprints that have no node, as many as the document takes, and the hash of the text if the document's
@@ -264,7 +277,7 @@ impl<P: Proof> Model<P> {
         root: Fingerprint,
         these: &[Fingerprint],
         who: usize,
-    ) -> i64 {
+    ) {
         for &f in these {
             let mut standing = query.fingerprints.to_vec();
             standing.retain(|&f| self.root_of(f) == Some(root));
@@ -288,7 +301,7 @@ impl<P: Proof> Model<P> {
         if !told && !all_here(self) && self.root_of(query.whole).is_none() {
             self.hold(query.whole, root, None, who);
         }
-        self.refresh(query, root, who)
+        self.refresh(query, root, who);
     }
 
     /// Takes a placement back: what rests on nobody goes, a root if it has no leaves.

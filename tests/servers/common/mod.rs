@@ -36,7 +36,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-/// The fields of a stamp with their default names; `cluster_proof` belongs to the methods that verify.
+/// All fields that a stamp may have, with their default names, in the order in which they are written.
 pub const STAMP_FIELDS: [&str; 5] = [
     "cluster_root",
     "cluster_key",

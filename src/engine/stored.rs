@@ -1,0 +1,242 @@
+//! Forests that survive the process: each has a store, which its changes go to, and from which it is put together again.
+
+use std::path::Path;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use tracing::{info, warn};
+
+use crate::config::{OnFailure, Storage};
+use crate::forest::local::{Copied, Executor, Journal, Local, State};
+use crate::forest::port::{Answer, Unavailable};
+use crate::forest::{Portions, Restoring};
+use crate::method::Family;
+use crate::store::{DataDir, Identity, Progress, Record, Replay, SnapshotError, Store, StoreError};
+
+/// How often is looked whether a snapshot is due.
+const LOOK: Duration = Duration::from_secs(1);
+/// How often a start says how far it is.
+const TELL: Duration = Duration::from_secs(2);
+/// Bytes that are gathered to a block of a snapshot.
+const BLOCK: usize = 1 << 20;
+
+/// The directory of all forests of the process.
+#[derive(Debug)]
+pub(super) struct Stores {
+    data_dir: DataDir,
+    storage: Storage,
+}
+
+impl Stores {
+    /// # Errors
+    /// When the directory cannot be made or is another process's.
+    pub(super) fn lock(storage: &Storage) -> Result<Stores, StoreError> {
+        Ok(Stores {
+            data_dir: DataDir::lock(&storage.data_dir)?,
+            storage: storage.clone(),
+        })
+    }
+
+    /// A forest as it was when the process before ended, or `empty` if there was none.
+    ///
+    /// # Errors
+    /// When what is stored belongs to other settings, or cannot be read.
+    pub(super) fn open<F: Family>(
+        &self,
+        identity: &Identity,
+        empty: State<F>,
+        seed: impl FnOnce(&mut F::Learned),
+        executor: Arc<dyn Executor>,
+    ) -> Result<Local<F>, StoreError> {
+        let name = identity.forest().to_owned();
+        let mut replay = Store::open(&self.data_dir, identity, self.storage.durability)?;
+        let begun = Instant::now();
+        let tell = |progress: Progress| {
+            info!(
+                forest = name,
+                read_mb = progress.done / 1_000_000,
+                of_mb = progress.total / 1_000_000,
+                "reading the stored forest"
+            );
+        };
+        let mut state = read(&mut replay, &name, empty, self.data_dir.path(), tell)?;
+        if let Some(torn) = replay.torn_end() {
+            warn!(forest = name, file = %torn.file.display(), bytes = torn.bytes,
+                "the journal ends in the middle of a batch, as a power failure leaves it: that end is cut off");
+        }
+        seed(state.learned_mut());
+        let total = replay.progress().total;
+        let stats = state.forest().stats();
+        info!(
+            forest = name,
+            nodes = stats.nodes,
+            roots = stats.roots,
+            bytes = total,
+            seconds = begun.elapsed().as_secs_f32(),
+            "the stored forest is read"
+        );
+        let store = Arc::new(replay.into_store()?);
+        let journal = StoreJournal {
+            forest: name.clone(),
+            store: store.clone(),
+            on_failure: self.storage.on_failure,
+        };
+        let local = Local::with_journal(name.clone(), state, executor, Arc::new(journal));
+        keep_snapshots(&name, Arc::downgrade(&store), &local.copied());
+        Ok(local)
+    }
+}
+
+/// Reads all that is stored; `told` is told now and then how far it is.
+pub(super) fn read<F: Family>(
+    replay: &mut Replay,
+    forest: &str,
+    empty: State<F>,
+    dir: &Path,
+    told: impl Fn(Progress),
+) -> Result<State<F>, StoreError> {
+    let mut restoring = Restoring::new(empty);
+    let mut last = Instant::now();
+    loop {
+        let done = match replay.next()? {
+            None => break,
+            Some(Record::Block { section, bytes }) => restoring.part(section, bytes),
+            Some(Record::Batch { lsn, payload }) => restoring.batch(lsn.0, payload),
+        };
+        done.map_err(|_| StoreError::unknown_record(dir, forest))?;
+        if last.elapsed() >= TELL {
+            last = Instant::now();
+            told(replay.progress());
+        }
+    }
+    Ok(restoring.finish())
+}
+
+/// The journal of one forest.
+#[derive(Debug)]
+struct StoreJournal {
+    forest: String,
+    store: Arc<Store>,
+    on_failure: OnFailure,
+}
+
+impl StoreJournal {
+    fn refused(&self, reason: &impl ToString) -> Unavailable {
+        Unavailable::NotStored {
+            forest: self.forest.clone(),
+            reason: reason.to_string(),
+        }
+    }
+}
+
+impl Journal for StoreJournal {
+    fn append(&self, batch: Vec<u8>) -> u64 {
+        self.store.append(batch).0
+    }
+
+    fn durable(&self, batch: u64) -> Answer<()> {
+        let durable = self.store.durable(crate::store::Lsn(batch));
+        let (forest, on_failure) = (self.forest.clone(), self.on_failure);
+        Box::pin(async move {
+            match (durable.await, on_failure) {
+                (Err(failure), OnFailure::Refuse) => Err(Unavailable::NotStored {
+                    forest,
+                    reason: failure.to_string(),
+                }),
+                _ => Ok(()),
+            }
+        })
+    }
+
+    fn wait_for_room(&self) -> Result<(), Unavailable> {
+        match (self.store.wait_for_room(), self.on_failure) {
+            (Err(failure), OnFailure::Refuse) => Err(self.refused(&failure)),
+            _ => Ok(()),
+        }
+    }
+
+    fn failure(&self) -> Option<Unavailable> {
+        let failure = self.store.failure()?;
+        (self.on_failure == OnFailure::Refuse).then(|| self.refused(&failure))
+    }
+
+    fn close(&self) {
+        if let Err(failure) = self.store.close() {
+            warn!(forest = self.forest, %failure, "not all that came last is stored");
+        }
+    }
+}
+
+/// Makes a snapshot whenever one is due, on a thread of its own, as long as the forest is there.
+fn keep_snapshots(forest: &str, store: Weak<Store>, copied: &Arc<dyn Copied>) {
+    let name = forest.to_owned();
+    let copied = Arc::downgrade(copied);
+    let keep = move || {
+        let mut failed = false;
+        loop {
+            std::thread::park_timeout(LOOK);
+            let (Some(store), Some(copied)) = (store.upgrade(), copied.upgrade()) else {
+                return;
+            };
+            if let Some(failure) = store.failure() {
+                if !std::mem::replace(&mut failed, true) {
+                    warn!(forest = name, %failure, "what comes is stored no more");
+                }
+                continue;
+            }
+            if !store.should_snapshot() {
+                continue;
+            }
+            let begun = Instant::now();
+            match snapshot(&store, &*copied) {
+                Ok(()) => info!(
+                    forest = name,
+                    bytes = store.status().snapshot,
+                    seconds = begun.elapsed().as_secs_f32(),
+                    "a snapshot was written"
+                ),
+                Err(error) => {
+                    warn!(forest = name, %error, "no snapshot was written, the journal goes on");
+                }
+            }
+        }
+    };
+    let thread = std::thread::Builder::new().name(format!("snapshot {forest}"));
+    if let Err(error) = thread.spawn(keep) {
+        warn!(forest, %error, "no thread for snapshots: the journal will grow until the next start");
+    }
+}
+
+/// Why no snapshot was made.
+#[derive(Debug, thiserror::Error)]
+enum NoSnapshot {
+    #[error(transparent)]
+    Store(#[from] SnapshotError),
+    #[error(transparent)]
+    Forest(#[from] Unavailable),
+}
+
+fn snapshot(store: &Store, copied: &dyn Copied) -> Result<(), NoSnapshot> {
+    // Time as it stood before the batches that will be read again.
+    let (section, bytes) = copied.begin()?;
+    let mut writer = store.begin_snapshot()?;
+    writer.write(section, &bytes)?;
+    let mut portions = Portions::default();
+    // Most portions of a small forest are tiny, and those of one section can stand in one block.
+    let (mut gathered, mut of) = (Vec::new(), section);
+    while let Some((section, bytes)) = copied.next(&mut portions)? {
+        if section != of || gathered.len() + bytes.len() > BLOCK {
+            if !gathered.is_empty() {
+                writer.write(of, &gathered)?;
+            }
+            gathered.clear();
+            of = section;
+        }
+        gathered.extend_from_slice(&bytes);
+    }
+    if !gathered.is_empty() {
+        writer.write(of, &gathered)?;
+    }
+    writer.finish()?;
+    Ok(())
+}

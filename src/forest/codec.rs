@@ -1,0 +1,131 @@
+//! Changes as bytes: what a journal holds. Numbers are little-endian. A kind of change may be added; none may change, since
+//! every later version reads the journals of all earlier ones.
+//!
+//! ```text
+//! 1 Begin    | tick 4 | clock 8 |
+//! 2 AddRoot  | fingerprint 8 | added 8 | proof |
+//! 3 AddLeaf  | fingerprint 8 | root 8 |
+//! 4 Use      | fingerprint 8 |
+//! 5 Refresh  | root 8 |
+//! 6 Count    | root 8 | tally 17 |
+//! 7 Withdraw | fingerprint 8 |
+//! 8 Evict    | tick 4 |
+//! 9 Learn    | founders 8 | sentences 4 | their hashes, of 8 |
+//! ```
+
+use super::local::StateChange;
+use super::ticks::{Moment, Tick};
+use super::{Change, Root};
+use crate::fingerprint::Fingerprint;
+use crate::method::Durable;
+use crate::time::Millis;
+
+impl<P: Durable> StateChange<P> {
+    /// Writes the change behind what is there.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            StateChange::Tree(change) => write_tree(change, out),
+            StateChange::Learn { hashes, founders } => {
+                out.push(9);
+                founders.write(out);
+                (hashes.len() as u32).write(out);
+                for hash in hashes {
+                    hash.write(out);
+                }
+            }
+        }
+    }
+
+    /// Takes a change off the front; `None` if none stands there.
+    pub fn read(bytes: &mut &[u8]) -> Option<StateChange<P>> {
+        let fingerprint = Fingerprint::read;
+        let change = match u8::read(bytes)? {
+            1 => Change::Begin(Moment {
+                tick: Tick(u32::read(bytes)?),
+                at: Millis(i64::read(bytes)?),
+            }),
+            2 => Change::AddRoot {
+                fingerprint: fingerprint(bytes)?,
+                added: Millis(i64::read(bytes)?),
+                proof: P::read(bytes)?,
+            },
+            3 => Change::AddLeaf {
+                fingerprint: fingerprint(bytes)?,
+                root: Root(fingerprint(bytes)?),
+            },
+            4 => Change::Use {
+                fingerprint: fingerprint(bytes)?,
+            },
+            5 => Change::Refresh {
+                root: Root(fingerprint(bytes)?),
+            },
+            6 => Change::Count {
+                root: Root(fingerprint(bytes)?),
+                tally: Durable::read(bytes)?,
+            },
+            7 => Change::Withdraw {
+                fingerprint: fingerprint(bytes)?,
+            },
+            8 => Change::Evict {
+                floor: Tick(u32::read(bytes)?),
+            },
+            9 => {
+                let founders = u64::read(bytes)?;
+                let sentences = u32::read(bytes)?;
+                let hashes = (0..sentences).map(|_| u64::read(bytes));
+                return Some(StateChange::Learn {
+                    hashes: hashes.collect::<Option<_>>()?,
+                    founders,
+                });
+            }
+            _ => return None,
+        };
+        Some(StateChange::Tree(change))
+    }
+}
+
+fn write_tree<P: Durable>(change: &Change<P>, out: &mut Vec<u8>) {
+    match change {
+        Change::Begin(Moment { tick, at }) => {
+            out.push(1);
+            tick.0.write(out);
+            at.0.write(out);
+        }
+        Change::AddRoot {
+            fingerprint,
+            added,
+            proof,
+        } => {
+            out.push(2);
+            fingerprint.write(out);
+            added.0.write(out);
+            proof.write(out);
+        }
+        Change::AddLeaf { fingerprint, root } => {
+            out.push(3);
+            fingerprint.write(out);
+            root.0.write(out);
+        }
+        Change::Use { fingerprint } => {
+            out.push(4);
+            fingerprint.write(out);
+        }
+        Change::Refresh { root } => {
+            out.push(5);
+            root.0.write(out);
+        }
+        Change::Count { root, tally } => {
+            out.push(6);
+            root.0.write(out);
+            tally.write(out);
+        }
+        Change::Withdraw { fingerprint } => {
+            out.push(7);
+            fingerprint.write(out);
+        }
+        Change::Evict { floor } => {
+            out.push(8);
+            floor.0.write(out);
+        }
+    }
+}

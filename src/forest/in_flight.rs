@@ -1,0 +1,96 @@
+//! The nodes that placements made and that no document rests on yet which the cluster has accepted. Only they can be
+//! withdrawn, so only of them it is known which node of a fingerprint they are, and how many placements use them.
+
+use std::collections::HashMap;
+
+use super::node::{Generation, NodeRef};
+use crate::fingerprint::Fingerprint;
+
+#[derive(Debug, Default)]
+pub(super) struct InFlight {
+    nodes: HashMap<Fingerprint, Uses>,
+    next: Generation,
+}
+
+#[derive(Debug)]
+struct Uses {
+    generation: Generation,
+    placements: u32,
+}
+
+impl InFlight {
+    /// A node was made, and is used by one placement.
+    pub(super) fn made(&mut self, fingerprint: Fingerprint) -> NodeRef {
+        self.next = self.next.next();
+        let generation = self.next;
+        let uses = Uses {
+            generation,
+            placements: 1,
+        };
+        self.nodes.insert(fingerprint, uses);
+        NodeRef {
+            fingerprint,
+            generation,
+        }
+    }
+
+    /// One more placement uses a node.
+    pub(super) fn used(&mut self, fingerprint: Fingerprint) -> NodeRef {
+        let generation = match self.nodes.get_mut(&fingerprint) {
+            Some(uses) => {
+                uses.placements = uses.placements.saturating_add(1);
+                uses.generation
+            }
+            None => Generation::SETTLED,
+        };
+        NodeRef {
+            fingerprint,
+            generation,
+        }
+    }
+
+    /// A placement that used a node is withdrawn.
+    pub(super) fn released(&mut self, node: NodeRef) {
+        if let Some(uses) = self.of(node) {
+            uses.placements = uses.placements.saturating_sub(1);
+        }
+    }
+
+    /// An accepted document rests on a node: it stays.
+    pub(super) fn settled(&mut self, node: NodeRef) {
+        if self.of(node).is_some() {
+            self.nodes.remove(&node.fingerprint);
+        }
+    }
+
+    /// The node of a fingerprint is not there any more.
+    pub(super) fn gone(&mut self, fingerprint: Fingerprint) {
+        if !self.nodes.is_empty() {
+            self.nodes.remove(&fingerprint);
+        }
+    }
+
+    /// Whether this is a node that no placement uses any more.
+    pub(super) fn is_unused(&self, node: NodeRef) -> bool {
+        let uses = self.nodes.get(&node.fingerprint);
+        uses.is_some_and(|uses| uses.generation == node.generation && uses.placements == 0)
+    }
+
+    /// The node of a fingerprint, if it is one of these.
+    pub(super) fn node(&self, fingerprint: Fingerprint) -> Option<NodeRef> {
+        let uses = self.nodes.get(&fingerprint)?;
+        Some(NodeRef {
+            fingerprint,
+            generation: uses.generation,
+        })
+    }
+
+    fn of(&mut self, node: NodeRef) -> Option<&mut Uses> {
+        let uses = self.nodes.get_mut(&node.fingerprint);
+        uses.filter(|uses| uses.generation == node.generation)
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.nodes.capacity() * (size_of::<(Fingerprint, Uses)>() + 1)
+    }
+}

@@ -1,0 +1,198 @@
+//! Documents placed as if by themselves: they see the forest of this process and each other, and leave nothing.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::{CHUNK, Executor, Shared, State, run};
+use crate::forest::law;
+use crate::forest::port::{Answer, Document, Earlier, Placed, Placements, Rehearsal, Reply};
+use crate::forest::{Decision, Forest, Rollback, Root};
+use crate::method::{Count, Family, Proof, Query};
+use crate::time::Millis;
+
+/// One request's view of a forest in this process.
+pub(super) struct LocalRehearsal<F: Family> {
+    shared: Arc<Shared<F>>,
+    executor: Arc<dyn Executor>,
+    /// Nobody contends for it: the request asks one question at a time.
+    own: Arc<Mutex<Option<Own<F>>>>,
+}
+
+/// What only the request itself sees.
+struct Own<F: Family> {
+    trees: OwnTrees<F::Proof>,
+    earlier: Earlier,
+}
+
+/// The trees of one request's documents, each with the root that it will have among all others.
+struct OwnTrees<P: Proof> {
+    forest: Forest<P>,
+    roots: HashMap<Root, Root>,
+}
+
+impl<P: Proof> OwnTrees<P> {
+    /// Turns what the forest foresees for a document into what will come of it behind those of its request that came before.
+    /// Answers how much of a sign the document is of furniture. What it joins there counts before what it joins here; but here, too, it stands for those that come after it.
+    fn amend(
+        &mut self,
+        foreseen: &mut law::Outcome,
+        query: &Query<'_, P>,
+        title: Option<u32>,
+        others: &Forest<P>,
+        at: Millis,
+    ) -> u8 {
+        let is_own = matches!(foreseen.decision, Decision::NewRoot | Decision::Outside);
+        if is_own {
+            let alone = law::stands_alone(&foreseen.refused);
+            foreseen.root = self.free_root(query, others, at, alone);
+        }
+        let mut sign = match foreseen.decision {
+            Decision::Joined { .. } => others.sign(query, foreseen.root),
+            _ => 0,
+        };
+        let own = &Query {
+            earlier: None,
+            ..*query
+        };
+        let placement = self.forest.place(own, at);
+        let count = Count {
+            title,
+            sign: placement.sign,
+        };
+        self.forest.count(placement.root, count);
+        let refused = placement.refused.iter();
+        let refused = refused.filter_map(|(root, why)| Some((*self.roots.get(root)?, *why)));
+        foreseen.refused.extend(refused);
+        if placement.decision == Decision::NewRoot {
+            self.roots.insert(placement.root, foreseen.root);
+        } else if is_own && let Some(&root) = self.roots.get(&placement.root) {
+            foreseen.root = root;
+            foreseen.decision = placement.decision;
+            foreseen.by = placement.by;
+            sign = placement.sign;
+        }
+        sign
+    }
+
+    /// A place for a root that is free here and among the others, as the law looks for one.
+    fn free_root(&self, query: &Query<'_, P>, others: &Forest<P>, at: Millis, alone: bool) -> Root {
+        let here = self.forest.isolated(query, at);
+        let there = others.isolated(query, at).into_iter();
+        let mut free = there.filter(|fingerprint| here.contains(fingerprint));
+        if let Some(first) = free.next().filter(|_| !alone) {
+            return Root(first);
+        }
+        let mut hash = query.whole;
+        for _ in 0..law::ROOT_TRIES {
+            let taken = self.roots.values().any(|&given| given == Root(hash));
+            if !taken && !others.has_root_near(hash, at) && !self.forest.has_root_near(hash, at) {
+                break;
+            }
+            hash = law::rehashed(hash);
+        }
+        Root(hash)
+    }
+}
+
+impl<F: Family> LocalRehearsal<F> {
+    pub(super) fn new(shared: Arc<Shared<F>>, executor: Arc<dyn Executor>) -> LocalRehearsal<F> {
+        LocalRehearsal {
+            shared,
+            executor,
+            own: Arc::default(),
+        }
+    }
+}
+
+impl<F: Family> State<F> {
+    /// What [`place_by`](State::place_by) would answer; only `own` and `earlier` change. Now and then a tree of the request's
+    /// own gets another root than it would, because fewer of the document's fingerprints stand in its way here.
+    fn rehearse(
+        &mut self,
+        document: Document,
+        own: &mut OwnTrees<F::Proof>,
+        earlier: &mut Earlier,
+    ) -> Reply {
+        let now = self.time(document.when, earlier);
+        let at = now.unwrap_or(Millis(0));
+        let mut features = document.features;
+        let features = features.as_mut().and_then(F::features);
+        let placed = features.map(|features| {
+            let Self {
+                forest, learned, ..
+            } = self;
+            let clock = forest.clock().max(at);
+            let (foreseen, arrived, sign) = F::ask(features, learned, &earlier.taught, |query| {
+                let query = &Query {
+                    earlier: Some(&earlier.tallies),
+                    ..*query
+                };
+                let mut foreseen = forest.foresee(query, at);
+                let sign = own.amend(&mut foreseen, query, document.title, forest, at);
+                let arrived = match foreseen.decision {
+                    Decision::Refreshed => forest.founded(query, foreseen.root),
+                    _ => Some(clock),
+                };
+                (foreseen, arrived, sign)
+            });
+            let mut placed = Placed {
+                root: foreseen.root,
+                decision: foreseen.decision,
+                arrived,
+                clock,
+                stage: foreseen.by.and_then(|by| F::stage(features, by)),
+                in_turn: foreseen.by.is_some(),
+                refused: foreseen.refused,
+                learned: Vec::new(),
+                claimed: None,
+                lesson: None,
+                count: Count {
+                    title: document.title,
+                    sign,
+                },
+                rollback: Rollback::default(),
+            };
+            earlier.tallies.add(placed.root.0, placed.count);
+            if placed.decision == Decision::NewRoot {
+                self.add_refused_by_boilerplate(features, placed.root, &mut placed.refused);
+            }
+            earlier.time = now.map(|_| placed.clock).or(earlier.time);
+            if placed.decision == Decision::NewRoot {
+                earlier.taught.add(&F::lesson(features).hashes);
+            }
+            placed
+        });
+        Reply { now, placed }
+    }
+}
+
+impl<F: Family> Rehearsal for LocalRehearsal<F> {
+    fn place(&self, documents: Vec<Document>) -> Answer<Placements> {
+        let own = self.own.clone();
+        let rehearse = move |shared: &Shared<F>| {
+            let mut own = own.lock();
+            let mut placements = Placements::default();
+            let mut documents = documents.into_iter();
+            while documents.len() > 0 {
+                shared.with(|state, waited| {
+                    placements.waited += waited;
+                    let own = own.get_or_insert_with(|| Own {
+                        trees: OwnTrees {
+                            forest: state.forest.empty(),
+                            roots: HashMap::new(),
+                        },
+                        earlier: Earlier::default(),
+                    });
+                    for document in documents.by_ref().take(CHUNK) {
+                        let reply = state.rehearse(document, &mut own.trees, &mut own.earlier);
+                        placements.replies.push(reply);
+                    }
+                })?;
+            }
+            Ok(placements)
+        };
+        run(&self.shared, &self.executor, rehearse, |_, _| ())
+    }
+}

@@ -1,0 +1,274 @@
+//! What is kept of each tree, by number: who founded it, when its leaves arrived, and its proof. A leaf is no more than its
+//! place in the index, which holds this number.
+
+use std::fmt::Debug;
+
+use super::beside::Beside;
+use super::ticks::Tick;
+use crate::fingerprint::Fingerprint;
+use crate::time::Millis;
+
+/// Records of one chunk: memory grows by chunks and nothing ever moves.
+const CHUNK: usize = 1 << 10;
+
+/// In place of the number of a tally: no document has come to the tree that was accepted, or one has.
+pub(super) const UNCOUNTED: u32 = u32::MAX;
+pub(super) const FOUNDED: u32 = u32::MAX - 1;
+/// In place of the number of leaves: they arrived at several times.
+const SEVERAL: u32 = u32::MAX;
+
+/// The number of a tree, as long as it has a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct RootNumber(pub(super) u32);
+
+/// One tree.
+#[derive(Debug)]
+pub(super) struct Record<P> {
+    pub(super) fingerprint: Fingerprint,
+    pub(super) added: Millis,
+    /// What came to it, by number, from its second document on; [`UNCOUNTED`] or [`FOUNDED`] before.
+    pub(super) tally: u32,
+    /// Nodes in the index that have its number, dead ones too: while there is one the number stays taken.
+    attached: u32,
+    leaves: Leaves,
+    pub(super) proof: P,
+}
+
+/// How many leaves of a tree arrived when. Dead ones may be among them.
+#[derive(Debug, Clone, Copy)]
+struct Leaves {
+    /// Their tick, or where their ticks are.
+    tick: u32,
+    count: u32,
+}
+
+/// Ticks and how many leaves arrived in each, in the order of the ticks.
+type Ages = Vec<(Tick, u32)>;
+
+/// All trees that have a node.
+#[derive(Debug)]
+pub(super) struct Roots<P> {
+    chunks: Vec<Vec<Record<P>>>,
+    free: Vec<u32>,
+    /// The leaves of trees whose leaves did not all arrive in one tick.
+    ages: Beside<Ages>,
+    ages_bytes: usize,
+}
+
+impl<P> Roots<P> {
+    pub(super) fn new() -> Roots<P> {
+        Roots {
+            chunks: Vec::new(),
+            free: Vec::new(),
+            ages: Beside::new(),
+            ages_bytes: 0,
+        }
+    }
+
+    pub(super) fn get(&self, number: RootNumber) -> Option<&Record<P>> {
+        let number = number.0 as usize;
+        self.chunks.get(number / CHUNK)?.get(number % CHUNK)
+    }
+
+    pub(super) fn get_mut(&mut self, number: RootNumber) -> Option<&mut Record<P>> {
+        let number = number.0 as usize;
+        self.chunks.get_mut(number / CHUNK)?.get_mut(number % CHUNK)
+    }
+
+    /// The number that a new tree would get; none if all are taken.
+    fn next(&self) -> Option<u32> {
+        if let Some(&free) = self.free.last() {
+            return Some(free);
+        }
+        let full = self.chunks.len().saturating_sub(1) * CHUNK;
+        let last = self.chunks.last().map_or(0, Vec::len);
+        u32::try_from(full + last)
+            .ok()
+            .filter(|&number| number < u32::MAX - 2)
+    }
+
+    /// A new tree without a node; none if every number is taken.
+    pub(super) fn add(
+        &mut self,
+        fingerprint: Fingerprint,
+        added: Millis,
+        proof: P,
+    ) -> Option<RootNumber> {
+        let number = RootNumber(self.next()?);
+        let record = Record {
+            fingerprint,
+            added,
+            tally: UNCOUNTED,
+            attached: 0,
+            leaves: Leaves { tick: 0, count: 0 },
+            proof,
+        };
+        if self.free.pop().is_some() {
+            if let Some(place) = self.get_mut(number) {
+                *place = record;
+            }
+            return Some(number);
+        }
+        if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK) {
+            self.chunks.push(Vec::with_capacity(CHUNK));
+        }
+        if let Some(chunk) = self.chunks.last_mut() {
+            chunk.push(record);
+        }
+        Some(number)
+    }
+
+    /// A node of the tree is in the index.
+    pub(super) fn attach(&mut self, number: RootNumber) {
+        if let Some(record) = self.get_mut(number) {
+            record.attached += 1;
+        }
+    }
+
+    /// A node of the tree has left the index. Answers its tally if that was the last one: the number is free then.
+    pub(super) fn detach(&mut self, number: RootNumber) -> Option<u32> {
+        let record = self.get_mut(number)?;
+        record.attached = record.attached.saturating_sub(1);
+        if record.attached > 0 {
+            return None;
+        }
+        let (tally, leaves) = (record.tally, record.leaves);
+        record.leaves = Leaves { tick: 0, count: 0 };
+        self.forget_ages(leaves);
+        self.free.push(number.0);
+        Some(tally)
+    }
+
+    /// A leaf arrives in a tick. What is before the floor is forgotten.
+    pub(super) fn leaf_came(&mut self, number: RootNumber, tick: Tick, floor: Tick) {
+        let Some(leaves) = self.get(number).map(|record| record.leaves) else {
+            return;
+        };
+        let only = Tick(leaves.tick);
+        let leaves = if leaves.count == SEVERAL {
+            let Some(ages) = self.ages.get_mut(leaves.tick) else {
+                return;
+            };
+            let before = ages.capacity();
+            let dead = ages.partition_point(|(age, _)| !age.is_from(floor));
+            ages.drain(..dead);
+            let place = ages.partition_point(|(age, _)| !age.is_from(tick));
+            match ages.get_mut(place).filter(|(age, _)| *age == tick) {
+                Some((_, count)) => *count += 1,
+                None => ages.insert(place, (tick, 1)),
+            }
+            self.ages_bytes = self.ages_bytes + bytes(ages.capacity()) - bytes(before);
+            leaves
+        } else if leaves.count == 0 || only == tick || !only.is_from(floor) {
+            let same = if only == tick { leaves.count } else { 0 };
+            Leaves {
+                tick: tick.0,
+                count: same + 1,
+            }
+        } else {
+            let mut ages = Vec::with_capacity(2);
+            ages.extend([(only, leaves.count), (tick, 1)]);
+            ages.sort_unstable_by_key(|(age, _)| age.0.wrapping_sub(floor.0));
+            self.ages_bytes += bytes(ages.capacity());
+            Leaves {
+                tick: self.ages.keep(ages),
+                count: SEVERAL,
+            }
+        };
+        if let Some(record) = self.get_mut(number) {
+            record.leaves = leaves;
+        }
+    }
+
+    /// A leaf that arrived in this tick is no leaf any more, or arrives again. One that was forgotten changes nothing.
+    pub(super) fn leaf_went(&mut self, number: RootNumber, tick: Tick) {
+        let Some(record) = self.get_mut(number) else {
+            return;
+        };
+        let leaves = record.leaves;
+        if leaves.count != SEVERAL {
+            if leaves.tick == tick.0 {
+                record.leaves.count = leaves.count.saturating_sub(1);
+            }
+            return;
+        }
+        let Some(ages) = self.ages.get_mut(leaves.tick) else {
+            return;
+        };
+        if let Some(place) = ages.iter().rposition(|(age, _)| *age == tick)
+            && let Some((_, count)) = ages.get_mut(place)
+        {
+            *count -= 1;
+            if *count == 0 {
+                ages.remove(place);
+            }
+        }
+        if let &[] | &[_] = ages.as_slice() {
+            let (tick, count) = ages.first().copied().unwrap_or_default();
+            self.forget_ages(leaves);
+            if let Some(record) = self.get_mut(number) {
+                record.leaves = Leaves {
+                    tick: tick.0,
+                    count,
+                };
+            }
+        }
+    }
+
+    fn forget_ages(&mut self, leaves: Leaves) {
+        if leaves.count == SEVERAL
+            && let Some(ages) = self.ages.get_mut(leaves.tick)
+        {
+            self.ages_bytes -= bytes(ages.capacity());
+            *ages = Vec::new();
+            self.ages.release(leaves.tick);
+        }
+    }
+
+    /// The number of leaves that are alive.
+    pub(super) fn living_leaves(&self, number: RootNumber, floor: Tick) -> u32 {
+        let Some(record) = self.get(number) else {
+            return 0;
+        };
+        let Leaves { tick, count } = record.leaves;
+        if count != SEVERAL {
+            return if Tick(tick).is_from(floor) { count } else { 0 };
+        }
+        let ages = self.ages.get(tick).map(Vec::as_slice).unwrap_or_default();
+        let dead = ages.partition_point(|(age, _)| !age.is_from(floor));
+        let living = ages.get(dead..).unwrap_or_default();
+        living.iter().map(|(_, count)| count).sum()
+    }
+
+    /// The trees of one chunk that have nodes; none if there is no such chunk.
+    pub(super) fn chunk(
+        &self,
+        chunk: usize,
+    ) -> Option<impl Iterator<Item = (RootNumber, &Record<P>)>> {
+        let first = u32::try_from(chunk * CHUNK).ok()?;
+        let records = (first..).map(RootNumber).zip(self.chunks.get(chunk)?);
+        Some(records.filter(|(_, record)| record.attached > 0))
+    }
+
+    /// The trees that have no node and were not freed.
+    pub(super) fn unattached(&self) -> Vec<RootNumber> {
+        let free: std::collections::HashSet<u32> = self.free.iter().copied().collect();
+        let all = (0u32..).map(RootNumber).zip(self.chunks.iter().flatten());
+        let without =
+            all.filter(|(number, record)| record.attached == 0 && !free.contains(&number.0));
+        without.map(|(number, _)| number).collect()
+    }
+
+    /// Bytes held, and bytes that the records take which are there: memory that nobody uses is on top.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.chunks.len() * CHUNK * size_of::<Record<P>>()
+            + self.free.capacity() * size_of::<u32>()
+            + self.ages.memory_bytes()
+            + self.ages_bytes
+    }
+}
+
+/// What a list of ages takes on the heap.
+fn bytes(capacity: usize) -> usize {
+    capacity * size_of::<(Tick, u32)>()
+}

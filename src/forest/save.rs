@@ -1,0 +1,337 @@
+//! A forest in portions, to be written while it goes on changing, and put together again.
+//!
+//! A copy that is taken portion by portion is no state that ever was: a later portion knows of changes that an earlier one
+//! does not. The changes since it was begun make it exact, because each says all there is to know of its fingerprint. What a
+//! tree has in sum (its leaves, their ages) is not written but reckoned up when all of it has been read.
+//!
+//! ```text
+//! section 1, before all else:  | clock 8 | current tick 4 | floor 4 | moments |
+//! section 2, trees:            of each | number 4 | root 8 | added 8 | tally 17 | proof |
+//! section 3, nodes:            of each | fingerprint 8 | number of its tree 4 | tick 4 |
+//! section 4, what was learned: | lsn 8 | of the kind |
+//! section 5, behind all else:  | clock 8 | current tick 4 | floor 4 | moments 4 | of each: tick 4, time 8 |
+//! ```
+
+use super::Forest;
+use super::local::{State, StateChange};
+use super::roots::RootNumber;
+use super::ticks::{Moment, Tick, Ticks};
+use crate::fingerprint::Fingerprint;
+use crate::hamming::Entry;
+use crate::method::{Durable, Family, Proof, Tally};
+use crate::time::Millis;
+
+/// Sections of a copy.
+pub(super) const BEGIN: u8 = 1;
+const TREES: u8 = 2;
+const NODES: u8 = 3;
+const LEARNED: u8 = 4;
+const END: u8 = 5;
+
+/// What is no state of this forest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("what stands there is no state of such a forest")]
+pub struct Unreadable;
+
+/// How far a copy is.
+#[derive(Debug, Default)]
+pub struct Portions {
+    phase: Phase,
+    at: usize,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+enum Phase {
+    #[default]
+    Trees,
+    Nodes,
+    Learned,
+    End,
+    Over,
+}
+
+impl Portions {
+    fn go_to(&mut self, phase: Phase) {
+        *self = Portions { phase, at: 0 };
+    }
+}
+
+impl<F: Family> State<F> {
+    /// What is written first, before the journal is told that a copy begins.
+    pub fn begin_copy(&self) -> (u8, Vec<u8>) {
+        let forest = self.forest();
+        let mut out = Vec::new();
+        forest.ticks.write_times(&mut out);
+        forest.ticks.write_moments(&mut out);
+        (BEGIN, out)
+    }
+
+    /// The next portion; none if that was all. `lsn`: the last batch of changes that was appended to the journal.
+    pub fn next_portion(&self, portions: &mut Portions, lsn: u64) -> Option<(u8, Vec<u8>)> {
+        let forest = self.forest();
+        let mut out = Vec::new();
+        let at = portions.at;
+        portions.at += 1;
+        match portions.phase {
+            Phase::Trees => {
+                // Before the nodes: a node whose tree is not here belongs to one that came later.
+                if forest.write_trees(at, &mut out) {
+                    return Some((TREES, out));
+                }
+                portions.go_to(Phase::Nodes);
+                self.next_portion(portions, lsn)
+            }
+            Phase::Nodes if at < forest.index.portions() => {
+                forest.index.portion(at, |fingerprint, entry| {
+                    fingerprint.write(&mut out);
+                    entry.root.write(&mut out);
+                    entry.tick.write(&mut out);
+                });
+                Some((NODES, out))
+            }
+            Phase::Nodes => {
+                portions.go_to(Phase::Learned);
+                self.next_portion(portions, lsn)
+            }
+            Phase::Learned => {
+                portions.go_to(Phase::End);
+                lsn.write(&mut out);
+                self.learned().write(&mut out);
+                Some((LEARNED, out))
+            }
+            Phase::End => {
+                portions.go_to(Phase::Over);
+                forest.ticks.write_times(&mut out);
+                forest.ticks.write_moments(&mut out);
+                Some((END, out))
+            }
+            Phase::Over => None,
+        }
+    }
+}
+
+impl<P: Proof + Durable> Forest<P> {
+    /// Writes one chunk of the trees; false if there is none of this number.
+    fn write_trees(&self, chunk: usize, out: &mut Vec<u8>) -> bool {
+        let Some(records) = self.roots.chunk(chunk) else {
+            return false;
+        };
+        for (number, record) in records {
+            number.0.write(out);
+            record.fingerprint.write(out);
+            record.added.0.write(out);
+            self.tally(number).unwrap_or_default().write(out);
+            record.proof.write(out);
+        }
+        true
+    }
+}
+
+impl Ticks {
+    fn write_times(&self, out: &mut Vec<u8>) {
+        self.clock().0.write(out);
+        self.current().0.write(out);
+        self.floor().0.write(out);
+    }
+
+    fn write_moments(&self, out: &mut Vec<u8>) {
+        (self.moments().count() as u32).write(out);
+        for moment in self.moments() {
+            moment.tick.0.write(out);
+            moment.at.0.write(out);
+        }
+    }
+}
+
+/// Where time stood.
+#[derive(Debug, Clone, Copy)]
+struct Times {
+    now: Moment,
+    floor: Tick,
+}
+
+impl Times {
+    fn read(bytes: &mut &[u8]) -> Option<Times> {
+        let at = Millis(i64::read(bytes)?);
+        let tick = Tick(u32::read(bytes)?);
+        let floor = Tick(u32::read(bytes)?);
+        Some(Times {
+            now: Moment { tick, at },
+            floor,
+        })
+    }
+}
+
+/// Puts a state together: first the copy, then the changes since it was begun.
+#[derive(Debug)]
+pub struct Restoring<F: Family> {
+    state: State<F>,
+    /// The numbers of the trees as they were written, and as they are now.
+    numbers: Vec<u32>,
+    /// Where time stood at the end of the copy.
+    end: Option<Times>,
+    /// The last batch whose lessons the copy has.
+    learned: u64,
+    /// The copy has been reckoned up.
+    complete: bool,
+}
+
+/// In place of the number of a tree that was not written.
+const NO_TREE: u32 = u32::MAX;
+
+impl<F: Family> Restoring<F> {
+    /// Over an empty state.
+    pub fn new(state: State<F>) -> Restoring<F> {
+        Restoring {
+            state,
+            numbers: Vec::new(),
+            end: None,
+            learned: 0,
+            complete: false,
+        }
+    }
+
+    /// Reads a part of the copy.
+    ///
+    /// # Errors
+    /// [`Unreadable`]: it is of another kind of forest, or of a later version.
+    pub fn part(&mut self, section: u8, mut bytes: &[u8]) -> Result<(), Unreadable> {
+        let bytes = &mut bytes;
+        let read = match section {
+            BEGIN => self.read_begin(bytes),
+            TREES => self.read_trees(bytes),
+            NODES => self.read_nodes(bytes),
+            LEARNED => self.read_learned(bytes),
+            END => self.read_end(bytes),
+            _ => None,
+        };
+        let whole = read.filter(|()| bytes.is_empty());
+        whole.ok_or(Unreadable)
+    }
+
+    /// Reads a batch of changes.
+    ///
+    /// # Errors
+    /// As [`part`](Restoring::part).
+    pub fn batch(&mut self, lsn: u64, mut bytes: &[u8]) -> Result<(), Unreadable> {
+        self.complete();
+        while !bytes.is_empty() {
+            let change = StateChange::read(&mut bytes).ok_or(Unreadable)?;
+            let is_lesson = matches!(change, StateChange::Learn { .. });
+            if !is_lesson || lsn > self.learned {
+                self.state.apply(&change);
+            }
+        }
+        Ok(())
+    }
+
+    /// The state.
+    pub fn finish(mut self) -> State<F> {
+        self.complete();
+        if let Some(end) = self.end {
+            let forest = self.state.forest_mut();
+            if end.now.at > forest.clock() {
+                forest.ticks.begin(end.now);
+            }
+        }
+        // Counted is what this process does.
+        let forest = self.state.forest_mut();
+        forest.expired_total = 0;
+        forest.withdrawn_total = 0;
+        forest.evicted_total = 0;
+        self.state
+    }
+
+    fn read_begin(&mut self, bytes: &mut &[u8]) -> Option<()> {
+        let times = Times::read(bytes)?;
+        let forest = self.state.forest_mut();
+        forest.ticks.stand_at(times.now, times.floor);
+        self.read_moments(bytes)
+    }
+
+    fn read_trees(&mut self, bytes: &mut &[u8]) -> Option<()> {
+        while !bytes.is_empty() {
+            let number = u32::read(bytes)? as usize;
+            let fingerprint = Fingerprint::read(bytes)?;
+            let added = Millis(i64::read(bytes)?);
+            let tally = Tally::read(bytes)?;
+            let proof = <F::Proof as Durable>::read(bytes)?;
+            let forest = self.state.forest_mut();
+            let root = forest.roots.add(fingerprint, added, proof)?;
+            forest.put_tally(root, tally);
+            if number >= self.numbers.len() {
+                self.numbers.resize(number + 1, NO_TREE);
+            }
+            *self.numbers.get_mut(number)? = root.0;
+        }
+        Some(())
+    }
+
+    fn read_nodes(&mut self, bytes: &mut &[u8]) -> Option<()> {
+        while !bytes.is_empty() {
+            let fingerprint = Fingerprint::read(bytes)?;
+            let stored = u32::read(bytes)? as usize;
+            let tick = u32::read(bytes)?;
+            let root = self.numbers.get(stored).copied().unwrap_or(NO_TREE);
+            if root != NO_TREE {
+                let index = &mut self.state.forest_mut().index;
+                index.insert(fingerprint, Entry { root, tick }).ok()?;
+            }
+        }
+        Some(())
+    }
+
+    fn read_learned(&mut self, bytes: &mut &[u8]) -> Option<()> {
+        self.learned = u64::read(bytes)?;
+        *self.state.learned_mut() = <F::Learned as Durable>::read(bytes)?;
+        Some(())
+    }
+
+    fn read_end(&mut self, bytes: &mut &[u8]) -> Option<()> {
+        self.end = Some(Times::read(bytes)?);
+        self.read_moments(bytes)
+    }
+
+    fn read_moments(&mut self, bytes: &mut &[u8]) -> Option<()> {
+        let ticks = &mut self.state.forest_mut().ticks;
+        for _ in 0..u32::read(bytes)? {
+            let tick = Tick(u32::read(bytes)?);
+            let at = Millis(i64::read(bytes)?);
+            ticks.know(Moment { tick, at });
+        }
+        Some(())
+    }
+
+    /// Reckons up what the copy does not say.
+    fn complete(&mut self) {
+        if !std::mem::replace(&mut self.complete, true) {
+            self.numbers = Vec::new();
+            self.state.forest_mut().reckon();
+        }
+    }
+}
+
+impl<P: Proof> Forest<P> {
+    /// Counts the nodes of each tree and of each tick, of which nothing is known.
+    fn reckon(&mut self) {
+        let floor = self.ticks.floor();
+        for (fingerprint, entry) in self.index.iter() {
+            let (root, tick) = (RootNumber(entry.root), Tick(entry.tick));
+            let record = self.roots.get(root);
+            let is_root = record.is_some_and(|record| record.fingerprint == fingerprint);
+            self.roots.attach(root);
+            self.ticks.know_tick(tick);
+            self.ticks.add(tick, is_root);
+            if !is_root {
+                self.roots.leaf_came(root, tick, floor);
+            }
+        }
+        // Their nodes went while the copy was being made.
+        for root in self.roots.unattached() {
+            self.roots.attach(root);
+            if let Some(tally) = self.roots.detach(root) {
+                self.unwatch(root, tally);
+            }
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! The time of the forest, cut into ticks, and how many nodes arrived in each.
+//!
+//! A node keeps the number of the tick in which it last arrived, 4 bytes, and a tick knows when it began; so a node's
+//! arrival is told to within one [`step`](Ticks::new), a 65,536th of the window, and rounded down. The ticks before the
+//! *floor* are over: their nodes are dead, wherever they stand. Moving the floor lets any number of nodes go at once;
+//! their memory is swept up little by little, and nobody sees when.
+//!
+//! A tick also ends when many nodes have arrived in it: where there is no room for all nodes the oldest ticks go early, and
+//! one must not be a large part of the whole.
+
+use std::collections::VecDeque;
+
+use crate::time::Millis;
+
+/// Parts of the window that ticks tell apart.
+const PARTS: i64 = 1 << 16;
+/// Ticks that are told apart where there is no window.
+const MOST_MOMENTS: usize = 1 << 13;
+/// Nodes that may arrive in one tick.
+const MOST_NODES: u32 = 1 << 16;
+
+/// The number of a tick. They are compared going round: those that are in use are never half a round apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Tick(pub u32);
+
+impl Tick {
+    fn next(self) -> Tick {
+        Tick(self.0.wrapping_add(1))
+    }
+
+    /// Whether it is this tick or a later one.
+    #[inline]
+    pub(super) fn is_from(self, floor: Tick) -> bool {
+        self.0.wrapping_sub(floor.0) < 1 << 31
+    }
+}
+
+/// When a tick began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment {
+    /// Its number.
+    pub tick: Tick,
+    /// The clock when it began.
+    pub at: Millis,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Arrivals {
+    moment: Moment,
+    nodes: u32,
+    roots: u32,
+}
+
+/// The clock, and the ticks whose nodes are there still.
+#[derive(Debug)]
+pub(super) struct Ticks {
+    window: Option<Millis>,
+    clock: Millis,
+    /// How long a tick is at least, in milliseconds.
+    step: i64,
+    /// Nodes that may arrive in one tick.
+    most: u32,
+    /// In their order.
+    arrivals: VecDeque<Arrivals>,
+    current: Tick,
+    /// The first tick that is not over.
+    floor: Tick,
+    living: Count,
+    dead_nodes: usize,
+}
+
+/// How many nodes there are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Count {
+    pub(super) nodes: usize,
+    /// Roots among them.
+    pub(super) roots: usize,
+}
+
+impl Ticks {
+    pub(super) fn new(window: Option<Millis>) -> Ticks {
+        Ticks {
+            window,
+            clock: Millis(i64::MIN),
+            step: window.map_or(1, |window| (window.0 / PARTS).max(1)),
+            most: MOST_NODES,
+            arrivals: VecDeque::new(),
+            current: Tick(0),
+            floor: Tick(0),
+            living: Count::default(),
+            dead_nodes: 0,
+        }
+    }
+
+    /// The latest time that was seen.
+    pub(super) fn clock(&self) -> Millis {
+        self.clock
+    }
+
+    /// The tick in which nodes arrive now.
+    pub(super) fn current(&self) -> Tick {
+        self.current
+    }
+
+    pub(super) fn floor(&self) -> Tick {
+        self.floor
+    }
+
+    /// Nodes that are alive.
+    pub(super) fn living(&self) -> Count {
+        self.living
+    }
+
+    /// Nodes that are dead and were not swept up yet.
+    pub(super) fn dead_nodes(&self) -> usize {
+        self.dead_nodes
+    }
+
+    /// At most so many nodes fit: a tick may have a thousandth of them.
+    pub(super) fn set_capacity(&mut self, nodes: usize) {
+        self.most =
+            u32::try_from(nodes / 1024).map_or(MOST_NODES, |most| most.clamp(1, MOST_NODES));
+    }
+
+    /// Time stands at this moment, and all before the floor is over. To be said before any node comes.
+    pub(super) fn stand_at(&mut self, now: Moment, floor: Tick) {
+        self.clock = now.at;
+        self.current = now.tick;
+        self.floor = floor;
+        self.know(now);
+    }
+
+    /// What [`begin`](Ticks::begin) is to be told before something arrives at `now`; none if nothing changes.
+    pub(super) fn due(&self, now: Millis) -> Option<Moment> {
+        let at = now.max(self.clock);
+        let begun = self.arrivals_of(self.current).copied();
+        let is_over = begun.is_none_or(|begun| {
+            at.0.saturating_sub(begun.moment.at.0) >= self.step || begun.nodes >= self.most
+        });
+        let tick = match begun {
+            Some(_) if is_over => self.current.next(),
+            _ => self.current,
+        };
+        (at > self.clock || begun.is_none() || is_over).then_some(Moment { tick, at })
+    }
+
+    /// The clock is at the moment's time, and what arrives from now on arrives in its tick. Answers what died of it.
+    pub(super) fn begin(&mut self, moment: Moment) -> Count {
+        self.clock = self.clock.max(moment.at);
+        self.current = moment.tick;
+        self.know(moment);
+        let before = self.living;
+        let cutoff = self.cutoff(self.clock);
+        while let Some(first) = self.first_living()
+            && first.moment.at < cutoff
+            && first.moment.tick != self.current
+        {
+            self.end_first();
+        }
+        self.thin();
+        before - self.living
+    }
+
+    /// Has the moment of a tick at hand.
+    pub(super) fn know(&mut self, moment: Moment) {
+        let place = self.place(moment.tick);
+        match self.arrivals.get_mut(place) {
+            Some(known) if known.moment.tick == moment.tick => known.moment = moment,
+            _ => {
+                let arrivals = Arrivals {
+                    moment,
+                    nodes: 0,
+                    roots: 0,
+                };
+                self.arrivals.insert(place, arrivals);
+            }
+        }
+    }
+
+    /// Has a moment at hand for a tick of which only the number is known: it began no earlier than the one before it.
+    pub(super) fn know_tick(&mut self, tick: Tick) {
+        let place = self.place(tick);
+        let known = self.arrivals.get(place);
+        if known.is_none_or(|known| known.moment.tick != tick) {
+            let before = place.checked_sub(1).and_then(|at| self.arrivals.get(at));
+            let at = before.or(known).map_or(self.clock, |near| near.moment.at);
+            self.know(Moment { tick, at });
+        }
+    }
+
+    /// The tick before which all is over if the oldest living one is; none if that is the current one.
+    pub(super) fn next_floor(&self) -> Option<Tick> {
+        let first = self.first_living()?.moment.tick;
+        let next = self.arrivals.get(self.place(first) + 1)?;
+        (first != self.current).then_some(next.moment.tick)
+    }
+
+    /// All ticks before this one are over. Answers what died of it.
+    pub(super) fn raise(&mut self, floor: Tick) -> Count {
+        let before = self.living;
+        while let Some(first) = self.first_living()
+            && !first.moment.tick.is_from(floor)
+        {
+            self.end_first();
+        }
+        if floor.is_from(self.floor) {
+            self.floor = floor;
+        }
+        before - self.living
+    }
+
+    /// The first tick that is alive at `now`, or at the clock if that is later.
+    pub(super) fn floor_at(&self, now: Millis) -> Tick {
+        if now <= self.clock || self.window.is_none() {
+            return self.floor;
+        }
+        let cutoff = self.cutoff(now);
+        let place = self
+            .arrivals
+            .partition_point(|arrivals| arrivals.moment.at < cutoff);
+        let first = self.arrivals.get(place).map(|first| first.moment.tick);
+        let first = first.unwrap_or(self.current.next());
+        if first.is_from(self.floor) {
+            first
+        } else {
+            self.floor
+        }
+    }
+
+    /// When what has this tick arrived, to within a step.
+    pub(super) fn time(&self, tick: Tick) -> Millis {
+        let known = self.arrivals_of(tick);
+        known.map_or(self.clock, |arrivals| arrivals.moment.at)
+    }
+
+    /// A node came in this tick.
+    pub(super) fn add(&mut self, tick: Tick, is_root: bool) {
+        let lives = tick.is_from(self.floor);
+        if let Some(arrivals) = self.arrivals_of_mut(tick) {
+            arrivals.nodes += 1;
+            arrivals.roots += u32::from(is_root);
+            match lives {
+                true => self.living.nodes += 1,
+                false => self.dead_nodes += 1,
+            }
+            self.living.roots += usize::from(is_root && lives);
+        }
+    }
+
+    /// A node that came in this tick is not there any more, or came again.
+    pub(super) fn remove(&mut self, tick: Tick, is_root: bool) {
+        let lives = tick.is_from(self.floor);
+        if let Some(arrivals) = self.arrivals_of_mut(tick) {
+            arrivals.nodes -= 1;
+            arrivals.roots -= u32::from(is_root);
+            match lives {
+                true => self.living.nodes -= 1,
+                false => self.dead_nodes -= 1,
+            }
+            self.living.roots -= usize::from(is_root && lives);
+        }
+        while let Some(first) = self.arrivals.front()
+            && first.nodes == 0
+            && !first.moment.tick.is_from(self.floor)
+        {
+            self.arrivals.pop_front();
+        }
+    }
+
+    /// The moments of all ticks whose nodes are there.
+    pub(super) fn moments(&self) -> impl Iterator<Item = Moment> + '_ {
+        self.arrivals.iter().map(|arrivals| arrivals.moment)
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.arrivals.capacity() * size_of::<Arrivals>()
+    }
+
+    fn cutoff(&self, now: Millis) -> Millis {
+        let window = self.window;
+        Millis(window.map_or(i64::MIN, |window| now.0.saturating_sub(window.0)))
+    }
+
+    /// The place of a tick among the arrivals, or where it belongs.
+    fn place(&self, tick: Tick) -> usize {
+        let Some(front) = self.arrivals.front() else {
+            return 0;
+        };
+        let front = front.moment.tick;
+        if !tick.is_from(front) {
+            return 0;
+        }
+        // Mostly there is no gap.
+        let direct = tick.0.wrapping_sub(front.0) as usize;
+        let found = self.arrivals.get(direct);
+        if found.is_some_and(|found| found.moment.tick == tick) {
+            return direct;
+        }
+        let before = |arrivals: &Arrivals| !arrivals.moment.tick.is_from(tick);
+        self.arrivals.partition_point(before)
+    }
+
+    /// Where there is no window, ticks that were thinned out have joined the one before them.
+    fn holder(&self, tick: Tick) -> Option<usize> {
+        let place = self.place(tick);
+        match self.arrivals.get(place) {
+            Some(arrivals) if arrivals.moment.tick == tick => Some(place),
+            _ => place.checked_sub(1),
+        }
+    }
+
+    fn arrivals_of(&self, tick: Tick) -> Option<&Arrivals> {
+        self.arrivals.get(self.holder(tick)?)
+    }
+
+    fn arrivals_of_mut(&mut self, tick: Tick) -> Option<&mut Arrivals> {
+        let holder = self.holder(tick)?;
+        self.arrivals.get_mut(holder)
+    }
+
+    fn first_living(&self) -> Option<&Arrivals> {
+        let place = self.place(self.floor);
+        self.arrivals.get(place)
+    }
+
+    fn end_first(&mut self) {
+        let place = self.place(self.floor);
+        let Some(&first) = self.arrivals.get(place) else {
+            return;
+        };
+        self.living.nodes -= first.nodes as usize;
+        self.living.roots -= first.roots as usize;
+        self.dead_nodes += first.nodes as usize;
+        self.floor = match self.arrivals.get(place + 1) {
+            Some(next) => next.moment.tick,
+            None => first.moment.tick.next(),
+        };
+        if first.nodes == 0 {
+            self.arrivals.remove(place);
+        }
+    }
+
+    /// Without a window ticks are never over: every second one joins the one before it when there are many, and they become
+    /// twice as long.
+    fn thin(&mut self) {
+        if self.window.is_some() || self.arrivals.len() <= MOST_MOMENTS {
+            return;
+        }
+        let mut thinned: VecDeque<Arrivals> = VecDeque::with_capacity(MOST_MOMENTS);
+        let last = self.current;
+        for (at, &arrivals) in self.arrivals.iter().enumerate() {
+            let joins =
+                at % 2 == 1 && arrivals.moment.tick != last && arrivals.moment.tick != self.floor;
+            match thinned.back_mut().filter(|_| joins) {
+                Some(before) => {
+                    before.nodes += arrivals.nodes;
+                    before.roots += arrivals.roots;
+                }
+                None => thinned.push_back(arrivals),
+            }
+        }
+        self.arrivals = thinned;
+        self.step = self.step.saturating_mul(2);
+    }
+}
+
+impl std::ops::Sub for Count {
+    type Output = Count;
+
+    fn sub(self, other: Count) -> Count {
+        Count {
+            nodes: self.nodes - other.nodes,
+            roots: self.roots - other.roots,
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! What `spinney setup` installs, on real servers: documents with either stamp get into an index that takes no unknown field, and
+//! everything that readers are promised works on them: `collapse` by either name, with the number of documents of each
+//! group, the look-up by root, the number of groups.
+
+use std::path::Path;
+use std::process::Command;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::common::wire::Request;
+use crate::common::{self, Server, Spinney, unique_index};
+
+const TEXTS: [&str; 3] = [
+    "the harbour bridge was closed to traffic this morning after engineers found cracks in two of its piers",
+    "the national orchestra will open its autumn season with a concert of works that nobody has heard before",
+    "a goat that had been missing for a week was found in the lift of the town hall and given back to its owner",
+];
+
+/// How many documents have each text.
+const COPIES: [usize; 3] = [4, 2, 1];
+
+#[tokio::test]
+async fn either_stamp_in_the_mapping_of_setup() {
+    for (upstream, label) in [
+        (common::opensearch(), "map-os"),
+        (common::elasticsearch(), "map-es"),
+    ] {
+        let server = Server::new(&upstream);
+        let base = unique_index(label);
+        setup(&upstream, &base);
+        for form in ["lean", "full"] {
+            let index = format!("{base}-{form}");
+            filled(&server, &index, form).await;
+            promised(&server, &index).await;
+            server.delete_index(&index).await;
+        }
+        // A form may change while there are documents: what the old one left does not outlive their next write.
+        let index = format!("{base}-both");
+        filled(&server, &index, "full").await;
+        filled(&server, &index, "lean").await;
+        promised(&server, &index).await;
+        server.delete_index(&index).await;
+        let path = format!("/_index_template/{base}");
+        let (status, answer) = server.request(Method::DELETE, &path, None).await;
+        assert!(status.is_success(), "{answer}");
+    }
+}
+
+/// Runs `spinney setup` for indices that begin with `base`.
+fn setup(upstream: &str, base: &str) {
+    let pattern = format!("{base}-*");
+    let output = Command::new(env!("CARGO_BIN_EXE_spinney"))
+        .args(["setup", "--upstream", upstream, "--index", &pattern])
+        .args(["--name", base])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+}
+
+/// Writes the documents through a spinney: in bulk, one by one, and by partial updates.
+async fn filled(server: &Server, index: &str, form: &str) {
+    let strict = json!({
+        "settings": {"number_of_shards": 2, "number_of_replicas": 0},
+        "mappings": {"dynamic": "strict", "properties": {"content": {"type": "text"}}},
+    });
+    // The second form finds the index of the first.
+    let (status, answer) = server
+        .request(Method::PUT, &format!("/{index}"), Some(strict))
+        .await;
+    let reason = &answer["error"]["type"];
+    assert!(
+        status.is_success() || reason == "resource_already_exists_exception",
+        "{answer}"
+    );
+    let spinney = Spinney::start(&[
+        "--upstream",
+        server.url(),
+        "--index",
+        "news-*",
+        "--stamp",
+        form,
+    ]);
+    let written = |method: &str, path: String, body: String| {
+        let answer = Request::json(method, &path, body).to(&spinney.url);
+        assert!(answer.status < 300, "{path}: {}", answer.text());
+        answer.json()
+    };
+    let mut bulk = String::new();
+    for (n, (text, copies)) in TEXTS.iter().zip(COPIES).enumerate() {
+        for copy in 0..copies {
+            let action = json!({"index": {"_id": format!("{copy}-{n}")}});
+            bulk += &format!("{action}\n{}\n", json!({ "content": text }));
+        }
+    }
+    let answer = Request::bulk(&format!("/{index}/_bulk"), bulk)
+        .to(&spinney.url)
+        .json();
+    assert_eq!(answer["errors"], false, "{answer}");
+    // The last copy of the first text by a single write, the first of the second by an update, with stamps of their own.
+    let [first, second, _] = TEXTS;
+    let old = json!({
+        "cluster_root": "0123456789abcdef", "cluster_hash": ["0"], "content": first, "cluster_proof": "0",
+    });
+    written("PUT", format!("/{index}/_doc/3-0"), old.to_string());
+    let update = json!({"doc": {"cluster_key": 1, "content": second}});
+    written("POST", format!("/{index}/_update/0-1"), update.to_string());
+    server.refresh(index).await;
+    for (id, source) in server.documents(index).await {
+        let fields: Vec<&str> = source.as_object().unwrap().keys().map(|k| &**k).collect();
+        assert_ne!(source["cluster_proof"], "0", "{id}: {source}");
+        for field in ["cluster_root", "cluster_key", "cluster_arrival"] {
+            assert!(fields.contains(&field), "{id}: {source}");
+        }
+        for field in ["cluster_hash", "cluster_proof"] {
+            assert_eq!(fields.contains(&field), form == "full", "{id}: {source}");
+        }
+    }
+}
+
+/// What readers are promised.
+async fn promised(server: &Server, index: &str) {
+    let search = |body: Value| async move {
+        let path = format!("/{index}/_search");
+        let (status, answer) = server
+            .request(Method::POST, &path, Some(body.clone()))
+            .await;
+        assert!(status.is_success(), "{body}: {answer}");
+        answer
+    };
+    let roots = server.documents(index).await;
+    let root_of_text = |text: &str| {
+        let mut with = roots.values().filter(|source| source["content"] == text);
+        common::root_of(with.next().unwrap()).unwrap().to_owned()
+    };
+    for field in ["cluster_root", "cluster_key"] {
+        let grouped = search(json!({
+            "size": 10,
+            "collapse": {"field": field, "inner_hits": {"name": "similar", "size": 0}},
+            "aggs": {"groups": {"cardinality": {"field": field}}, "largest": {"terms": {"field": field}}},
+        }))
+        .await;
+        let hits = grouped["hits"]["hits"].as_array().unwrap();
+        let mut counts: Vec<(usize, u64)> = hits
+            .iter()
+            .map(|hit| {
+                let text = &hit["_source"]["content"];
+                let text = TEXTS.iter().position(|known| text == known).unwrap();
+                let similar = &hit["inner_hits"]["similar"]["hits"]["total"]["value"];
+                (text, similar.as_u64().unwrap())
+            })
+            .collect();
+        counts.sort_unstable();
+        assert_eq!(counts, [(0, 4), (1, 2), (2, 1)], "{field}: {grouped}");
+        let aggregations = &grouped["aggregations"];
+        assert_eq!(aggregations["groups"]["value"], 3, "{field}");
+        assert_eq!(aggregations["largest"]["buckets"][0]["doc_count"], 4);
+        let all = search(json!({"query": {"exists": {"field": field}}})).await;
+        assert_eq!(all["hits"]["total"]["value"], 7, "{field}");
+    }
+    for (text, copies) in TEXTS.iter().zip(COPIES) {
+        let root = root_of_text(text);
+        let key = u64::from_str_radix(&root, 16).unwrap().cast_signed();
+        for by in [json!({"cluster_root": root}), json!({"cluster_key": key})] {
+            let found = search(json!({
+                "query": {"bool": {"filter": [{"term": by}, {"range": {"cluster_arrival": {"gte": "2001-01-01"}}}]}},
+                "sort": [{"cluster_arrival": "asc"}],
+            }))
+            .await;
+            assert_eq!(found["hits"]["total"]["value"], copies, "{by}");
+        }
+    }
+    // The queries that are ready to use; a root has to be put into one of them.
+    for (file, hits) in [
+        ("grouped", 3),
+        ("group-count", 0),
+        ("largest-groups", 0),
+        ("similar", 4),
+        ("unstamped", 0),
+    ] {
+        let path =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("mappings/queries/{file}.json"));
+        let query = std::fs::read_to_string(path).unwrap();
+        let query = query.replace("0123456789abcdef", &root_of_text(TEXTS[0]));
+        let answer = search(serde_json::from_str(&query).unwrap()).await;
+        let found = answer["hits"]["hits"].as_array().unwrap().len();
+        assert_eq!(found, hits, "{file}: {answer}");
+    }
+}

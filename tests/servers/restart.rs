@@ -1,0 +1,289 @@
+//! The forests survive: a stop, kill -9 in the middle of bulks, and a restart with other settings or a damaged directory is
+//! told in words.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+
+use reqwest::Client;
+use serde_json::{Value, json};
+
+use crate::common::{self, Server, Spinney};
+
+/// A folder that goes when the test does.
+struct DataDir(PathBuf);
+
+impl DataDir {
+    fn new(label: &str) -> DataDir {
+        DataDir(common::scratch(label))
+    }
+
+    fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for DataDir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn arguments<'a>(upstream: &'a str, dir: &'a Path, more: &[&'a str]) -> Vec<&'a str> {
+    let base = [
+        "--upstream",
+        upstream,
+        "--index",
+        "news-*",
+        "--text-field",
+        "content",
+        "--title-field",
+        "title",
+        "--data-dir",
+        dir.to_str().unwrap(),
+    ];
+    [&base[..], more].concat()
+}
+
+/// Document `n`: every third is a reprint of the one before with another end.
+fn document(n: usize) -> Value {
+    let story = if n % 3 == 2 { n - 1 } else { n };
+    let word = |k: usize| {
+        format!(
+            "w{:x}",
+            (story * 131 + k + 1).wrapping_mul(2_654_435_761) & 0xff_ffff
+        )
+    };
+    let words: Vec<String> = (0..60).map(word).collect();
+    let sentences: Vec<String> = words.chunks(12).map(|words| words.join(" ")).collect();
+    let title = format!("Report {} {}", word(70), word(71));
+    json!({"title": title, "content": format!("{}. Printed by paper {}.", sentences.join(". "), n % 7), "n": n})
+}
+
+/// Sends documents `from..to` as one bulk; the numbers of those that the cluster has stored, if an answer came.
+async fn send(client: &Client, url: &str, index: &str, numbers: &[usize]) -> Option<Vec<usize>> {
+    let body: String = numbers
+        .iter()
+        .map(|&n| {
+            format!(
+                "{}\n{}\n",
+                json!({"index": {"_id": n.to_string()}}),
+                document(n)
+            )
+        })
+        .collect();
+    let sent = client
+        .post(format!("{url}/{index}/_bulk"))
+        .header("content-type", "application/x-ndjson")
+        .body(body)
+        .send()
+        .await;
+    let answer: Value = sent.ok()?.json().await.ok()?;
+    let items = answer["items"].as_array()?.iter().zip(numbers);
+    let stored = items.filter(|(item, _)| item["index"]["status"].as_u64() < Some(300));
+    Some(stored.map(|(_, &n)| n).collect())
+}
+
+/// The roots that spinney would give to these documents now.
+async fn foretold(client: &Client, url: &str, index: &str, n: usize) -> String {
+    let answer = client
+        .post(format!("{url}/_spinney/{index}/_check"))
+        .json(&document(n))
+        .send()
+        .await
+        .unwrap();
+    let answer: Value = answer.json().await.unwrap();
+    assert_eq!(
+        answer["decision"], "refreshed",
+        "document {n} is known: {answer}"
+    );
+    answer["root"].as_str().unwrap().to_owned()
+}
+
+/// The roots of what is stored, by number.
+async fn stored_roots(server: &Server, index: &str) -> BTreeMap<usize, String> {
+    server.refresh(index).await;
+    let documents = server.documents(index).await;
+    let roots = documents.into_values().filter_map(|source| {
+        let root = source["cluster_root"].as_str()?.to_owned();
+        Some((source["n"].as_u64()? as usize, root))
+    });
+    roots.collect()
+}
+
+async fn stats(client: &Client, url: &str) -> Value {
+    let stats = client.get(format!("{url}/_spinney/_stats")).send().await;
+    stats.unwrap().json().await.unwrap()
+}
+
+#[tokio::test]
+async fn after_a_stop_everything_is_as_it_was() {
+    let (upstream, dir) = (common::opensearch(), DataDir::new("stop"));
+    let (server, index) = (Server::new(&upstream), common::unique_index("stop"));
+    let client = common::http();
+    for durability in ["batch", "interval", "none"] {
+        let dir = dir.path().join(durability);
+        let start = || Spinney::start(&arguments(&upstream, &dir, &["--durability", durability]));
+        let mut spinney = start();
+        let numbers: Vec<usize> = (0..60).collect();
+        let stored = send(&client, &spinney.url, &index, &numbers).await;
+        assert_eq!(stored, Some(numbers));
+        let before = stats(&client, &spinney.url).await["forests"]["news-*"].clone();
+        assert!(before["nodes"].as_u64() > Some(60), "{before}");
+        assert_eq!(spinney.terminate(), Some(0));
+
+        let spinney = start();
+        let after = stats(&client, &spinney.url).await["forests"]["news-*"].clone();
+        for figure in ["nodes", "roots"] {
+            assert_eq!(
+                before[figure], after[figure],
+                "{durability}: {before} {after}"
+            );
+        }
+        for (n, root) in stored_roots(&server, &index).await {
+            assert_eq!(foretold(&client, &spinney.url, &index, n).await, root);
+        }
+    }
+    server.delete_index(&index).await;
+}
+
+/// Writers that send bulk after bulk until they are told to stop, and what the cluster has told them it stored.
+async fn write_until_killed(
+    url: &str,
+    index: &str,
+    next: &Arc<AtomicUsize>,
+    kill_after: usize,
+    kill: impl FnOnce(),
+) -> Vec<usize> {
+    // From here on the writers are known: their documents are placed before they are sent.
+    let first = next.fetch_add(30, SeqCst);
+    let numbers: Vec<usize> = (first..first + 30).collect();
+    let mut acknowledged = send(&common::http(), url, index, &numbers).await.unwrap();
+    let answered = Arc::new(AtomicUsize::new(0));
+    let over = Arc::new(AtomicBool::new(false));
+    let mut writers = Vec::new();
+    for _ in 0..4 {
+        let (url, index, next) = (url.to_owned(), index.to_owned(), next.clone());
+        let (answered, over) = (answered.clone(), over.clone());
+        writers.push(tokio::spawn(async move {
+            let (client, mut acknowledged) = (common::http(), Vec::new());
+            while !over.load(SeqCst) {
+                let first = next.fetch_add(30, SeqCst);
+                let numbers: Vec<usize> = (first..first + 30).collect();
+                match send(&client, &url, &index, &numbers).await {
+                    Some(stored) => acknowledged.extend(stored),
+                    None => break,
+                }
+                answered.fetch_add(1, SeqCst);
+            }
+            acknowledged
+        }));
+    }
+    // In the middle of the bulks that come next.
+    let waiting = common::Waiting::until("bulks are answered");
+    while answered.load(SeqCst) < kill_after {
+        waiting.pause().await;
+    }
+    kill();
+    over.store(true, SeqCst);
+    for writer in writers {
+        acknowledged.extend(writer.await.unwrap());
+    }
+    acknowledged
+}
+
+/// `SPINNEY_TEST_KILLS` rounds, 3 without it; `scripts/crash` runs 200.
+#[tokio::test]
+async fn what_was_acknowledged_survives_kill_9() {
+    let rounds = std::env::var("SPINNEY_TEST_KILLS").ok();
+    let rounds: usize = rounds.map_or(3, |rounds| rounds.parse().unwrap());
+    let (upstream, dir) = (common::opensearch(), DataDir::new("kill"));
+    let server = Server::new(&upstream);
+    let client = common::http();
+    let next = Arc::new(AtomicUsize::new(0));
+    let (mut lost, mut checked) = (0, 0);
+    let mut known: BTreeMap<usize, String> = BTreeMap::new();
+    for round in 0..rounds {
+        let index = common::unique_index("kill");
+        server.create_index(&index, json!({})).await;
+        let mut spinney = Spinney::start(&arguments(&upstream, dir.path(), &[]));
+        let url = spinney.url.clone();
+        // From the first bulk, which nobody is known by, to one in full flight.
+        let kill_after = round * 7 % 23;
+        let acknowledged =
+            write_until_killed(&url, &index, &next, kill_after, || spinney.kill9()).await;
+
+        let spinney = Spinney::start(&arguments(&upstream, dir.path(), &[]));
+        let roots = stored_roots(&server, &index).await;
+        for n in acknowledged {
+            let stored = &roots[&n];
+            checked += 1;
+            let now = foretold(&client, &spinney.url, &index, n).await;
+            if now != *stored {
+                eprintln!(
+                    "document {n} of round {round} was stored with {stored} and is {now} now"
+                );
+                lost += 1;
+            }
+            known.insert(n, stored.clone());
+        }
+        // What came in earlier lives is there too: a sample.
+        let sample = known.iter().step_by(known.len() / 40 + 1);
+        for (&n, root) in sample {
+            checked += 1;
+            lost += usize::from(&foretold(&client, &spinney.url, &index, n).await != root);
+        }
+        server.delete_index(&index).await;
+        if rounds > 3 {
+            eprintln!(
+                "round {} of {rounds}: {checked} documents checked, {lost} lost",
+                round + 1
+            );
+        }
+    }
+    assert_eq!(lost, 0, "of {checked} documents");
+    assert!(checked > 0);
+}
+
+#[tokio::test]
+async fn what_does_not_fit_is_told_in_words() {
+    let (upstream, dir) = (common::opensearch(), DataDir::new("words"));
+    let mut first = Spinney::start(&arguments(&upstream, dir.path(), &[]));
+    // One process a directory.
+    let second = Spinney::try_start("127.0.0.1:0", &arguments(&upstream, dir.path(), &[]));
+    let log = second.err().unwrap().log;
+    assert!(log.contains("is in use by another process"), "{log}");
+    assert_eq!(first.terminate(), Some(0));
+
+    let other = arguments(&upstream, dir.path(), &["--method", "longest"]);
+    let log = Spinney::try_start("127.0.0.1:0", &other).err().unwrap().log;
+    assert!(
+        log.contains("method: stored verified, configured longest"),
+        "{log}"
+    );
+
+    let forest = dir.path().join("news-%2a");
+    let forest = if forest.exists() {
+        forest
+    } else {
+        let mut folders = std::fs::read_dir(dir.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().path());
+        folders.find(|path| path.is_dir()).unwrap()
+    };
+    let journal = std::fs::read_dir(&forest)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find(|path| {
+            path.file_name()
+                .unwrap()
+                .to_string_lossy()
+                .starts_with("journal-")
+        })
+        .unwrap();
+    std::fs::remove_file(journal).unwrap();
+    let missing = Spinney::try_start("127.0.0.1:0", &arguments(&upstream, dir.path(), &[]));
+    let log = missing.err().unwrap().log;
+    assert!(log.contains("missing"), "{log}");
+}
