@@ -290,9 +290,10 @@ impl Writer<'_> {
                 } else {
                     self.stamped.tally.joined += 1;
                 }
-                // One whose text came before keeps the date that it has, unless it may be a new document.
+                // One whose text came before keeps the date that it has. One that may be a new document needs a date, and always the
+                // same, or an update without a change would look like one.
                 let since = match prepared.partial {
-                    true if prepared.creates => place.arrived.or(Some(place.clock)),
+                    true if prepared.creates => Some(place.founded),
                     true => place.arrived,
                     false => Some(place.clock),
                 };

@@ -561,6 +561,10 @@ impl<F: Family> State<F> {
             root: placement.root,
             decision: placement.decision,
             arrived: placement.arrived,
+            founded: self
+                .forest
+                .founded_at(placement.root)
+                .unwrap_or(self.forest.clock().max(at)),
             clock: self.forest.clock().max(at),
             stage: placement.by.and_then(|by| F::stage(features, by)),
             in_turn: placement.by.is_some(),

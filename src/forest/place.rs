@@ -167,6 +167,12 @@ impl<P: Proof> Forest<P> {
         }
     }
 
+    /// When the root of a tree was added.
+    pub(super) fn founded_at(&self, root: Root) -> Option<Millis> {
+        let number = self.root_number(root, self.ticks.floor())?;
+        Some(self.roots.get(number)?.added)
+    }
+
     /// When the root was added, if it was this text that founded its tree.
     pub(super) fn founded(&self, query: &Query<'_, P>, root: Root) -> Option<Millis> {
         let number = self.root_number(root, self.ticks.floor())?;

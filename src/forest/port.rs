@@ -182,6 +182,8 @@ pub struct Placed {
     pub decision: Decision,
     /// When its text first came; none if it came before, and is not the one that founded the tree.
     pub arrived: Option<Millis>,
+    /// When its tree was founded.
+    pub founded: Millis,
     /// The forest's clock when it had been placed.
     pub clock: Millis,
     /// The stage that found the tree, for the method `staged`.

@@ -141,6 +141,7 @@ impl<F: Family> State<F> {
                 root: foreseen.root,
                 decision: foreseen.decision,
                 arrived,
+                founded: self.forest.founded_at(foreseen.root).unwrap_or(clock),
                 clock,
                 stage: foreseen.by.and_then(|by| F::stage(features, by)),
                 in_turn: foreseen.by.is_some(),
