@@ -54,6 +54,20 @@ pub(super) struct Outcome {
     pub(super) by: Option<Fingerprint>,
     /// The near trees whose proof does not agree, and why.
     pub(super) refused: Vec<(Root, Refusal)>,
+    /// When the root was added, if the tree was there before.
+    pub(super) founded: Option<Millis>,
+    /// Whether it was this text that founded the tree.
+    pub(super) is_founder: bool,
+}
+
+impl Outcome {
+    /// When the text first came, which is `now` unless it came before; none if it did, and is not the one that founded the tree.
+    pub(super) fn arrived(&self, now: Millis) -> Option<Millis> {
+        match self.decision {
+            Decision::Refreshed => self.founded.filter(|_| self.is_founder),
+            _ => Some(now),
+        }
+    }
 }
 
 /// Decides where a document belongs, or says what else must be looked at.
@@ -170,11 +184,17 @@ impl<P: Proof> Law<'_, '_, P> {
         by: Option<Fingerprint>,
         refused: Vec<(Root, Refusal)>,
     ) -> Verdict {
+        let tree = self.seen.trees.iter().find(|tree| tree.root == root);
+        let whole = self.query.whole;
+        let by_proof = tree.and_then(|tree| tree.proof);
+        let by_proof = by_proof.is_some_and(|proof| proof.is_of_text(whole));
         Verdict::Decided(Outcome {
             root,
             decision,
             by,
             refused,
+            founded: tree.map(|tree| tree.added),
+            is_founder: root.0 == whole || by_proof,
         })
     }
 

@@ -115,8 +115,6 @@ pub struct Forest<P: Proof = ()> {
     withdrawn_total: u64,
     /// A buffer for the dead nodes that one step of the sweep finds.
     swept: Vec<(Fingerprint, Entry)>,
-    /// The root that the document which comes next was given already.
-    given: Option<Root>,
     /// A buffer for the changes of one placement.
     planned: Vec<Change<P>>,
     /// The changes since they were last taken; `None` where nobody wants to know.
@@ -153,7 +151,6 @@ impl<P: Proof> Forest<P> {
             expired_total: 0,
             withdrawn_total: 0,
             swept: Vec::new(),
-            given: None,
             planned: Vec::new(),
             recorded: None,
         }

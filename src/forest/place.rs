@@ -17,6 +17,8 @@ pub struct Placement {
     pub root: Root,
     /// When its text first came; none if it came before, and is not the one that founded the tree.
     pub arrived: Option<Millis>,
+    /// When its tree was founded.
+    pub founded: Millis,
     /// How the root was found.
     pub decision: Decision,
     /// The fingerprint by which the tree was found, if the document's are looked up in turn and one of them found it.
@@ -63,22 +65,29 @@ impl<P: Proof> Forest<P> {
     /// Finds or makes the nodes of a document and answers its root. `now` is the document's time; one before the
     /// clock counts as the clock. What the law decides: see `law.rs`.
     pub fn place(&mut self, query: &Query<'_, P>, now: Millis) -> Placement {
-        self.advance(now);
-        self.place_at(query, now)
+        self.place_given(query, now, None)
     }
 
-    /// The same for a document whose time is its own word, which counts when the cluster has accepted the document
-    /// ([`arrive`](Forest::arrive)): until then it comes at the clock, and nothing expires or is left out by its date.
-    pub fn place_provisionally(&mut self, query: &Query<'_, P>) -> Placement {
-        let clock = self.clock();
-        self.advance(clock);
-        self.place_at(query, clock)
-    }
-
-    /// The document that is placed next was given this root before, by a forest that knew less: it gets it again, unless its text is
+    /// The same for a document that was given a root before, by a forest that knew less: it gets it again, unless its text is
     /// known elsewhere or another tree stands in the way.
-    pub(super) fn give(&mut self, root: Option<Root>) {
-        self.given = root;
+    pub(super) fn place_given(
+        &mut self,
+        query: &Query<'_, P>,
+        now: Millis,
+        given: Option<Root>,
+    ) -> Placement {
+        self.advance(now);
+        self.place_at(query, now, given)
+    }
+
+    /// [`place_given`](Forest::place_given) for a document whose time is its own word, which counts when the cluster has accepted the document
+    /// ([`arrive`](Forest::arrive)): until then it comes at the clock, and nothing expires or is left out by its date.
+    pub(super) fn place_provisionally(
+        &mut self,
+        query: &Query<'_, P>,
+        given: Option<Root>,
+    ) -> Placement {
+        self.place_given(query, self.clock(), given)
     }
 
     /// The clock goes to `now`, and the nodes that a placement uses arrive there, with their roots.
@@ -107,13 +116,12 @@ impl<P: Proof> Forest<P> {
         }
     }
 
-    fn place_at(&mut self, query: &Query<'_, P>, at: Millis) -> Placement {
+    fn place_at(&mut self, query: &Query<'_, P>, at: Millis, given: Option<Root>) -> Placement {
         self.index.prefetch(query.fingerprints);
         self.sweep_some();
         self.evict();
         let floor = self.ticks.floor_at(at);
         let mut changes = std::mem::take(&mut self.planned);
-        let given = self.given.take();
         let mut look = self.look(query, floor);
         look.give(given);
         let outcome = look.decide();
@@ -129,10 +137,7 @@ impl<P: Proof> Forest<P> {
             _ => 0,
         };
         let mut rollback = Rollback::default();
-        let arrived = match outcome.decision {
-            Decision::Refreshed => self.founded(query, outcome.root),
-            _ => Some(self.clock().max(at)),
-        };
+        let now = self.clock().max(at);
         for change in changes.drain(..) {
             let (fingerprint, is_new) = match &change {
                 Change::AddRoot { fingerprint, .. } | Change::AddLeaf { fingerprint, .. } => {
@@ -153,7 +158,8 @@ impl<P: Proof> Forest<P> {
         self.planned = changes;
         Placement {
             root: outcome.root,
-            arrived,
+            arrived: outcome.arrived(now),
+            founded: outcome.founded.unwrap_or(now),
             // There was no room for a node.
             decision: if rollback.nodes.is_empty() {
                 Decision::Outside
@@ -165,20 +171,6 @@ impl<P: Proof> Forest<P> {
             sign,
             rollback,
         }
-    }
-
-    /// When the root of a tree was added.
-    pub(super) fn founded_at(&self, root: Root) -> Option<Millis> {
-        let number = self.root_number(root, self.ticks.floor())?;
-        Some(self.roots.get(number)?.added)
-    }
-
-    /// When the root was added, if it was this text that founded its tree.
-    pub(super) fn founded(&self, query: &Query<'_, P>, root: Root) -> Option<Millis> {
-        let number = self.root_number(root, self.ticks.floor())?;
-        let record = self.roots.get(number)?;
-        let is_own = root.0 == query.whole || record.proof.is_of_text(query.whole);
-        is_own.then_some(record.added)
     }
 
     /// How a document would be placed; nothing is changed.

@@ -250,12 +250,10 @@ impl<P> Roots<P> {
         Some(records.filter(|(_, record)| record.attached > 0))
     }
 
-    /// The trees that have no node and were not freed.
+    /// The trees that have no node, where none was freed yet.
     pub(super) fn unattached(&self) -> Vec<RootNumber> {
-        let free: std::collections::HashSet<u32> = self.free.iter().copied().collect();
         let all = (0u32..).map(RootNumber).zip(self.chunks.iter().flatten());
-        let without =
-            all.filter(|(number, record)| record.attached == 0 && !free.contains(&number.0));
+        let without = all.filter(|(_, record)| record.attached == 0);
         without.map(|(number, _)| number).collect()
     }
 

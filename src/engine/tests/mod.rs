@@ -84,10 +84,17 @@ fn bulk(engine: &Arc<Engine>, body: &str, now: i64) -> (Vec<Value>, Placed, Tall
     (lines, placed, tally)
 }
 
+impl Engine {
+    /// The cluster has lately accepted what this caller wrote by the first route.
+    pub(crate) fn know_writer(&self, caller: u64, now: Millis) {
+        self.writers.accepted(caller, 0, now);
+    }
+}
+
 /// The same from a writer whose documents the cluster may refuse yet.
 fn bulk_of_writer(engine: &Arc<Engine>, body: &str, now: i64) -> (Vec<Value>, Placed) {
     const WRITER: u64 = 3;
-    engine.writers.accepted(WRITER, 0, Millis(now));
+    engine.know_writer(WRITER, Millis(now));
     let context = RequestContext {
         caller: Some(WRITER),
         ..call(now)

@@ -80,11 +80,6 @@ impl Rehearsal for OutOfService {
 }
 
 impl Engine {
-    /// The cluster has lately accepted what this caller wrote by the first route.
-    pub(crate) fn know_writer(&self, caller: u64, now: Millis) {
-        self.writers.accepted(caller, 0, now);
-    }
-
     /// The same engine after every forest has failed.
     pub(crate) fn out_of_service(mut self) -> Engine {
         for entry in &mut self.forests {

@@ -124,24 +124,20 @@ impl<F: Family> State<F> {
                 forest, learned, ..
             } = self;
             let clock = forest.clock().max(at);
-            let (foreseen, arrived, sign) = F::ask(features, learned, &earlier.taught, |query| {
+            let (foreseen, sign) = F::ask(features, learned, &earlier.taught, |query| {
                 let query = &Query {
                     earlier: Some(&earlier.tallies),
                     ..*query
                 };
                 let mut foreseen = forest.foresee(query, at);
                 let sign = own.amend(&mut foreseen, query, document.title, forest, at);
-                let arrived = match foreseen.decision {
-                    Decision::Refreshed => forest.founded(query, foreseen.root),
-                    _ => Some(clock),
-                };
-                (foreseen, arrived, sign)
+                (foreseen, sign)
             });
             let mut placed = Placed {
                 root: foreseen.root,
                 decision: foreseen.decision,
-                arrived,
-                founded: self.forest.founded_at(foreseen.root).unwrap_or(clock),
+                arrived: foreseen.arrived(clock),
+                founded: foreseen.founded.unwrap_or(clock),
                 clock,
                 stage: foreseen.by.and_then(|by| F::stage(features, by)),
                 in_turn: foreseen.by.is_some(),

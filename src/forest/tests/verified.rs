@@ -31,6 +31,16 @@ fn place_kind(
     whole: u64,
     now: i64,
 ) -> Placement {
+    place_given(forest, kind, fingerprints, (whole, now), None)
+}
+
+fn place_given(
+    forest: &mut Forest<Kind>,
+    kind: u8,
+    fingerprints: &[u64],
+    (whole, now): (u64, i64),
+    given: Option<Root>,
+) -> Placement {
     let fingerprints: Vec<_> = fingerprints.iter().copied().map(Fingerprint).collect();
     let query = Query {
         fingerprints: &fingerprints,
@@ -41,7 +51,7 @@ fn place_kind(
         known_by_whole: false,
         earlier: None,
     };
-    forest.place(&query, Millis(now))
+    forest.place_given(&query, Millis(now), given)
 }
 
 const A: u64 = 0xaaaa;
@@ -235,19 +245,16 @@ fn a_document_gets_the_root_again_that_it_was_given() {
     let mut forest = forest_of(3, NEVER);
     place_kind(&mut forest, 1, &[A], WHOLE, 1);
     // No proof would let it in; what it was given was decided when the forest knew less.
-    forest.give(Some(root(A)));
-    let given = place_kind(&mut forest, 2, &[B], !WHOLE, 2);
+    let given = place_given(&mut forest, 2, &[B], (!WHOLE, 2), Some(root(A)));
     assert_eq!(
         (given.root, given.decision),
         (root(A), Decision::Joined { candidates: 1 })
     );
     // Another fingerprint of its own than the first.
-    forest.give(Some(root(C)));
-    let given = place_kind(&mut forest, 3, &[!C, C], C ^ 0xff, 3);
+    let given = place_given(&mut forest, 3, &[!C, C], (C ^ 0xff, 3), Some(root(C)));
     assert_eq!((given.root, given.decision), (root(C), Decision::NewRoot));
     // Where its text is known elsewhere, that is where it is.
-    forest.give(Some(root(A)));
-    let again = place_kind(&mut forest, 3, &[!C, C], C ^ 0xff, 4);
+    let again = place_given(&mut forest, 3, &[!C, C], (C ^ 0xff, 4), Some(root(A)));
     assert_eq!((again.root, again.decision), (root(C), Decision::Refreshed));
     // It holds for one document.
     assert_eq!(

@@ -80,8 +80,8 @@ fn at_least(durability: Durability, power_lost: bool, told: Lsn) -> Lsn {
     }
 }
 
-/// A script, and the same with a crash at each operation; then another life with a crash somewhere, and a third.
-fn crash_everywhere(seed: u64, durability: Durability, power: bool) -> (usize, usize) {
+/// Scripts of a first and a second life, and the disk after the whole of the first.
+fn lives(seed: u64, durability: Durability) -> (Vec<Step>, Vec<Step>, Disk) {
     let first = script(seed, 40);
     let second = script(seed ^ 0xabcd, 15);
     let whole = Disk::new(seed);
@@ -92,6 +92,12 @@ fn crash_everywhere(seed: u64, durability: Durability, power: bool) -> (usize, u
         (&mut History::default(), Lsn(0)),
         "whole",
     );
+    (first, second, whole)
+}
+
+/// A script, and the same with a crash at each operation; then another life with a crash somewhere, and a third.
+fn crash_everywhere(seed: u64, durability: Durability, power: bool) -> (usize, usize) {
+    let (first, second, whole) = lives(seed, durability);
     let (mut snapshots, mut lost) = (0, 0);
     for end in 1..=whole.operations() {
         let context = format!("seed {seed}, {durability:?}, power {power}, operation {end}");
@@ -155,16 +161,7 @@ fn an_error_at_any_operation_is_told_and_heals() {
     let (mut failed, mut went_on) = (0, 0);
     for seed in 0..25 {
         for durability in MODES {
-            let first = script(seed, 40);
-            let second = script(seed ^ 0xabcd, 15);
-            let whole = Disk::new(seed);
-            live(
-                &whole,
-                durability,
-                &first,
-                (&mut History::default(), Lsn(0)),
-                "whole",
-            );
+            let (first, second, whole) = lives(seed, durability);
             for at in 1..=whole.operations() {
                 for fault in [
                     Fault::FailsAt(at, ErrorKind::Other),

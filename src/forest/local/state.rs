@@ -1,0 +1,403 @@
+//! Trees and what was learned: pure, documents in and places out; whoever shares a state locks it.
+
+use std::collections::VecDeque;
+
+use crate::forest::port::{
+    Check, CheckReply, CheckedFingerprint, CheckedTree, Commit, Document, Earlier, Outcome, Placed,
+    Reply, Settled, Settlement, When,
+};
+use crate::forest::{Change, Decision, Forest, ForestError, Near, Rollback, Root, Settings};
+use crate::method::{Count, Family, Lesson, Measure, Proof, Query, Refusal};
+use crate::text::boilerplate::Taught;
+use crate::time::Millis;
+/// Trees and what was learned: pure, documents in and places out.
+#[derive(Debug)]
+pub struct State<F: Family> {
+    pub(super) forest: Forest<F::Proof>,
+    pub(super) learned: F::Learned,
+    /// Placements of unknown outcome, and when they are taken back, in that order.
+    unknown: VecDeque<(Millis, Rollback)>,
+    /// The changes since they were last taken; `None` where nobody wants to know.
+    recorded: Option<Vec<StateChange<F::Proof>>>,
+}
+
+/// How long the nodes of a document whose outcome nobody knows stay for a retry to find: longer than clients wait between
+/// retries, and too short to collect others' documents.
+pub const RETRY_WINDOW: Millis = Millis(60_000);
+
+/// Documents of one request that teach: one request must not make the table forget what all others have taught.
+const TEACHERS: usize = 1_000;
+
+/// One change of a forest with what it has learned.
+#[derive(Debug, Clone, PartialEq)]
+pub enum StateChange<P> {
+    /// Of its trees.
+    Tree(Change<P>),
+    /// Documents that founded a tree taught it these sentences, each once.
+    Learn {
+        /// Hashes of sentences.
+        hashes: Vec<u64>,
+        /// How many documents.
+        founders: u64,
+    },
+}
+
+impl<F: Family> State<F> {
+    /// A state without trees.
+    ///
+    /// # Errors
+    /// As [`Forest::new`].
+    pub fn new(
+        settings: Settings,
+        thresholds: <F::Proof as Proof>::Thresholds,
+        learned: F::Learned,
+    ) -> Result<State<F>, ForestError> {
+        Ok(State {
+            forest: Forest::new(settings)?.with_thresholds(thresholds),
+            learned,
+            unknown: VecDeque::new(),
+            recorded: None,
+        })
+    }
+
+    /// From now on every change is taken down, for [`take_changes`](State::take_changes).
+    pub fn record(&mut self) {
+        self.forest.record();
+        self.recorded.get_or_insert_default();
+    }
+
+    /// The changes since they were last taken, in their order; none where nobody asked to [`record`](State::record)
+    /// them.
+    pub fn take_changes(&mut self) -> Vec<StateChange<F::Proof>> {
+        self.collect_changes();
+        self.recorded
+            .as_mut()
+            .map(std::mem::take)
+            .unwrap_or_default()
+    }
+
+    fn collect_changes(&mut self) {
+        if let Some(recorded) = &mut self.recorded {
+            let trees = self.forest.take_changes().into_iter();
+            recorded.extend(trees.map(StateChange::Tree));
+        }
+    }
+
+    /// Applies a change that another forest, or this one in an earlier life, has made.
+    pub fn apply(&mut self, change: &StateChange<F::Proof>) {
+        match change {
+            StateChange::Tree(change) => {
+                self.forest.apply(change);
+            }
+            StateChange::Learn { hashes, founders } => {
+                F::learn(&mut self.learned, hashes, *founders);
+            }
+        }
+    }
+
+    /// What it has learned.
+    pub fn learned(&self) -> &F::Learned {
+        &self.learned
+    }
+
+    /// What it has learned, to add to it what is to be known from the start.
+    pub fn learned_mut(&mut self) -> &mut F::Learned {
+        &mut self.learned
+    }
+
+    pub(in crate::forest) fn forest_mut(&mut self) -> &mut Forest<F::Proof> {
+        &mut self.forest
+    }
+
+    /// Its trees.
+    pub fn forest(&self) -> &Forest<F::Proof> {
+        &self.forest
+    }
+
+    /// Finds or makes the place of a document that counts at once.
+    pub fn place(&mut self, document: Document) -> Reply {
+        self.place_by(document, Commit::AtOnce, &mut Earlier::default())
+    }
+
+    /// Finds or makes the place of a document. Until it is settled, what it teaches counts for its own request only.
+    pub fn place_by(&mut self, document: Document, commit: Commit, earlier: &mut Earlier) -> Reply {
+        let now = self.time(document.when, earlier);
+        let claimed = match (document.when, commit) {
+            (When::Claimed(at), Commit::Provisional) => Some(at),
+            _ => None,
+        };
+        let mut features = document.features;
+        let features = features.as_mut().and_then(F::features);
+        let placed = features.map(|features| {
+            let at = now.unwrap_or(Millis(0));
+            let (title, given) = (document.title, document.given);
+            let mut placed = self.place_features(features, (title, given), at, claimed, earlier);
+            earlier.time = now.map(|_| placed.clock).or(earlier.time);
+            match commit {
+                Commit::AtOnce => {
+                    self.forest.count(placed.root, placed.count);
+                    self.forest.settle(&placed.rollback);
+                }
+                Commit::Provisional => earlier.tallies.add(placed.root.0, placed.count),
+            }
+            if placed.decision == Decision::NewRoot {
+                let lesson = F::lesson(features);
+                match commit {
+                    Commit::AtOnce => placed.learned = self.learn_at_once(lesson),
+                    Commit::Provisional => {
+                        earlier.taught.add(&lesson.hashes);
+                        placed.lesson = Some(lesson.hashes);
+                    }
+                }
+            }
+            placed
+        });
+        Reply { now, placed }
+    }
+
+    fn place_features(
+        &mut self,
+        features: &mut F::Features,
+        (title, given): (Option<u32>, Option<Root>),
+        at: Millis,
+        claimed: Option<Millis>,
+        earlier: &Earlier,
+    ) -> Placed {
+        let Self {
+            forest, learned, ..
+        } = self;
+        let mut placement = F::ask(features, learned, &earlier.taught, |query| {
+            let query = &Query {
+                earlier: Some(&earlier.tallies),
+                ..*query
+            };
+            match claimed {
+                Some(_) => forest.place_provisionally(query, given),
+                None => forest.place_given(query, at, given),
+            }
+        });
+        if placement.decision == Decision::NewRoot {
+            let root = placement.root;
+            self.add_refused_by_boilerplate(features, root, &mut placement.refused);
+        }
+        Placed {
+            root: placement.root,
+            decision: placement.decision,
+            arrived: placement.arrived,
+            founded: placement.founded,
+            clock: self.forest.clock().max(at),
+            stage: placement.by.and_then(|by| F::stage(features, by)),
+            in_turn: placement.by.is_some(),
+            refused: placement.refused,
+            learned: Vec::new(),
+            claimed,
+            lesson: None,
+            count: Count {
+                title,
+                sign: placement.sign,
+            },
+            rollback: placement.rollback,
+        }
+    }
+
+    /// Adds the trees that the document would have met, had the sentences that they share not become boilerplate.
+    pub(super) fn add_refused_by_boilerplate(
+        &self,
+        features: &F::Features,
+        own: Root,
+        refused: &mut Vec<(Root, Refusal)>,
+    ) {
+        for fingerprint in F::left_out(features, &self.learned).fingerprints {
+            self.forest.roots_near(fingerprint, |root| {
+                if root != own && !refused.iter().any(|&(tree, _)| tree == root) {
+                    refused.push((root, Refusal::Boilerplate));
+                }
+            });
+        }
+    }
+
+    /// Learns from a document that founded a tree. Answers which of its sentences became boilerplate.
+    fn learn_at_once(&mut self, lesson: Lesson) -> Vec<usize> {
+        let became = self.learn(lesson.hashes, 1).into_iter();
+        let became = became.filter_map(|at| lesson.sentences.get(at).copied());
+        became.collect()
+    }
+
+    fn learn(&mut self, hashes: Vec<u64>, founders: u64) -> Vec<usize> {
+        let became = F::learn(&mut self.learned, &hashes, founders);
+        if self.recorded.is_some() {
+            self.collect_changes();
+            self.recorded
+                .get_or_insert_default()
+                .push(StateChange::Learn { hashes, founders });
+        }
+        became
+    }
+
+    /// Lets count what was accepted, takes back what was refused, and keeps for a while what may come again. All of it is
+    /// of one request, and `now` is when its answer came.
+    pub fn settle(&mut self, batch: Vec<Settlement>, now: Millis) -> Settled {
+        let (mut refused, mut lessons) = (Vec::new(), Vec::new());
+        let due = 2 * batch.len();
+        for settlement in batch {
+            match settlement.outcome {
+                Outcome::Accepted => {
+                    let (root, count) = settlement.counted;
+                    self.forest.count(root, count);
+                    if let Some(claimed) = settlement.claimed {
+                        self.forest.arrive(&settlement.rollback, claimed);
+                    }
+                    self.forest.settle(&settlement.rollback);
+                    lessons.extend(settlement.lesson);
+                }
+                Outcome::Refused => refused.push(settlement.rollback),
+                Outcome::Unknown => {
+                    let due = Millis(now.0.saturating_add(RETRY_WINDOW.0));
+                    self.unknown.push_back((due, settlement.rollback));
+                }
+            }
+        }
+        let mut settled = self.withdraw(refused.into_iter());
+        settled.learned = self.learn_from_request(lessons);
+        self.forest.expire(self.forest.clock(), due);
+        settled.notices = self.forest.take_notices();
+        settled
+    }
+
+    /// One request counts each sentence once, however often it brings it, and no more than so many documents: one writer
+    /// alone must not make boilerplate of what others write, nor make the others' forgotten.
+    fn learn_from_request(&mut self, lessons: Vec<Vec<u64>>) -> u64 {
+        let founders = lessons.len().min(TEACHERS);
+        if founders == 0 {
+            return 0;
+        }
+        let mut hashes: Vec<u64> = lessons.into_iter().take(founders).flatten().collect();
+        hashes.sort_unstable();
+        hashes.dedup();
+        self.learn(hashes, founders as u64).len() as u64
+    }
+
+    /// Takes back up to `budget` placements whose outcome has been unknown for [`RETRY_WINDOW`].
+    pub fn forget_unknown(&mut self, now: Millis, budget: usize) -> Settled {
+        let due = self.unknown.partition_point(|&(due, _)| due <= now);
+        let due: Vec<_> = self.unknown.drain(..due.min(budget)).collect();
+        self.withdraw(due.into_iter().map(|(_, rollback)| rollback))
+    }
+
+    pub(super) fn withdraw(&mut self, rollbacks: impl Iterator<Item = Rollback>) -> Settled {
+        let withdrawn = rollbacks.map(|rollback| self.forest.withdraw(&rollback) as u64);
+        Settled {
+            withdrawn: withdrawn.sum(),
+            ..Settled::default()
+        }
+    }
+
+    /// What [`place`](State::place) would do.
+    pub fn check(&mut self, document: Document) -> CheckReply {
+        let now = self.time(document.when, &Earlier::default());
+        let at = now.unwrap_or(Millis(0));
+        let mut features = document.features;
+        match features.as_mut().and_then(F::features) {
+            None => CheckReply { now, check: None },
+            Some(features) => CheckReply {
+                now: now.map(|at| self.forest.clock().max(at)),
+                check: Some(self.check_features(features, at)),
+            },
+        }
+    }
+
+    fn check_features(&mut self, features: &mut F::Features, at: Millis) -> Check {
+        let Self {
+            forest, learned, ..
+        } = self;
+        let (check, measures) = F::ask(features, learned, &Taught::default(), |query| {
+            let check = forest.check(query, at);
+            let measures = check.trees.iter().map(|tree| {
+                let proof = forest.proof(tree.root);
+                let thresholds = forest.thresholds();
+                proof.map_or(Measure::None, |root| {
+                    query.proof.measure(root, tree.shared, thresholds)
+                })
+            });
+            let measures: Vec<Measure> = measures.collect();
+            let asked = query.fingerprints.to_vec();
+            ((check, asked), measures)
+        });
+        let (check, asked) = check;
+        let left_out = F::left_out(features, learned);
+
+        let mut fingerprints: Vec<CheckedFingerprint> = asked
+            .into_iter()
+            .zip(check.near)
+            .map(|(fingerprint, near)| CheckedFingerprint {
+                fingerprint,
+                stage: F::stage(features, fingerprint),
+                left_out: false,
+                near,
+            })
+            .collect();
+        let mut trees: Vec<CheckedTree> = Vec::new();
+        for (tree, measure) in check.trees.iter().zip(measures) {
+            trees.extend(forest.tree_at(tree.root, at).map(|view| CheckedTree {
+                root: tree.root,
+                view,
+                shared: tree.shared,
+                verdict: tree.verdict,
+                measure,
+            }));
+        }
+        for &fingerprint in &left_out.fingerprints {
+            let near = forest.near_at(fingerprint, at);
+            add_hidden(forest, &near, check.root, at, &mut trees);
+            fingerprints.push(CheckedFingerprint {
+                fingerprint,
+                stage: None,
+                left_out: true,
+                near,
+            });
+        }
+        trees.sort_by_key(|tree| (tree.root != check.root, tree.verdict.is_err(), tree.root));
+        Check {
+            root: check.root,
+            decision: check.decision,
+            stage: check.by.and_then(|by| F::stage(features, by)),
+            fingerprints,
+            trees,
+            boilerplate: left_out.sentences,
+        }
+    }
+
+    /// The time of a document; `None` where time stands still.
+    pub(super) fn time(&self, when: When, earlier: &Earlier) -> Option<Millis> {
+        match when {
+            When::At(at) | When::Claimed(at) => Some(at),
+            When::AsBefore => {
+                let before = earlier.time.max(Some(self.forest.clock()));
+                before.filter(|clock| *clock > Millis(i64::MIN))
+            }
+            When::Still => None,
+        }
+    }
+}
+
+/// Adds the trees that only boilerplate leads to.
+fn add_hidden<P: Proof>(
+    forest: &Forest<P>,
+    near: &[Near],
+    own: Root,
+    at: Millis,
+    trees: &mut Vec<CheckedTree>,
+) {
+    for root in near.iter().map(|near| near.root) {
+        if root == own || trees.iter().any(|tree| tree.root == root) {
+            continue;
+        }
+        trees.extend(forest.tree_at(root, at).map(|view| CheckedTree {
+            root,
+            view,
+            shared: 0,
+            verdict: Err(Refusal::Boilerplate),
+            measure: Measure::None,
+        }));
+    }
+}
