@@ -6,13 +6,13 @@
 //! of more tables). For k = 3 that is one flip in either half.
 //!
 //! ```text
-//!  slab     16 bytes a node                 | code 64 | root 32 | tick 32 |     its number is its slot
-//!  half     what the two tables go by       | word 25 | shown 7 |
-//!  word  --secret linear map-->  image      | shard 12 | bucket of the shard and more 13 |
-//!  bucket   three cache lines, 31 nodes     | 31 tags of 16 and two counts | 31 numbers of 32 |
-//!  tag                                      | image, the last bits 9 | shown 7 |
-//!  overflow half -> nodes                   beside the buckets of a shard: the nodes that found their bucket full
-//!  crowd    other half -> node              in the overflow: a half that more than 15 of them have
+//!  slab      16 bytes a node                 | code 64 | root 32 | tick 32 |     its number is its slot
+//!  half      what the two tables go by       | word 25 | shown 7 |
+//!  word   --secret linear map-->  image      | shard 10 | bucket of the shard and more 15 |
+//!  bucket    three cache lines, 31 nodes     | 31 tags of 16 and two counts | 31 numbers of 32 |
+//!  tag                                       | image, the last 9 bits | shown 7 |
+//!  overflow  half -> nodes                   beside the buckets of a shard: the nodes that found their bucket full
+//!  crowd     other half -> node              in the overflow: a half that more than 15 of them have
 //! ```
 //!
 //! The nodes with one word stand in one bucket. So flips in the shown bits are found by comparing the tags of a bucket, all at
@@ -30,8 +30,8 @@
 //! words are spread by a secret ([`HashKey`]). And choose fingerprints that share halves, which no secret hides, because they
 //! rightly stand together: then a query for k = 3 makes up to 44,834 look-ups in place of 52. The answers stay exact.
 //!
-//! Nothing is moved all at once: a shard has its own buckets and grows by a quarter, and not when the others do; the slab
-//! grows by chunks.
+//! Nothing large is moved all at once: the shards of a table get a quarter more buckets one after the other (`shards.rs`), and
+//! the slab grows by chunks. A small table is one shard.
 
 use super::bucket::Bucket;
 use super::index::{Entry, Full};

@@ -17,7 +17,7 @@ const SHOWN_BITS: u32 = 32 - spread::BITS;
 const SHOWN: u16 = (1 << SHOWN_BITS) - 1;
 /// The last bits of the image in a tag.
 const TAG_IMAGE_BITS: u32 = u16::BITS - SHOWN_BITS;
-/// A table of more nodes has many shards: until there all of them are moved in well under 5 ms.
+/// A table of more nodes has many shards: until there all of them are moved in well under 5 ms, in buckets or beside them.
 const ONE_SHARD: usize = 80_000;
 const SHARD_BITS: u32 = 10;
 /// So much of the places in the buckets is filled at most, in percent. Then one bucket of fifty is full.
@@ -378,14 +378,14 @@ impl Table {
     /// with it, a shard at a time.
     fn resize(&mut self, slab: &Slab, more: usize) {
         let (shards, places) = (self.shards.len(), self.shards.usual_places());
+        if shards == 1 && slab.len() > ONE_SHARD {
+            return self.divide(slab);
+        }
         if !self.shards.is_moving() {
             let filled = (self.held + more) * 100;
             let all = shards * places * PLACES;
             let usual = self.held * 100 / (shards * PLACES * USUAL) + 1;
             if filled > FULL * all {
-                if shards == 1 && self.held > ONE_SHARD {
-                    return self.divide(slab);
-                }
                 self.shards.begin(places + (places / 4).max(1));
             } else if filled < SPARSE * all && usual < places {
                 self.shards.begin(usual);
