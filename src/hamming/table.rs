@@ -256,9 +256,7 @@ impl Table {
 
     #[inline]
     fn bucket(&self, sought: Sought) -> Option<&Bucket> {
-        let bits = self.shards.bits();
-        let at = |buckets| sought.bucket(bits, buckets);
-        self.shards.place(sought.shard(bits), at)
+        self.shards.scaled(sought.image, spread::BITS)
     }
 
     /// Where the nodes are that found a bucket full, if there are any.
@@ -273,10 +271,10 @@ impl Table {
 
     /// The bucket of a probe, which is on its way into the cache.
     #[inline]
-    pub(super) fn fetch(&self, sought: Sought, probe: Probe) -> Option<&Bucket> {
-        let bucket = self.bucket(sought.at(probe))?;
+    pub(super) fn fetch(&self, sought: Sought, probe: Probe) -> &Bucket {
+        let bucket = self.bucket(sought.at(probe)).unwrap_or(&Bucket::EMPTY);
         kernel::prefetch(bucket);
-        Some(bucket)
+        bucket
     }
 
     /// Visits the nodes whose half is the sought one with the flips of the probe and as many others as the radius leaves, all in
@@ -437,7 +435,7 @@ impl Table {
 
     /// Moves all nodes into many shards.
     fn divide(&mut self, slab: &Slab) {
-        let places = self.held * 100 / (PLACES * USUAL << SHARD_BITS) + 1;
+        let places = self.held * 100 / ((PLACES * USUAL) << SHARD_BITS) + 1;
         let shards = Shards::filled(SHARD_BITS, places, Bucket::EMPTY);
         let beside = (0..shards.len()).map(|_| None).collect();
         let from = std::mem::replace(&mut self.shards, shards);
