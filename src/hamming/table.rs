@@ -480,3 +480,29 @@ impl Table {
         self.shards.memory_bytes() + listed + beside.sum::<usize>()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The place and the tag tell the image wherever they are said to.
+    #[test]
+    fn the_place_of_a_tag_tells_its_image() {
+        for (bits, fewest) in [(0, 1 << 16), (SHARD_BITS, 64)] {
+            for buckets in [fewest, fewest + 1, fewest * 3 / 2, 5 * fewest - 1] {
+                for seed in 0..2_000 {
+                    let random = crate::hash::splitmix64(seed) as u32;
+                    let sought = Sought {
+                        half: random.rotate_left(9),
+                        other: 0,
+                        image: random >> SHOWN_BITS,
+                    };
+                    let (shard, bucket) = (sought.shard(bits), sought.bucket(bits, buckets));
+                    let told = Sought::place(bits, buckets, shard, bucket, sought.tag());
+                    assert_eq!(told.map(|told| told.image), Some(sought.image));
+                }
+            }
+            assert!(Sought::place(bits, fewest - 1, 0, 0, 0).is_none());
+        }
+    }
+}

@@ -223,3 +223,12 @@ fn no_insertion_waits_for_all_nodes() {
         assert!(many_shards < 6_000, "{many_shards} steps");
     }
 }
+
+/// Nor does one into a crowd wait for all of the crowd.
+#[test]
+fn no_insertion_waits_for_a_whole_crowd() {
+    let mut index = index(3, HashKey::FIXED);
+    let cost = |i| steps::count(|| insert(&mut index, (0xfeed << 32) | splitmix64(i) >> 32));
+    let most = (0..150_000).map(cost).max().unwrap();
+    assert!(most < 100_000, "{most} steps");
+}
