@@ -2,6 +2,7 @@
 //! `scripts/bench index` made.
 
 #[path = "../../indexes/data.rs"]
+#[allow(dead_code, reason = "what makes the files is not needed to read them")]
 mod data;
 #[path = "../../indexes/figures.rs"]
 mod figures;
