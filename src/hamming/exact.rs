@@ -197,8 +197,8 @@ impl ExactTable {
         let order = self.order();
         for fingerprint in fingerprints {
             let mixed = self.permutation.mix(fingerprint.0);
-            let home = |slots| order.home(mixed, slots);
-            if let Some(slot) = self.shards.place(order.shard(mixed), home) {
+            let slots = self.shards.get(order.shard(mixed));
+            if let Some(slot) = slots.get(order.home(mixed, slots.len())) {
                 kernel::prefetch(slot);
             }
         }

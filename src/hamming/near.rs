@@ -6,13 +6,13 @@
 //! of more tables). For k = 3 that is one flip in either half.
 //!
 //! ```text
-//!  slab     16 bytes a node                 | code 64 | root 32 | tick 32 |     its number is its slot
-//!  half     what the two tables go by       | word 25 | shown 7 |
-//!  word  --secret linear map-->  image      | shard 12 | bucket of the shard and more 13 |
-//!  bucket   three cache lines, 31 nodes     | 31 tags of 16 and two counts | 31 numbers of 32 |
-//!  tag                                      | image, the last bits 9 | shown 7 |
-//!  overflow half -> nodes                   beside the buckets of a shard: the nodes that found their bucket full
-//!  crowd    other half -> node              in the overflow: a half that more than 15 of them have
+//!  slab      16 bytes a node                 | code 64 | root 32 | tick 32 |     its number is its slot
+//!  half      what the two tables go by       | word 25 | shown 7 |
+//!  word   --secret linear map-->  image      | shard 10 | bucket of the shard and more 15 |
+//!  bucket    three cache lines, 31 nodes     | 31 tags of 16 and two counts | 31 numbers of 32 |
+//!  tag                                       | image, the last 9 bits | shown 7 |
+//!  overflow  half -> nodes                   beside the buckets of a shard: the nodes that found their bucket full
+//!  crowd     other half -> node              in the overflow: a half that more than 15 of them have
 //! ```
 //!
 //! The nodes with one word stand in one bucket. So flips in the shown bits are found by comparing the tags of a bucket, all at
@@ -30,8 +30,8 @@
 //! words are spread by a secret ([`HashKey`]). And choose fingerprints that share halves, which no secret hides, because they
 //! rightly stand together: then a query for k = 3 makes up to 44,834 look-ups in place of 52. The answers stay exact.
 //!
-//! Nothing is moved all at once: a shard has its own buckets and grows by a quarter, and not when the others do; the slab
-//! grows by chunks.
+//! Nothing large is moved all at once: the shards of a table get a quarter more buckets one after the other (`shards.rs`), and
+//! the slab grows by chunks. A small table is one shard.
 
 use super::bucket::Bucket;
 use super::index::{Entry, Full};
@@ -173,17 +173,16 @@ impl NearIndex {
                 high_group.unwrap_or_default(),
                 low_group.unwrap_or_default(),
             );
-            let mut high_buckets = [None; GROUP];
-            let mut low_buckets = [None; GROUP];
+            let mut high_buckets = [&Bucket::EMPTY; GROUP];
+            let mut low_buckets = [&Bucket::EMPTY; GROUP];
             fetch(&self.high, high, high_group, &mut high_buckets);
             fetch(&self.low, low, low_group, &mut low_buckets);
-            let mut hits = [Probe::default(); 2 * GROUP];
-            let (high_hits, room) = gather(high, high_group, &high_buckets, &mut hits);
-            let (low_hits, _) = gather(low, low_group, &low_buckets, room);
-            for &probe in high_hits.iter() {
+            let high_hits = gather(high, high_group, &high_buckets);
+            let low_hits = gather(low, low_group, &low_buckets);
+            for probe in high_hits.of(high_group) {
                 self.visit_high(query, high, probe, &mut visit);
             }
-            for &probe in low_hits.iter() {
+            for probe in low_hits.of(low_group) {
                 self.visit_low(query, low, probe, &mut visit);
             }
         }
@@ -229,13 +228,12 @@ impl NearIndex {
         });
     }
 
+    /// Only the buckets of the fingerprints themselves, which every look-up and every change begins with: a look-up waits for all
+    /// of its probes together as it is, so to ask for them earlier gains nothing.
     pub(super) fn prefetch(&self, fingerprints: &[Fingerprint]) {
         for fingerprint in fingerprints {
             for table in [&self.high, &self.low] {
-                let sought = table.sought(fingerprint.0);
-                for &probe in table.probes().0.iter().take(GROUP) {
-                    table.fetch(sought, probe);
-                }
+                table.fetch(table.sought(fingerprint.0), Probe::default());
             }
         }
     }
@@ -288,29 +286,39 @@ fn fetch<'a>(
     table: &'a Table,
     sought: Sought,
     probes: &[Probe],
-    buckets: &mut [Option<&'a Bucket>; GROUP],
+    buckets: &mut [&'a Bucket; GROUP],
 ) {
     for (place, &probe) in buckets.iter_mut().zip(probes) {
         *place = table.fetch(sought, probe);
     }
 }
 
-/// Puts the probes that may find something to the front of `places`. The rest of it is answered too.
-#[inline]
-fn gather<'a>(
-    sought: Sought,
-    probes: &[Probe],
-    buckets: &[Option<&Bucket>; GROUP],
-    places: &'a mut [Probe],
-) -> (&'a mut [Probe], &'a mut [Probe]) {
-    let mut hits = 0;
-    for (&probe, bucket) in probes.iter().zip(buckets) {
-        if let Some(place) = places.get_mut(hits) {
-            *place = probe;
-        }
-        hits += usize::from(bucket.is_some_and(|bucket| may_find(bucket, sought, probe)));
+/// Which probes of a group may find something.
+struct Hits {
+    numbers: [u8; GROUP],
+    len: usize,
+}
+
+impl Hits {
+    fn of(&self, probes: &[Probe]) -> impl Iterator<Item = Probe> {
+        let numbers = self.numbers.iter().take(self.len);
+        numbers.filter_map(|&number| probes.get(usize::from(number)).copied())
     }
-    places.split_at_mut(hits)
+}
+
+#[inline]
+fn gather(sought: Sought, probes: &[Probe], buckets: &[&Bucket; GROUP]) -> Hits {
+    let mut hits = Hits {
+        numbers: [0; GROUP],
+        len: 0,
+    };
+    for ((number, &probe), bucket) in (0..).zip(probes).zip(buckets) {
+        if let Some(place) = hits.numbers.get_mut(hits.len) {
+            *place = number;
+        }
+        hits.len += usize::from(may_find(bucket, sought, probe));
+    }
+    hits
 }
 
 #[cfg(test)]

@@ -91,6 +91,7 @@ impl Overflow {
     /// Puts a node here. `other` tells the other half of any node.
     pub(super) fn insert(&mut self, half: u32, id: u32, other: impl Fn(u32) -> u32) {
         let secret = self.halves.hasher().0;
+        count_growth(&self.halves);
         let Some(held) = self.halves.get_mut(&half) else {
             self.halves.insert(half, Held::One(id));
             self.few += 1;
@@ -241,6 +242,7 @@ impl Crowd {
         let map = self.map_of(other);
         if let Some(map) = self.maps.get_mut(map) {
             self.bytes -= map_bytes(map);
+            count_growth(map);
             map.insert(other, id);
             self.bytes += map_bytes(map);
             self.len += 1;
@@ -272,6 +274,7 @@ impl Crowd {
     fn divide(&mut self, maps: usize) {
         let map = || HashMap::with_hasher(WordHashers(self.secret));
         let empty = (0..maps).map(|_| map()).collect();
+        steps::add(self.len);
         for (other, id) in std::mem::replace(&mut self.maps, empty)
             .into_iter()
             .flatten()
@@ -309,6 +312,13 @@ impl Crowd {
                 }
             }
         }
+    }
+}
+
+/// A full map moves all that is in it when one more comes.
+fn count_growth<T>(map: &WordMap<T>) {
+    if map.len() == map.capacity() {
+        steps::add(map.len());
     }
 }
 

@@ -77,13 +77,6 @@ impl<T: Copy> Shards<T> {
         &self.sizes[usize::from(shard < self.moved)]
     }
 
-    /// How many places a shard has.
-    #[inline]
-    #[cfg(test)]
-    fn places(&self, shard: usize) -> usize {
-        self.size(shard).places
-    }
-
     /// The sum over all shards of what there is in one with so many places.
     pub(super) fn sum(&self, of: impl Fn(usize) -> usize) -> usize {
         let [old, new] = &self.sizes;
@@ -112,13 +105,15 @@ impl<T: Copy> Shards<T> {
         chunk.and_then(|chunk| chunk.get(range)).unwrap_or_default()
     }
 
-    /// One place of a shard: which of so many, `at` tells.
+    /// The place that a position leads to, a number of so many bits: all places of all shards, in their order.
     #[inline]
-    pub(super) fn place(&self, shard: usize, at: impl FnOnce(usize) -> usize) -> Option<&T> {
-        let size = self.size(shard);
-        let (chunk, before) = self.chunk(shard);
-        let chunk = size.chunks.get(chunk)?;
-        chunk.get(before * size.places + at(size.places))
+    pub(super) fn scaled(&self, position: u32, width: u32) -> Option<&T> {
+        let size = self.size((position >> (width - self.bits)) as usize);
+        let rest = width - self.bits.min(CHUNK_BITS);
+        let chunk = size.chunks.get((position >> rest) as usize)?;
+        // As in every shard, because those of a chunk are of one size and lie behind each other.
+        let position = (position & ((1 << rest) - 1)) as usize;
+        chunk.get((position * size.places) >> (width - self.bits))
     }
 
     #[inline]
@@ -219,11 +214,12 @@ mod tests {
         let mut all = 0;
         for shard in 0..shards.len() {
             let places = shards.get(shard);
-            assert_eq!(places.len(), shards.places(shard));
             all += places.len();
             for (at, &place) in places.iter().enumerate() {
                 assert_eq!(place, value + (shard * 100 + at) as u32);
-                assert_eq!(shards.place(shard, |_| at), Some(&place));
+                let width = 20 - shards.bits();
+                let position = shard << width | (at << width).div_ceil(places.len());
+                assert_eq!(shards.scaled(position as u32, 20), Some(&place));
             }
         }
         assert_eq!(all, shards.sum(|places| places));
@@ -231,16 +227,16 @@ mod tests {
 
     #[test]
     fn shards_are_apart_and_stay_while_others_move() {
-        for bits in [0, 3, 5, 8] {
+        for bits in [0, 3, 5, 10] {
             let mut shards = Shards::filled(bits, 5, 0);
             write(&mut shards, 1_000);
             for places in [8, 3] {
-                let before = shards.memory_bytes();
+                let before = shards.usual_places();
                 shards.begin(places);
                 for moved in 0..shards.len() {
                     assert!(shards.is_moving() && shards.next() == moved);
                     assert_eq!(
-                        shards.places(0),
+                        shards.get(0).len(),
                         if moved == 0 {
                             shards.usual_places()
                         } else {
@@ -261,8 +257,11 @@ mod tests {
                     }));
                     assert!(called);
                     assert_written(&shards, 1_000);
-                    let most = before.max(shards.len() * places * 4);
-                    assert!(shards.memory_bytes() <= most * 3 / 2 + 4_000);
+                    // What is left behind goes, but for a chunk.
+                    let left = shards.len() - moved - 1 + (shards.len() >> CHUNK_BITS);
+                    let most = (left * before + (moved + 1) * places) * size_of::<u32>();
+                    let lists = 2 * size_of::<[Vec<u32>; 1 << CHUNK_BITS]>();
+                    assert!(shards.memory_bytes() <= most + lists);
                 }
                 assert!(!shards.is_moving());
                 assert_eq!(shards.usual_places(), places);

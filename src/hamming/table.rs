@@ -17,7 +17,7 @@ const SHOWN_BITS: u32 = 32 - spread::BITS;
 const SHOWN: u16 = (1 << SHOWN_BITS) - 1;
 /// The last bits of the image in a tag.
 const TAG_IMAGE_BITS: u32 = u16::BITS - SHOWN_BITS;
-/// A table of more nodes has many shards: until there all of them are moved in well under 5 ms.
+/// A table of more nodes has many shards: until there all of them are moved in well under 5 ms, in buckets or beside them.
 const ONE_SHARD: usize = 80_000;
 const SHARD_BITS: u32 = 10;
 /// So much of the places in the buckets is filled at most, in percent. Then one bucket of fifty is full.
@@ -256,9 +256,7 @@ impl Table {
 
     #[inline]
     fn bucket(&self, sought: Sought) -> Option<&Bucket> {
-        let bits = self.shards.bits();
-        let at = |buckets| sought.bucket(bits, buckets);
-        self.shards.place(sought.shard(bits), at)
+        self.shards.scaled(sought.image, spread::BITS)
     }
 
     /// Where the nodes are that found a bucket full, if there are any.
@@ -273,10 +271,10 @@ impl Table {
 
     /// The bucket of a probe, which is on its way into the cache.
     #[inline]
-    pub(super) fn fetch(&self, sought: Sought, probe: Probe) -> Option<&Bucket> {
-        let bucket = self.bucket(sought.at(probe))?;
+    pub(super) fn fetch(&self, sought: Sought, probe: Probe) -> &Bucket {
+        let bucket = self.bucket(sought.at(probe)).unwrap_or(&Bucket::EMPTY);
         kernel::prefetch(bucket);
-        Some(bucket)
+        bucket
     }
 
     /// Visits the nodes whose half is the sought one with the flips of the probe and as many others as the radius leaves, all in
@@ -378,14 +376,14 @@ impl Table {
     /// with it, a shard at a time.
     fn resize(&mut self, slab: &Slab, more: usize) {
         let (shards, places) = (self.shards.len(), self.shards.usual_places());
+        if shards == 1 && slab.len() > ONE_SHARD {
+            return self.divide(slab);
+        }
         if !self.shards.is_moving() {
             let filled = (self.held + more) * 100;
             let all = shards * places * PLACES;
             let usual = self.held * 100 / (shards * PLACES * USUAL) + 1;
             if filled > FULL * all {
-                if shards == 1 && self.held > ONE_SHARD {
-                    return self.divide(slab);
-                }
                 self.shards.begin(places + (places / 4).max(1));
             } else if filled < SPARSE * all && usual < places {
                 self.shards.begin(usual);
@@ -480,5 +478,31 @@ impl Table {
             .map(|beside| beside.memory_bytes());
         let listed = self.beside.capacity() * size_of::<Option<Box<Overflow>>>();
         self.shards.memory_bytes() + listed + beside.sum::<usize>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The place and the tag tell the image wherever they are said to.
+    #[test]
+    fn the_place_of_a_tag_tells_its_image() {
+        for (bits, fewest) in [(0, 1 << 16), (SHARD_BITS, 64)] {
+            for buckets in [fewest, fewest + 1, fewest * 3 / 2, 5 * fewest - 1] {
+                for seed in 0..2_000 {
+                    let random = crate::hash::splitmix64(seed) as u32;
+                    let sought = Sought {
+                        half: random.rotate_left(9),
+                        other: 0,
+                        image: random >> SHOWN_BITS,
+                    };
+                    let (shard, bucket) = (sought.shard(bits), sought.bucket(bits, buckets));
+                    let told = Sought::place(bits, buckets, shard, bucket, sought.tag());
+                    assert_eq!(told.map(|told| told.image), Some(sought.image));
+                }
+            }
+            assert!(Sought::place(bits, fewest - 1, 0, 0, 0).is_none());
+        }
     }
 }
