@@ -49,7 +49,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use attacks::cases::{CASES, Case, INDEX, to_join};
 use attacks::probes::{HONEST, Phase, Place, Probes, Times, credentials};
-use attacks::requests::{Caller, pause, send_all};
+use attacks::requests::{Attacker, Caller, pause, send_all};
 use attacks::scene::{Home, Memory, Spinney};
 use attacks::upstream;
 use support::answers;
@@ -180,6 +180,49 @@ async fn run_case(
         .ask(Caller::Admin, Method::PUT, &small, &document)
         .await?;
     write_joining(&spinney, false).await?;
+    let waits = beside(name, &spinney, &attackers, pace).await?;
+    write_joining(&spinney, true).await?;
+    let joins = has_joined(&spinney).await?;
+    let left = spinney.memory().await?;
+    let peak_rss_mb = spinney.proxy.peak_rss_mb()?;
+    let refused = refuse_in_all_ways(case, home, made_up).await?;
+    let honest = replay(case, home, made_up, waits.taken).await?;
+    let relayed = match case.is_relayed {
+        true => Some(beside_relayed(case, home, &attackers, pace).await?),
+        false => None,
+    };
+    spinney.delete(INDEX).await?;
+
+    let left = Memory {
+        nodes: left.nodes - honest.nodes + refused.nodes,
+        learned: left.learned - honest.learned + refused.learned,
+    };
+    if !joins {
+        eprintln!("{name}: a document did not join the one that it is a reprint of");
+    }
+    println!(
+        "{}",
+        line(name, &waits, relayed.as_ref(), peak_rss_mb, left)
+    );
+    Ok(joins && left == Memory::default())
+}
+
+/// How long the honest waited.
+struct Waits {
+    bulks: Times,
+    relay: Times,
+    health: Times,
+    /// Bulks that the honest writer sent.
+    taken: u32,
+}
+
+/// Lets quiet and attack take turns, beside somebody honest.
+async fn beside(
+    name: &str,
+    spinney: &Spinney,
+    attackers: &[Attacker],
+    pace: &Pace,
+) -> anyhow::Result<Waits> {
     let place = Place {
         authority: spinney.proxy.authority.clone(),
         admin: spinney.admin.clone(),
@@ -218,34 +261,44 @@ async fn run_case(
     }
     let times = [&probes.bulks, &probes.relay, &probes.health].map(Arc::clone);
     let taken = probes.end().await?;
-    write_joining(&spinney, true).await?;
-    let joins = has_joined(&spinney).await?;
-    let left = spinney.memory().await?;
-    let peak_rss_mb = spinney.proxy.peak_rss_mb()?;
-    let refused = refuse_in_all_ways(case, home, made_up).await?;
-    let honest = replay(case, home, made_up, taken).await?;
-    spinney.delete(INDEX).await?;
-
     let [bulks, relay, health] = times.map(|times| times.lock().clone());
-    let left = Memory {
-        nodes: left.nodes - honest.nodes + refused.nodes,
-        learned: left.learned - honest.learned + refused.learned,
-    };
-    if !joins {
-        eprintln!("{name}: a document did not join the one that it is a reprint of");
-    }
-    println!("{}", line(name, &bulks, &relay, &health, peak_rss_mb, left));
-    Ok(joins && left == Memory::default())
+    Ok(Waits {
+        bulks,
+        relay,
+        health,
+        taken,
+    })
+}
+
+/// The same through a spinney without a route for that index: it buffers, reads and places nothing, so what the honest wait
+/// there is the cluster's and the machine's.
+async fn beside_relayed(
+    case: &Case,
+    home: &Home,
+    attackers: &[Attacker],
+    pace: &Pace,
+) -> anyhow::Result<Waits> {
+    let name = format!("{}-relayed", case.name);
+    let spinney =
+        Spinney::start_for("unrouted-*", home, &name, None, case.options, case.files).await?;
+    spinney.delete(INDEX).await?;
+    spinney.create(INDEX).await?;
+    beside(&name, &spinney, attackers, pace).await
 }
 
 fn line(
     name: &str,
-    bulks: &Times,
-    relay: &Times,
-    health: &Times,
+    waits: &Waits,
+    relayed: Option<&Waits>,
     peak_rss_mb: f64,
     left: Memory,
 ) -> Value {
+    let Waits {
+        bulks,
+        relay,
+        health,
+        ..
+    } = waits;
     eprintln!(
         "{name}: {} bulks in the quiet, {} beside the attack",
         bulks.quiet.len(),
@@ -261,6 +314,8 @@ fn line(
         "relay_p99_ms": at(&relay.attack, 0.99),
         "quiet_relay_p99_ms": at(&relay.quiet, 0.99),
         "health_p99_ms": at(&health.attack, 0.99),
+        "unstamped_p99_ms": relayed.map(|waits| at(&waits.bulks.attack, 0.99)),
+        "quiet_unstamped_p99_ms": relayed.map(|waits| at(&waits.bulks.quiet, 0.99)),
         "peak_rss_mb": rounded(peak_rss_mb, 1),
         "nodes_left": left.nodes,
         "learned_left": left.learned,

@@ -15,17 +15,21 @@
 
 mod support {
     pub mod documents;
+    pub mod own;
     pub mod random;
     pub mod stats;
     pub mod words;
 }
 
+use std::collections::HashSet;
+use std::ops::Range;
+use std::process::Command;
 use std::time::Instant;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use serde_json::{Value, json};
 use spinney::fingerprint::{Distance, Fingerprint};
-use spinney::forest::{Forest, Settings};
+use spinney::forest::{Decision, Forest, Settings};
 use spinney::hash::{HashKey, splitmix64};
 use spinney::method::{Count, Founder, Offer, Query, VerifiedFeatures};
 use spinney::text::boilerplate::{Boilerplate, BoilerplateMask, Taught};
@@ -33,6 +37,7 @@ use spinney::text::{Fields, Scratch};
 use spinney::time::Millis;
 
 use support::documents::Documents;
+use support::own::{resident, spent};
 use support::stats::{quantile, rounded};
 
 /// Texts that are read; all others are made of their fingerprints.
@@ -41,6 +46,8 @@ const POOL: usize = 20_000;
 const PER_MS: u64 = 400;
 /// How far back the tree lies that a document joins, at most.
 const BACK: u64 = 1_000_000;
+/// Documents that are known together.
+const BULK: u64 = 1_000;
 /// One placement of so many is timed by itself.
 const TIMED: u64 = 16;
 
@@ -56,9 +63,18 @@ struct Options {
     /// 1,000,000 documents
     #[arg(long)]
     quick: bool,
+    /// One phase alone
+    #[arg(long, value_enum)]
+    phase: Option<Phase>,
     /// Cargo's own flag
     #[arg(long, hide = true)]
     bench: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Phase {
+    Fill,
+    Edge,
 }
 
 /// What a text gives to the forest.
@@ -71,7 +87,7 @@ fn pool() -> Vec<Text> {
     let mut documents = Documents::new(4, None);
     let (mut features, mut scratch) = (VerifiedFeatures::new(), Scratch::new());
     let (boilerplate, mut mask) = (Boilerplate::new(), BoilerplateMask::default());
-    let mut texts = Vec::with_capacity(POOL);
+    let (mut texts, mut seen) = (Vec::with_capacity(POOL), HashSet::new());
     while texts.len() < POOL {
         let mut line = Vec::new();
         documents.write_next(&mut line);
@@ -83,6 +99,10 @@ fn pool() -> Vec<Text> {
         if features.read(&mut scratch, &fields) {
             let offer = Offer::of(&mut features, &boilerplate, &Taught::default(), &mut mask);
             let query = offer.query();
+            // The reprints among them are no texts of their own.
+            if !query.fingerprints.iter().all(|print| seen.insert(*print)) {
+                continue;
+            }
             texts.push(Text {
                 fingerprints: query.fingerprints.to_vec(),
                 founder: *query.proof,
@@ -92,30 +112,19 @@ fn pool() -> Vec<Text> {
     texts
 }
 
-/// Resident memory of this process, in bytes.
-fn resident() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status
-        .lines()
-        .find(|line| line.starts_with("VmRSS:"))
-        .unwrap();
-    let kib: u64 = line
-        .split_ascii_whitespace()
-        .nth(1)
-        .unwrap()
-        .parse()
-        .unwrap();
-    kib * 1024
+/// The document that document `n` is a reprint of, as three of ten are.
+fn original(n: u64) -> Option<u64> {
+    let joins = n > 1_000 && splitmix64(n) % 10 < 3;
+    joins.then(|| n - 1 - splitmix64(!n) % n.min(BACK).saturating_sub(1).max(1))
 }
 
-/// The fingerprints of document `n` and the hash of its text: three of ten are reprints of an earlier one with two of its
-/// fingerprints changed.
+/// The fingerprints of document `n`, the hash of its text, and which text it is: a reprint has two of its fingerprints changed.
 fn document(n: u64, texts: &[Text], prints: &mut Vec<Fingerprint>) -> (Fingerprint, usize) {
-    let joins = n > 1_000 && splitmix64(n) % 10 < 3;
-    let of = match joins {
-        true => n - 1 - splitmix64(!n) % n.min(BACK).saturating_sub(1).max(1),
-        false => n,
-    };
+    let joins = original(n).is_some();
+    let mut of = n;
+    while let Some(earlier) = original(of) {
+        of = earlier;
+    }
     let (base, salt) = ((of % POOL as u64) as usize, splitmix64(of / POOL as u64));
     prints.clear();
     let own = texts[base].fingerprints.iter();
@@ -130,52 +139,82 @@ fn document(n: u64, texts: &[Text], prints: &mut Vec<Fingerprint>) -> (Fingerpri
     (Fingerprint(splitmix64(n.wrapping_mul(3))), base)
 }
 
+#[derive(Default)]
 struct Placed {
     joined: u64,
+    /// Processor time.
     seconds: f64,
     micros: Vec<f64>,
 }
 
-fn place(forest: &mut Forest<Founder>, texts: &[Text], numbers: std::ops::Range<u64>) -> Placed {
-    let mut prints = Vec::with_capacity(8);
-    let mut placed = Placed {
-        joined: 0,
-        seconds: 0.0,
-        micros: Vec::new(),
-    };
-    let total = numbers.end - numbers.start;
-    for n in numbers.clone() {
+/// A document that waits for its turn.
+struct Waiting {
+    n: u64,
+    prints: Vec<Fingerprint>,
+    whole: Fingerprint,
+    founder: Founder,
+}
+
+impl Waiting {
+    fn new(n: u64, texts: &[Text]) -> Waiting {
+        let mut prints = Vec::with_capacity(8);
         let (whole, base) = document(n, texts, &mut prints);
-        let founder = texts[base].founder.of_text(whole);
-        let query = Query {
-            fingerprints: &prints,
+        Waiting {
+            n,
+            prints,
             whole,
-            known_by: &prints,
-            proof: &founder,
+            founder: texts[base].founder.of_text(whole),
+        }
+    }
+}
+
+fn place(forest: &mut Forest<Founder>, texts: &[Text], numbers: Range<u64>) -> Placed {
+    let mut placed = Placed::default();
+    let total = numbers.end - numbers.start;
+    let (mut bulk, mut next) = (Vec::new(), numbers.start);
+    while next < numbers.end {
+        let end = numbers.end.min(next + BULK);
+        bulk.clear();
+        bulk.extend((next..end).map(|n| Waiting::new(n, texts)));
+        let begun = spent();
+        place_bulk(forest, &bulk, &mut placed);
+        placed.seconds += spent() - begun;
+        next = end;
+        eprint!("\rforest: {} of {total} documents", next - numbers.start);
+    }
+    eprintln!();
+    placed
+}
+
+/// As the forest of a running process places the documents of a bulk.
+fn place_bulk(forest: &mut Forest<Founder>, bulk: &[Waiting], placed: &mut Placed) {
+    for (at, waiting) in bulk.iter().enumerate() {
+        let query = Query {
+            fingerprints: &waiting.prints,
+            whole: waiting.whole,
+            known_by: &waiting.prints,
+            proof: &waiting.founder,
             take: 4,
             known_by_whole: false,
             earlier: None,
         };
-        let begun = Instant::now();
-        let placement = forest.place(&query, Millis((n / PER_MS) as i64));
+        let begun = waiting.n.is_multiple_of(TIMED).then(Instant::now);
+        if let Some(next) = bulk.get(at + 1) {
+            forest.prefetch(&next.prints);
+            forest.prefetch(&[next.whole]);
+        }
+        let placement = forest.place(&query, Millis((waiting.n / PER_MS) as i64));
         let count = Count {
             title: None,
             sign: placement.sign,
         };
         forest.count(placement.root, count);
         forest.settle(&placement.rollback);
-        let took = begun.elapsed().as_secs_f64();
-        placed.seconds += took;
-        if n.is_multiple_of(TIMED) {
-            placed.micros.push(took * 1e6);
+        if let Some(begun) = begun {
+            placed.micros.push(begun.elapsed().as_secs_f64() * 1e6);
         }
-        placed.joined += u64::from(placement.root.0 != prints[0]);
-        if (n - numbers.start).is_multiple_of((total / 10).max(1)) {
-            eprint!("\rforest: {} of {total} documents", n - numbers.start);
-        }
+        placed.joined += u64::from(matches!(placement.decision, Decision::Joined { .. }));
     }
-    eprintln!();
-    placed
 }
 
 fn main() {
@@ -193,40 +232,56 @@ fn main() {
     } else {
         options.docs
     };
-    let texts = pool();
-    for (phase, window) in [("fill", None), ("edge", Some(docs / 2 / PER_MS))] {
-        let settings = Settings {
-            k: Distance(0),
-            window: window.map(|window| Millis(window as i64)),
-            key: HashKey::new(splitmix64(1), 2),
-        };
-        let before = resident();
-        let mut forest = Forest::<Founder>::new(settings).unwrap();
-        // At the edge the first half fills the window; from then on every placement lets what came before it go.
-        let first = window.map_or(0, |_| docs / 2);
-        if first > 0 {
-            place(&mut forest, &texts, 0..first);
-        }
-        let placed = place(&mut forest, &texts, first..docs);
-        let stats = forest.stats();
-        let kept = window.map_or(docs, |_| docs / 2);
-        let held = resident().saturating_sub(before);
-        let line = json!({
-            "bench": "forest",
-            "store": "local",
-            "method": options.method,
-            "phase": phase,
-            "docs": kept,
-            "placements_per_s": ((docs - first) as f64 / placed.seconds).round(),
-            "bytes_per_doc": rounded(held as f64 / kept as f64, 1),
-            "bytes_per_doc_told": rounded(stats.memory_bytes as f64 / kept as f64, 1),
-            "nodes_per_doc": rounded(stats.nodes as f64 / kept as f64, 3),
-            "joined": rounded(placed.joined as f64 / (docs - first) as f64, 3),
-            "place_p50_us": rounded(quantile(&placed.micros, 0.5), 2),
-            "place_p99_us": rounded(quantile(&placed.micros, 0.99), 2),
-            "place_max_us": rounded(quantile(&placed.micros, 1.0), 1),
-        });
-        println!("{line}");
-        drop(forest);
+    if let Some(phase) = options.phase {
+        return measure(phase, docs);
     }
+    // Each in a process of its own: what one gave back would not be what the other takes.
+    for phase in Phase::value_variants() {
+        let name = phase.to_possible_value().expect("no phase is hidden");
+        let program = std::env::current_exe().expect("a program knows where it is");
+        let status = Command::new(program)
+            .args(["--docs", &docs.to_string(), "--phase", name.get_name()])
+            .status();
+        assert!(status.expect("it starts again").success());
+    }
+}
+
+fn measure(phase: Phase, docs: u64) {
+    let texts = pool();
+    let window = match phase {
+        Phase::Fill => None,
+        Phase::Edge => Some(docs / 2 / PER_MS),
+    };
+    let settings = Settings {
+        k: Distance(0),
+        window: window.map(|window| Millis(window as i64)),
+        key: HashKey::new(splitmix64(1), 2),
+    };
+    let before = resident();
+    let mut forest = Forest::<Founder>::new(settings).unwrap();
+    // At the edge the first half fills the window; from then on every placement lets what came before it go.
+    let first = window.map_or(0, |_| docs / 2);
+    if first > 0 {
+        place(&mut forest, &texts, 0..first);
+    }
+    let placed = place(&mut forest, &texts, first..docs);
+    let stats = forest.stats();
+    let kept = window.map_or(docs, |_| docs / 2);
+    let held = resident().saturating_sub(before);
+    let line = json!({
+        "bench": "forest",
+        "store": "local",
+        "method": "verified",
+        "phase": phase.to_possible_value().expect("no phase is hidden").get_name(),
+        "docs": kept,
+        "placements_per_s": ((docs - first) as f64 / placed.seconds).round(),
+        "bytes_per_doc": rounded(held as f64 / kept as f64, 1),
+        "bytes_per_doc_told": rounded(stats.memory_bytes as f64 / kept as f64, 1),
+        "nodes_per_doc": rounded(stats.nodes as f64 / kept as f64, 3),
+        "joined": rounded(placed.joined as f64 / (docs - first) as f64, 3),
+        "place_p50_us": rounded(quantile(&placed.micros, 0.5), 2),
+        "place_p99_us": rounded(quantile(&placed.micros, 0.99), 2),
+        "place_max_us": rounded(quantile(&placed.micros, 1.0), 1),
+    });
+    println!("{line}");
 }

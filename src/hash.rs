@@ -2,6 +2,8 @@
 //! part of what is stored (fingerprints, proofs), so none of them may ever change. Where a table in memory goes by values
 //! that strangers choose, a [`HashKey`] comes before the mixer.
 
+use std::hash::{BuildHasher, Hasher};
+
 /// 2^64 divided by the golden ratio, made odd: the step of SplitMix64, and the usual factor of multiplicative hashing
 /// (Knuth, "The Art of Computer Programming", volume 3, section 6.4).
 pub(crate) const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -155,6 +157,45 @@ impl Permutation {
     pub(crate) fn unmix(self, image: u64) -> u64 {
         let product = unmix64(image).wrapping_sub(self.key.term);
         product.wrapping_mul(self.inverse)
+    }
+}
+
+/// Hashes the numbers that are keys of a map with a secret; not for keys of several parts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KeyedHasher {
+    permutation: Permutation,
+    hash: u64,
+}
+
+impl KeyedHasher {
+    pub(crate) fn new(key: HashKey) -> KeyedHasher {
+        KeyedHasher {
+            permutation: key.permutation(),
+            hash: 0,
+        }
+    }
+}
+
+impl BuildHasher for KeyedHasher {
+    type Hasher = KeyedHasher;
+
+    fn build_hasher(&self) -> KeyedHasher {
+        *self
+    }
+}
+
+impl Hasher for KeyedHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        let hash = xxhash_rust::xxh3::xxh3_64_with_seed(bytes, self.hash);
+        self.write_u64(hash);
+    }
+
+    fn write_u64(&mut self, x: u64) {
+        self.hash = self.permutation.mix(self.hash ^ x);
+    }
+
+    fn finish(&self) -> u64 {
+        self.hash
     }
 }
 

@@ -27,6 +27,8 @@ pub struct Case {
     /// How many files spinney may open, where that is less than usual.
     pub files: Option<u32>,
     pub attackers: fn() -> Vec<Attacker>,
+    /// Whether the cluster has work with the attack too: then it is also made through a spinney that stamps nothing.
+    pub is_relayed: bool,
     /// What a made-up cluster has to refuse besides.
     pub made_up: fn() -> Vec<Request>,
 }
@@ -49,6 +51,7 @@ pub const CASES: [Case; 8] = [
     },
     Case {
         attackers: refused,
+        is_relayed: true,
         made_up: refused_in_all_ways,
         ..case("refused")
     },
@@ -62,6 +65,7 @@ pub const CASES: [Case; 8] = [
             "30d",
         ],
         attackers: side_effects,
+        is_relayed: true,
         made_up: side_effects_in_all_ways,
         ..case("side-effects")
     },
@@ -88,6 +92,7 @@ const fn case(name: &'static str) -> Case {
         options: VERIFIED,
         files: None,
         attackers: Vec::new,
+        is_relayed: false,
         made_up: Vec::new,
     }
 }

@@ -55,6 +55,18 @@ impl Spinney {
         options: &[&str],
         files: Option<u32>,
     ) -> anyhow::Result<Spinney> {
+        Self::start_for("open-*", home, name, upstream, options, files).await
+    }
+
+    /// The same with a route for these indexes.
+    pub async fn start_for(
+        indexes: &str,
+        home: &Home,
+        name: &str,
+        upstream: Option<SocketAddr>,
+        options: &[&str],
+        files: Option<u32>,
+    ) -> anyhow::Result<Spinney> {
         let mut command = match files {
             None => Command::new(&home.spinney),
             Some(files) => {
@@ -64,7 +76,7 @@ impl Spinney {
                 shell
             }
         };
-        command.args(["serve", "--index", "open-*", "--text-field", "content"]);
+        command.args(["serve", "--index", indexes, "--text-field", "content"]);
         command.args(["--log-format", "json"]).args(options);
         match upstream {
             Some(made_up) => command.arg("--upstream").arg(format!("http://{made_up}")),

@@ -124,8 +124,7 @@ impl<P: Proof> Forest<P> {
             && known.fingerprint == fingerprint
         {
             // Only where changes are applied again: its leaves come again with later ones.
-            known.proof = proof.clone();
-            known.added = added;
+            known.found(added, proof.clone());
             return self.touch(fingerprint);
         }
         if self.is_full() {
@@ -152,16 +151,18 @@ impl<P: Proof> Forest<P> {
 
     /// Gives a fingerprint a node of this tree in place of any that it has: one that is dead and was not swept up gives way.
     fn store(&mut self, fingerprint: Fingerprint, root: RootNumber, is_root: bool) -> bool {
-        self.remove(fingerprint);
         let tick = self.ticks.current();
         let entry = Entry {
             root: root.0,
             tick: tick.0,
         };
-        if self.index.insert(fingerprint, entry).is_err() {
+        let Ok(replaced) = self.index.insert(fingerprint, entry) else {
             return false;
-        }
+        };
         self.roots.attach(root);
+        if let Some(replaced) = replaced {
+            self.left(fingerprint, replaced);
+        }
         self.ticks.add(tick, is_root);
         if !is_root {
             self.roots.leaf_came(root, tick, self.ticks.floor());

@@ -2,13 +2,15 @@
 //! withdrawn, so only of them it is known which node of a fingerprint they are, and how many placements use them.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use super::node::{Generation, NodeRef};
 use crate::fingerprint::Fingerprint;
+use crate::hash::{HashKey, KeyedHasher};
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct InFlight {
-    nodes: HashMap<Fingerprint, Uses>,
+    nodes: HashMap<Fingerprint, Uses, KeyedHasher>,
     next: Generation,
 }
 
@@ -19,6 +21,13 @@ struct Uses {
 }
 
 impl InFlight {
+    pub(super) fn new(key: HashKey) -> InFlight {
+        InFlight {
+            nodes: HashMap::with_hasher(KeyedHasher::new(key)),
+            next: Generation::default(),
+        }
+    }
+
     /// A node was made, and is used by one placement.
     pub(super) fn made(&mut self, fingerprint: Fingerprint) -> NodeRef {
         self.next = self.next.next();
@@ -58,8 +67,11 @@ impl InFlight {
 
     /// An accepted document rests on a node: it stays.
     pub(super) fn settled(&mut self, node: NodeRef) {
-        if self.of(node).is_some() {
-            self.nodes.remove(&node.fingerprint);
+        if node.generation != Generation::SETTLED
+            && let Entry::Occupied(uses) = self.nodes.entry(node.fingerprint)
+            && uses.get().generation == node.generation
+        {
+            uses.remove();
         }
     }
 

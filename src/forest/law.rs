@@ -13,8 +13,10 @@
 use std::cmp::Reverse;
 use std::ops::Range;
 
+use smallvec::smallvec;
+
 use super::change::Change;
-use super::seen::{Given, Seen, SeenTree, Spot, TreeIndex};
+use super::seen::{Few, Given, Seen, SeenTree, Spot, TreeIndex};
 use super::{Decision, Root};
 use crate::fingerprint::Fingerprint;
 use crate::hash::splitmix64;
@@ -94,7 +96,7 @@ pub(super) fn verdicts<P: Proof>(
     query: &Query<'_, P>,
     seen: &Seen<'_, P>,
     thresholds: P::Thresholds,
-) -> Vec<(TreeIndex, usize, Result<(), Refusal>)> {
+) -> Few<(TreeIndex, usize, Result<(), Refusal>)> {
     Law {
         query,
         seen,
@@ -134,7 +136,7 @@ impl<P: Proof> Law<'_, '_, P> {
                 break;
             }
         }
-        let (mut candidates, mut refused) = (Vec::new(), Vec::new());
+        let (mut candidates, mut refused) = (Few::new(), Vec::new());
         for (tree, _, verdict) in self.verdicts(asked) {
             match verdict {
                 Ok(()) => candidates.push(tree),
@@ -164,7 +166,7 @@ impl<P: Proof> Law<'_, '_, P> {
         }
         let uncounted = |&tree: &TreeIndex| self.tree(tree).is_some_and(|t| t.children.is_none());
         if candidates.iter().any(uncounted) {
-            return Verdict::Ask(Question::Children(candidates));
+            return Verdict::Ask(Question::Children(candidates.into_vec()));
         }
         if let Some(winner) = self.winner(&candidates) {
             let candidates = candidates.len();
@@ -237,8 +239,8 @@ impl<P: Proof> Law<'_, '_, P> {
     }
 
     /// The trees near the first `asked` fingerprints, in the order in which they were met.
-    fn verdicts(&self, asked: usize) -> Vec<(TreeIndex, usize, Result<(), Refusal>)> {
-        let mut shared = vec![0; self.seen.trees.len()];
+    fn verdicts(&self, asked: usize) -> Few<(TreeIndex, usize, Result<(), Refusal>)> {
+        let mut shared: Few<usize> = smallvec![0; self.seen.trees.len()];
         for spot in self.seen.fingerprints.iter().take(asked) {
             for &tree in self.near(spot).unwrap_or_default() {
                 if let Some(count) = shared.get_mut(tree) {

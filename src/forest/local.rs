@@ -259,14 +259,20 @@ impl<F: Family> Shared<F> {
         commit: Commit,
         placements: &mut Placements,
     ) -> Result<(), Unavailable> {
-        let mut documents = documents.into_iter();
-        while documents.len() > 0 {
+        let mut documents = documents.into_iter().peekable();
+        while documents.peek().is_some() {
             if let Some(journal) = &self.journal {
                 journal.wait_for_room()?;
             }
             self.with(|state, waited| {
                 placements.waited += waited;
-                for document in documents.by_ref().take(CHUNK) {
+                for _ in 0..CHUNK {
+                    let Some(document) = documents.next() else {
+                        break;
+                    };
+                    if let Some(next) = documents.peek_mut() {
+                        state.prefetch(next);
+                    }
                     let reply = state.place_by(document, commit, &mut placements.earlier);
                     placements.replies.push(reply);
                 }

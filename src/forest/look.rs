@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::law::{self, Outcome, Question, Verdict};
 use super::roots::RootNumber;
-use super::seen::{Given, HashSpot, Seen, SeenTree, Spot, TreeIndex};
+use super::seen::{Few, Given, HashSpot, Seen, SeenTree, Spot, TreeIndex};
 use super::ticks::Tick;
 use super::{Forest, Root};
 use crate::fingerprint::{Distance, Fingerprint};
@@ -18,8 +18,8 @@ pub(super) struct Look<'f, 'q, P: Proof> {
     floor: Tick,
     pub(super) seen: Seen<'f, P>,
     /// The trees of [`Seen::trees`], and in which of the lists in [`Seen::near`] each stands last, counted from 1.
-    roots: Vec<(RootNumber, usize)>,
-    /// The places of the trees.
+    roots: Few<(RootNumber, usize)>,
+    /// The places of the trees, from where they are too many to be looked through.
     places: BTreeMap<RootNumber, TreeIndex>,
     /// How many lists there are.
     lists: usize,
@@ -35,7 +35,7 @@ impl<P: Proof> Forest<P> {
             query,
             floor,
             seen: Seen::new(),
-            roots: Vec::new(),
+            roots: Few::new(),
             places: BTreeMap::new(),
             lists: 0,
             nodes: Vec::new(),
@@ -195,15 +195,24 @@ impl<P: Proof> Look<'_, '_, P> {
 
     /// The place of a tree among those that were met.
     fn tree(&mut self, root: RootNumber) -> TreeIndex {
-        if let Some(&known) = self.places.get(&root) {
+        let known = match self.roots.spilled() {
+            true => self.places.get(&root).copied(),
+            false => self.roots.iter().position(|&(known, _)| known == root),
+        };
+        if let Some(known) = known {
             return known;
         }
-        self.places.insert(root, self.roots.len());
         self.roots.push((root, 0));
+        if self.roots.spilled() {
+            let listed = self.places.len();
+            let new = self.roots.iter().zip(0..).skip(listed);
+            self.places
+                .extend(new.map(|(&(root, _), place)| (root, place)));
+        }
         let record = self.forest.roots.get(root);
         self.seen.trees.push(SeenTree {
             root: self.forest.name(root),
-            added: record.map_or(Millis(0), |record| record.added),
+            added: record.map_or(Millis(0), |record| record.added()),
             children: None,
             proof: record.map(|record| &record.proof),
             closed: self.forest.closed(root, self.query.earlier),

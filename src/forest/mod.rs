@@ -93,6 +93,9 @@ pub enum ForestError {
     Window(Millis),
 }
 
+/// The table that the secret of the index is derived for; the index has those before.
+const IN_FLIGHT: u64 = 2;
+
 /// The nodes of one forest, their index and their window. `P` is the proof kept at every root.
 #[derive(Debug)]
 pub struct Forest<P: Proof = ()> {
@@ -136,11 +139,12 @@ impl<P: Proof> Forest<P> {
     }
 
     fn over(index: NodeIndex, thresholds: P::Thresholds, window: Option<Millis>) -> Self {
+        let key = index.secret().derived(IN_FLIGHT);
         Forest {
             index,
             roots: Roots::new(),
             ticks: Ticks::new(window),
-            in_flight: InFlight::default(),
+            in_flight: InFlight::new(key),
             tallies: Beside::new(),
             thresholds,
             max_nodes: usize::MAX,

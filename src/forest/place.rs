@@ -116,8 +116,13 @@ impl<P: Proof> Forest<P> {
         }
     }
 
+    /// Brings what placing a document with these fingerprints reads first into the cache, best while another one is placed.
+    /// Nothing depends on it but time.
+    pub fn prefetch(&self, fingerprints: &[Fingerprint]) {
+        self.index.prefetch(fingerprints);
+    }
+
     fn place_at(&mut self, query: &Query<'_, P>, at: Millis, given: Option<Root>) -> Placement {
-        self.index.prefetch(query.fingerprints);
         self.sweep_some();
         self.evict();
         let floor = self.ticks.floor_at(at);
@@ -132,11 +137,14 @@ impl<P: Proof> Forest<P> {
             self.ticks.clock(),
             &mut changes,
         );
+        drop(look);
         let sign = match outcome.decision {
             Decision::Joined { .. } => self.sign(query, outcome.root),
             _ => 0,
         };
-        let mut rollback = Rollback::default();
+        let mut rollback = Rollback {
+            nodes: Vec::with_capacity(changes.len()),
+        };
         let now = self.clock().max(at);
         for change in changes.drain(..) {
             let (fingerprint, is_new) = match &change {

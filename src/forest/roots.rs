@@ -3,9 +3,12 @@
 
 use std::fmt::Debug;
 
+use smallvec::SmallVec;
+
 use super::beside::Beside;
 use super::ticks::Tick;
 use crate::fingerprint::Fingerprint;
+use crate::hamming::prefetch;
 use crate::time::Millis;
 
 /// Records of one chunk: memory grows by chunks and nothing ever moves.
@@ -25,13 +28,46 @@ pub(super) struct RootNumber(pub(super) u32);
 #[derive(Debug)]
 pub(super) struct Record<P> {
     pub(super) fingerprint: Fingerprint,
-    pub(super) added: Millis,
     /// What came to it, by number, from its second document on; [`UNCOUNTED`] or [`FOUNDED`] before.
     pub(super) tally: u32,
     /// Nodes in the index that have its number, dead ones too: while there is one the number stays taken.
     attached: u32,
     leaves: Leaves,
+    added: Added,
     pub(super) proof: P,
+}
+
+/// When a tree was founded, in 48 bits: the years from -2490 to 6429.
+#[derive(Debug, Clone, Copy)]
+struct Added([u16; 3]);
+
+impl Added {
+    /// Stands for the time of a clock that stands still.
+    const NEVER: i64 = -(1 << 47);
+
+    fn new(at: Millis) -> Added {
+        let at = at.0.clamp(Self::NEVER, -1 - Self::NEVER);
+        Added([at as u16, (at >> 16) as u16, (at >> 32) as u16])
+    }
+
+    fn at(self) -> Millis {
+        let [low, middle, high] = self.0;
+        let at = i64::from(high as i16) << 32 | i64::from(middle) << 16 | i64::from(low);
+        Millis(if at == Self::NEVER { i64::MIN } else { at })
+    }
+}
+
+impl<P> Record<P> {
+    /// When it was founded.
+    pub(super) fn added(&self) -> Millis {
+        self.added.at()
+    }
+
+    /// It was founded then, by whom this proof is.
+    pub(super) fn found(&mut self, added: Millis, proof: P) {
+        self.added = Added::new(added);
+        self.proof = proof;
+    }
 }
 
 /// How many leaves of a tree arrived when. Dead ones may be among them.
@@ -43,7 +79,10 @@ struct Leaves {
 }
 
 /// Ticks and how many leaves arrived in each, in the order of the ticks.
-type Ages = Vec<(Tick, u32)>;
+type Ages = SmallVec<[(Tick, u32); AGES]>;
+
+/// Two times need no memory of their own: most trees have no more.
+const AGES: usize = 2;
 
 /// All trees that have a node.
 #[derive(Debug)]
@@ -68,6 +107,13 @@ impl<P> Roots<P> {
     pub(super) fn get(&self, number: RootNumber) -> Option<&Record<P>> {
         let number = number.0 as usize;
         self.chunks.get(number / CHUNK)?.get(number % CHUNK)
+    }
+
+    /// Brings a record into the cache; nothing depends on it but time.
+    pub(super) fn prefetch(&self, number: RootNumber) {
+        if let Some(record) = self.get(number) {
+            prefetch(record);
+        }
     }
 
     pub(super) fn get_mut(&mut self, number: RootNumber) -> Option<&mut Record<P>> {
@@ -97,7 +143,7 @@ impl<P> Roots<P> {
         let number = RootNumber(self.next()?);
         let record = Record {
             fingerprint,
-            added,
+            added: Added::new(added),
             tally: UNCOUNTED,
             attached: 0,
             leaves: Leaves { tick: 0, count: 0 },
@@ -166,8 +212,7 @@ impl<P> Roots<P> {
                 count: same + 1,
             }
         } else {
-            let mut ages = Vec::with_capacity(2);
-            ages.extend([(only, leaves.count), (tick, 1)]);
+            let mut ages = Ages::from([(only, leaves.count), (tick, 1)]);
             ages.sort_unstable_by_key(|(age, _)| age.0.wrapping_sub(floor.0));
             self.ages_bytes += bytes(ages.capacity());
             Leaves {
@@ -220,7 +265,7 @@ impl<P> Roots<P> {
             && let Some(ages) = self.ages.get_mut(leaves.tick)
         {
             self.ages_bytes -= bytes(ages.capacity());
-            *ages = Vec::new();
+            *ages = Ages::new();
             self.ages.release(leaves.tick);
         }
     }
@@ -234,7 +279,11 @@ impl<P> Roots<P> {
         if count != SEVERAL {
             return if Tick(tick).is_from(floor) { count } else { 0 };
         }
-        let ages = self.ages.get(tick).map(Vec::as_slice).unwrap_or_default();
+        let ages = self
+            .ages
+            .get(tick)
+            .map(SmallVec::as_slice)
+            .unwrap_or_default();
         let dead = ages.partition_point(|(age, _)| !age.is_from(floor));
         let living = ages.get(dead..).unwrap_or_default();
         living.iter().map(|(_, count)| count).sum()
@@ -268,5 +317,35 @@ impl<P> Roots<P> {
 
 /// What a list of ages takes on the heap.
 fn bytes(capacity: usize) -> usize {
-    capacity * size_of::<(Tick, u32)>()
+    match capacity {
+        ..=AGES => 0,
+        more => more * size_of::<(Tick, u32)>(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::method::Founder;
+
+    #[test]
+    fn a_record_of_the_default_method_is_small() {
+        assert_eq!(size_of::<Record<Founder>>(), 88);
+        assert!(size_of::<Ages>() <= 24);
+    }
+
+    proptest! {
+        #[test]
+        fn a_time_is_kept(at in (1 - (1i64 << 47))..(1 << 47)) {
+            prop_assert_eq!(Added::new(Millis(at)).at(), Millis(at));
+        }
+    }
+
+    #[test]
+    fn times_beyond_all_dates() {
+        assert_eq!(Added::new(Millis(i64::MIN)).at(), Millis(i64::MIN));
+        assert_eq!(Added::new(Millis(i64::MAX)).at(), Millis((1 << 47) - 1));
+    }
 }

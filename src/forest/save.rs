@@ -119,7 +119,7 @@ impl<P: Proof + Durable> Forest<P> {
         for (number, record) in records {
             number.0.write(out);
             record.fingerprint.write(out);
-            record.added.0.write(out);
+            record.added().0.write(out);
             self.tally(number).unwrap_or_default().write(out);
             record.proof.write(out);
         }

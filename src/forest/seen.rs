@@ -2,24 +2,31 @@
 
 use std::ops::Range;
 
+use smallvec::SmallVec;
+
 use super::Root;
 use crate::fingerprint::Fingerprint;
 use crate::method::{Query, Refusal};
 use crate::time::Millis;
 
+/// So many of a kind that most looks need no memory for them but their own.
+pub(super) type Few<T> = SmallVec<[T; FEW]>;
+
+const FEW: usize = 8;
+
 /// What was seen of the forest for one query. Only what is alive at the time of the look stands in it.
 #[derive(Debug)]
 pub(super) struct Seen<'f, P> {
     /// For each fingerprint of the query, in its order.
-    pub(super) fingerprints: Vec<Spot>,
+    pub(super) fingerprints: Few<Spot>,
     /// The tree of the node of the hash of the whole text.
     pub(super) whole: Option<TreeIndex>,
     /// For each of [`Query::known_by`]: the tree of which it is the root.
-    pub(super) known_by: Vec<Option<TreeIndex>>,
+    pub(super) known_by: Few<Option<TreeIndex>>,
     /// The trees near the fingerprints: what [`Spot::near`] points into.
-    pub(super) near: Vec<TreeIndex>,
+    pub(super) near: Few<TreeIndex>,
     /// Every tree that was met, once.
-    pub(super) trees: Vec<SeenTree<'f, P>>,
+    pub(super) trees: Few<SeenTree<'f, P>>,
     /// The root that the document was given already, if it was.
     pub(super) given: Option<Given>,
     /// The places of the text's hash, of the hash of that hash, and so on, as far as they were asked for.
@@ -79,11 +86,11 @@ impl Spot {
 impl<P> Seen<'_, P> {
     pub(super) fn new() -> Self {
         Seen {
-            fingerprints: Vec::new(),
+            fingerprints: Few::new(),
             whole: None,
-            known_by: Vec::new(),
-            near: Vec::new(),
-            trees: Vec::new(),
+            known_by: Few::new(),
+            near: Few::new(),
+            trees: Few::new(),
             given: None,
             hashes: Vec::new(),
         }

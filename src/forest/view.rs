@@ -148,7 +148,7 @@ impl<P: Proof> Forest<P> {
             documents: size.map_or(0, |size| size.documents),
             titles: size.map_or(0, |size| size.titles),
             closed: self.closed(number, None),
-            added: record.added,
+            added: record.added(),
             arrival: self.ticks.time(Tick(entry.tick)),
         })
     }
@@ -220,7 +220,7 @@ impl<P: Proof> Forest<P> {
             Some(NodeView {
                 fingerprint,
                 root: self.name(number),
-                added: record.map(|record| record.added),
+                added: record.map(|record| record.added()),
                 arrival: self.ticks.time(Tick(entry.tick)),
                 proof: record.map(|record| &record.proof),
             })

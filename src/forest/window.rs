@@ -70,6 +70,10 @@ impl<P: Proof> Forest<P> {
             }
             stays
         });
+        // Their trees are anywhere.
+        for (_, entry) in &dead {
+            self.roots.prefetch(RootNumber(entry.root));
+        }
         let gone = dead.len();
         for (fingerprint, entry) in dead.drain(..) {
             self.left(fingerprint, entry);

@@ -94,6 +94,11 @@ impl NodeIndex {
         }
     }
 
+    /// The secret of its tables.
+    pub(crate) fn secret(&self) -> HashKey {
+        either!(&self.kind, index => index.secret())
+    }
+
     /// Small indexes are not scanned either.
     #[cfg(test)]
     fn use_tables(&mut self) {

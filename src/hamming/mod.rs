@@ -25,6 +25,7 @@ mod spread;
 mod table;
 
 pub use index::{Entry, Full, NodeIndex};
+pub(crate) use kernel::prefetch;
 use thiserror::Error;
 
 /// Why an index cannot be made.

@@ -22,6 +22,9 @@ pub trait Family: Debug + Send + Sync + 'static {
     /// The features, if they are of this kind.
     fn features(features: &mut Features) -> Option<&mut Self::Features>;
 
+    /// Names fingerprints that the document will most likely be asked about.
+    fn expected(_: &Self::Features, _each: impl FnMut(Fingerprint)) {}
+
     /// Makes the document's question, by what was learned so far and what its own request has taught.
     fn ask<R>(
         features: &mut Self::Features,
@@ -89,6 +92,10 @@ impl Family for Strict {
             Features::Strict(strict) => Some(strict),
             _ => None,
         }
+    }
+
+    fn expected(strict: &StrictFeatures, each: impl FnMut(Fingerprint)) {
+        strict.fingerprints.iter().copied().for_each(each);
     }
 
     fn ask<R>(
@@ -178,6 +185,10 @@ impl Family for Verified {
         }
     }
 
+    fn expected(verified: &VerifiedFeatures, each: impl FnMut(Fingerprint)) {
+        verified.hashes().map(Fingerprint).for_each(each);
+    }
+
     fn ask<R>(
         verified: &mut VerifiedFeatures,
         learned: &mut LearnedText,
@@ -226,6 +237,10 @@ impl Family for Staged {
         }
     }
 
+    fn expected(staged: &StagedFeatures, each: impl FnMut(Fingerprint)) {
+        staged.prints().fingerprints.iter().copied().for_each(each);
+    }
+
     fn ask<R>(
         staged: &mut StagedFeatures,
         (): &mut (),
@@ -263,6 +278,10 @@ impl Family for Short {
             Features::Short(short) => Some(short),
             _ => None,
         }
+    }
+
+    fn expected(short: &ShortFeatures, each: impl FnMut(Fingerprint)) {
+        short.prints.fingerprints.iter().copied().for_each(each);
     }
 
     fn ask<R>(

@@ -33,13 +33,18 @@ const SAME_ONLY: f32 = 8.0;
 const MAX_BYTES: usize = FIXED_BYTES + 2 * MAX_NUMBERS;
 
 /// What a document shows to join a tree, and what the root of the tree keeps.
+///
+/// Packed: every root keeps one, and there are tens of millions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(packed(2))]
 pub struct TextProof {
-    /// Number of shingles, up to 127, and whether most tokens are characters.
-    length: Length,
     title: TitleSketch,
     minima: [u64; WORDS],
-    numbers: Sample,
+    numbers: [u16; MAX_NUMBERS],
+    /// How many numbers there are.
+    numbers_len: u8,
+    /// Number of shingles, up to 127, and whether most tokens are characters.
+    length: Length,
 }
 
 /// | characters 1 bit | shingles 7 bits |
@@ -106,12 +111,14 @@ impl TextProof {
             numbers.retain(|number| mask.keeps(number.sentence));
             Sample::of(&mut numbers)
         };
+        let (numbers, numbers_len) = numbers.parts();
         TextProof {
             // A word weighs more than a character, here as in a window.
             length: Length::new(count, shingles.characters > 2 * shingles.words),
             title,
             minima: pack(&bins),
             numbers,
+            numbers_len,
         }
     }
 
@@ -129,10 +136,10 @@ impl TextProof {
 
     /// Estimated Jaccard similarity of the shingles, 0 to 1; the standard error of long texts is 0.07.
     pub fn similarity(&self, other: &TextProof) -> f32 {
-        let agreeing: u32 = self
-            .minima
+        let (own, others) = (self.minima, other.minima);
+        let agreeing: u32 = own
             .iter()
-            .zip(&other.minima)
+            .zip(&others)
             .map(|(a, b)| {
                 let different = a ^ b;
                 let pairs = (different | different >> 1) & 0x5555_5555_5555_5555;
@@ -204,7 +211,11 @@ impl TextProof {
 
     /// What the numbers in the same places say.
     pub fn compare_numbers(&self, root: &TextProof) -> Comparison {
-        self.numbers.compare(&root.numbers)
+        self.numbers().compare(&root.numbers())
+    }
+
+    fn numbers(&self) -> Sample {
+        Sample::of_parts(self.numbers, self.numbers_len)
     }
 
     /// The bytes that are kept: 29, and two for each number, of which there are at most 10.
@@ -215,7 +226,7 @@ impl TextProof {
         for word in self.minima {
             bytes.extend_from_slice(&word.to_le_bytes());
         }
-        for number in self.numbers.words() {
+        for number in self.numbers().words() {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
         bytes
@@ -238,11 +249,14 @@ impl TextProof {
         for (word, bytes) in minima.iter_mut().zip(fixed.as_chunks::<8>().0) {
             *word = u64::from_le_bytes(*bytes);
         }
+        let numbers = numbers.iter().map(|number| u16::from_le_bytes(*number));
+        let (numbers, numbers_len) = Sample::from_words(numbers).parts();
         Ok(TextProof {
             length: Length(length),
             title: TitleSketch::from_bytes(title),
             minima,
-            numbers: Sample::from_words(numbers.iter().map(|number| u16::from_le_bytes(*number))),
+            numbers,
+            numbers_len,
         })
     }
 }

@@ -141,7 +141,7 @@ proptest! {
     /// Counting agreeing pairs of bits by shifts is counting them one by one.
     #[test]
     fn similarity_counts_agreeing_minima(a in any::<[u64; WORDS]>(), b in any::<[u64; WORDS]>()) {
-        let of = |minima| TextProof { length: Length(0), title: TitleSketch::default(), minima, numbers: Sample::default() };
+        let of = |minima| TextProof { length: Length(0), title: TitleSketch::default(), minima, numbers: [0; MAX_NUMBERS], numbers_len: 0 };
         let agreeing = (0..BINS).filter(|n| {
             let code = |words: &[u64; WORDS]| words[n * BITS / 64] >> (n * BITS % 64) & 3;
             code(&a) == code(&b)

@@ -109,6 +109,7 @@ pub struct Query<'a, P = ()> {
 
 /// What came to a tree: how many documents, under how many titles, and what that says of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(packed(4))]
 pub struct Tally {
     /// Documents, those that came again included; the highest value stands for more.
     pub documents: u32,

@@ -175,6 +175,7 @@ impl VerifiedFeatures {
 
 /// What a root keeps of the document that founded it: its proof, and which text it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(packed(2))]
 pub struct Founder {
     whole: Fingerprint,
     proof: TextProof,
@@ -205,7 +206,7 @@ impl super::Proof for Founder {
     type Thresholds = Similarity;
 
     fn is_of_text(&self, whole: Fingerprint) -> bool {
-        self.whole == whole
+        self.whole() == whole
     }
 
     fn agrees(
@@ -216,7 +217,7 @@ impl super::Proof for Founder {
     ) -> Result<(), super::Refusal> {
         let similarity = self.proof.agrees(&root.proof, shared, long)?;
         // An estimate says nothing of two or three phrases.
-        if self.whole != root.whole && self.proof.is_same_only(&root.proof) {
+        if self.whole() != root.whole() && self.proof.is_same_only(&root.proof) {
             let needed = 1.0;
             return Err(super::Refusal::Proof { similarity, needed });
         }

@@ -87,6 +87,16 @@ impl Sample {
         sample
     }
 
+    /// The numbers and how many there are, to be kept in less room.
+    pub(crate) fn parts(self) -> ([u16; MAX_NUMBERS], u8) {
+        (self.numbers, self.len)
+    }
+
+    /// What [`parts`](Sample::parts) gave.
+    pub(crate) fn of_parts(numbers: [u16; MAX_NUMBERS], len: u8) -> Sample {
+        Sample { numbers, len }
+    }
+
     pub(crate) fn words(&self) -> &[u16] {
         self.numbers
             .get(..usize::from(self.len))

@@ -119,6 +119,13 @@ impl<F: Family> State<F> {
         self.place_by(document, Commit::AtOnce, &mut Earlier::default())
     }
 
+    /// Brings what placing this document reads first into the cache; nothing depends on it but time.
+    pub(super) fn prefetch(&self, document: &mut Document) {
+        if let Some(features) = document.features.as_mut().and_then(F::features) {
+            F::expected(features, |fingerprint| self.forest.prefetch(&[fingerprint]));
+        }
+    }
+
     /// Finds or makes the place of a document. Until it is settled, what it teaches counts for its own request only.
     pub fn place_by(&mut self, document: Document, commit: Commit, earlier: &mut Earlier) -> Reply {
         let now = self.time(document.when, earlier);

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 
 /// Begins to bring the cache line in which a value begins into the cache, and waits for nothing.
 #[inline(always)]
-pub(super) fn prefetch<T>(value: &T) {
+pub(crate) fn prefetch<T>(value: &T) {
     #[cfg(target_arch = "x86_64")]
     #[expect(
         unsafe_code,
