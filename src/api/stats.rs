@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::forest::{Stats, TreeSize};
+use crate::forest::{Stats, Stored, TreeSize};
 use crate::http::ProxyError;
 use crate::state::AppState;
 use crate::telemetry::Gauges;
@@ -57,6 +57,17 @@ fn forest(stats: &Stats) -> Value {
         "largest_tree": stats.largest.as_ref().map(tree),
         "furniture_trees": stats.furniture_trees,
         "furniture": stats.furniture.iter().map(tree).collect::<Vec<Value>>(),
+        "stored": stats.stored.as_ref().map(stored),
+    })
+}
+
+fn stored(stored: &Stored) -> Value {
+    json!({
+        "waiting_batches": stored.waiting_batches,
+        "waiting_bytes": stored.waiting_bytes,
+        "journal_bytes": stored.journal_bytes,
+        "snapshot_bytes": stored.snapshot_bytes,
+        "failed": stored.has_failed,
     })
 }
 
@@ -66,6 +77,34 @@ fn tree(size: &TreeSize) -> Value {
         "documents": size.documents,
         "titles": size.titles,
     })
+}
+
+fn add_stored(gauges: &mut Gauges, forests: &[(String, Stats)]) {
+    let mut each = |name, help, value: fn(&Stored) -> u64| {
+        let stored = forests.iter().filter_map(|(name, stats)| {
+            let stored = stats.stored.as_ref()?;
+            Some((name.as_str(), value(stored)))
+        });
+        gauges.add_by_forest(name, help, stored);
+    };
+    each(
+        "store_waiting_bytes",
+        "Bytes of changes on their way to the disk",
+        |s| s.waiting_bytes,
+    );
+    each(
+        "store_journal_bytes",
+        "Bytes of changes since the last snapshot, which a start replays",
+        |s| s.journal_bytes,
+    );
+    each("store_snapshot_bytes", "Bytes of the last snapshot", |s| {
+        s.snapshot_bytes
+    });
+    each(
+        "store_failed",
+        "Whether the disk has failed, so that nothing more is stored",
+        |s| s.has_failed.into(),
+    );
 }
 
 /// The state as OpenMetrics text, without forests where one is out of service.
@@ -136,6 +175,9 @@ pub(super) async fn metrics(state: &AppState) -> Result<String, ProxyError> {
         "Trees of what stands around articles, which take nobody any more",
         |s| s.furniture_trees,
     );
+    if forests.iter().any(|(_, stats)| stats.stored.is_some()) {
+        add_stored(&mut gauges, &forests);
+    }
     state
         .metrics
         .encode(&gauges)

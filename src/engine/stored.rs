@@ -9,7 +9,7 @@ use tracing::{info, warn};
 use crate::config::{OnFailure, Storage};
 use crate::forest::local::{Copied, Executor, Journal, Local, State};
 use crate::forest::port::{Answer, Unavailable};
-use crate::forest::{Portions, Restoring};
+use crate::forest::{Portions, Restoring, Stored};
 use crate::method::Family;
 use crate::store::{DataDir, Identity, Progress, Record, Replay, SnapshotError, Store, StoreError};
 
@@ -158,6 +158,17 @@ impl Journal for StoreJournal {
     fn failure(&self) -> Option<Unavailable> {
         let failure = self.store.failure()?;
         (self.on_failure == OnFailure::Refuse).then(|| self.refused(&failure))
+    }
+
+    fn status(&self) -> Stored {
+        let status = self.store.status();
+        Stored {
+            waiting_batches: status.appended.0.saturating_sub(status.durable.0),
+            waiting_bytes: status.queued,
+            journal_bytes: status.journal,
+            snapshot_bytes: status.snapshot,
+            has_failed: self.store.failure().is_some(),
+        }
     }
 
     fn close(&self) {

@@ -120,11 +120,11 @@ impl<P: Proof> Forest<P> {
 
     fn add_root(&mut self, fingerprint: Fingerprint, added: Millis, proof: &P) -> bool {
         if let Some(entry) = self.living(fingerprint)
-            && let Some(known) = self.roots.get_mut(RootNumber(entry.root))
-            && known.fingerprint == fingerprint
+            && self.is_root(fingerprint, RootNumber(entry.root))
         {
             // Only where changes are applied again: its leaves come again with later ones.
-            known.found(added, proof.clone());
+            let number = RootNumber(entry.root);
+            self.roots.found(number, added, proof.clone());
             return self.touch(fingerprint);
         }
         if self.is_full() {

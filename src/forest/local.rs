@@ -18,7 +18,7 @@ use super::port::{
     Answer, Batch, CheckReply, Commit, Document, Placements, Port, Rehearsal, Settled, Settlement,
     Unavailable,
 };
-use super::{ForestError, Portions, Root, Settings, Stats, TreeView};
+use super::{ForestError, Portions, Root, Settings, Stats, Stored, TreeView};
 use crate::method::{Family, Proof};
 use crate::time::Millis;
 use rehearsal::LocalRehearsal;
@@ -45,6 +45,8 @@ pub trait Journal: std::fmt::Debug + Send + Sync {
     fn close(&self);
     /// Why nothing is to be placed any more, if that is so.
     fn failure(&self) -> Option<Unavailable>;
+    /// How it is.
+    fn status(&self) -> Stored;
 }
 
 /// A forest that can be copied while it goes on.
@@ -358,7 +360,11 @@ impl<F: Family> Port for Local<F> {
     }
 
     fn stats(&self) -> Answer<Stats> {
-        self.with(|state, _| state.forest.stats())
+        let stored = self.shared.journal.as_ref().map(|journal| journal.status());
+        self.with(move |state, _| Stats {
+            stored,
+            ..state.forest.stats()
+        })
     }
 
     fn expire(&self, now: Millis, budget: usize) -> Answer<usize> {

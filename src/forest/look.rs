@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::law::{self, Outcome, Question, Verdict};
-use super::roots::RootNumber;
+use super::roots::{Record, RootNumber};
 use super::seen::{Few, Given, HashSpot, Seen, SeenTree, Spot, TreeIndex};
 use super::ticks::Tick;
 use super::{Forest, Root};
@@ -212,7 +212,7 @@ impl<P: Proof> Look<'_, '_, P> {
         let record = self.forest.roots.get(root);
         self.seen.trees.push(SeenTree {
             root: self.forest.name(root),
-            added: record.map_or(Millis(0), |record| record.added()),
+            added: record.map_or(Millis(0), Record::added),
             children: None,
             proof: record.map(|record| &record.proof),
             closed: self.forest.closed(root, self.query.earlier),

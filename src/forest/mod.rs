@@ -45,7 +45,7 @@ pub use save::{Portions, Restoring, Unreadable};
 pub use summary::Summary;
 pub use tally::{Notice, TreeSize};
 pub use ticks::{Moment, Tick};
-pub use view::{Check, Near, NearTree, NodeView, Stats, TreeView};
+pub use view::{Check, Near, NearTree, NodeView, Stats, Stored, TreeView};
 
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::hamming::{Entry, HammingError, NodeIndex};

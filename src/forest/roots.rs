@@ -9,6 +9,7 @@ use super::beside::Beside;
 use super::ticks::Tick;
 use crate::fingerprint::Fingerprint;
 use crate::hamming::prefetch;
+use crate::method::Proof;
 use crate::time::Millis;
 
 /// Records of one chunk: memory grows by chunks and nothing ever moves.
@@ -62,12 +63,6 @@ impl<P> Record<P> {
     pub(super) fn added(&self) -> Millis {
         self.added.at()
     }
-
-    /// It was founded then, by whom this proof is.
-    pub(super) fn found(&mut self, added: Millis, proof: P) {
-        self.added = Added::new(added);
-        self.proof = proof;
-    }
 }
 
 /// How many leaves of a tree arrived when. Dead ones may be among them.
@@ -92,15 +87,18 @@ pub(super) struct Roots<P> {
     /// The leaves of trees whose leaves did not all arrive in one tick.
     ages: Beside<Ages>,
     ages_bytes: usize,
+    /// What the proofs hold besides their records, of trees that are gone as well until their records are used again.
+    proof_bytes: usize,
 }
 
-impl<P> Roots<P> {
+impl<P: Proof> Roots<P> {
     pub(super) fn new() -> Roots<P> {
         Roots {
             chunks: Vec::new(),
             free: Vec::new(),
             ages: Beside::new(),
             ages_bytes: 0,
+            proof_bytes: 0,
         }
     }
 
@@ -149,9 +147,11 @@ impl<P> Roots<P> {
             leaves: Leaves { tick: 0, count: 0 },
             proof,
         };
+        self.proof_bytes += record.proof.heap_bytes();
         if self.free.pop().is_some() {
             if let Some(place) = self.get_mut(number) {
-                *place = record;
+                let before = std::mem::replace(place, record);
+                self.proof_bytes -= before.proof.heap_bytes();
             }
             return Some(number);
         }
@@ -162,6 +162,24 @@ impl<P> Roots<P> {
             chunk.push(record);
         }
         Some(number)
+    }
+
+    /// A tree was founded then, by whom this proof is.
+    pub(super) fn found(&mut self, number: RootNumber, added: Millis, proof: P) {
+        let bytes = proof.heap_bytes();
+        if let Some(record) = self.get_mut(number) {
+            record.added = Added::new(added);
+            let before = std::mem::replace(&mut record.proof, proof);
+            self.proof_bytes = self.proof_bytes + bytes - before.heap_bytes();
+        }
+    }
+
+    /// What the proofs of so many trees hold besides their records, on average.
+    pub(super) fn proof_bytes_of(&self, trees: usize) -> usize {
+        let full = self.chunks.len().saturating_sub(1) * CHUNK;
+        let records = full + self.chunks.last().map_or(0, Vec::len);
+        // Of most kinds of proofs that is nothing.
+        (self.proof_bytes / records.max(1)) * trees
     }
 
     /// A node of the tree is in the index.
@@ -312,6 +330,7 @@ impl<P> Roots<P> {
             + self.free.capacity() * size_of::<u32>()
             + self.ages.memory_bytes()
             + self.ages_bytes
+            + self.proof_bytes
     }
 }
 

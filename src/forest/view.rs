@@ -1,6 +1,7 @@
 //! All that reads the forest. What has expired at the clock is not seen, whether or not it was removed yet.
 
 use super::law;
+use super::roots::Record;
 use super::ticks::Tick;
 use super::{Decision, Forest, Root, TreeSize};
 use crate::fingerprint::{Distance, Fingerprint};
@@ -99,6 +100,23 @@ pub struct Stats {
     pub furniture_trees: usize,
     /// The largest of them.
     pub furniture: Vec<TreeSize>,
+    /// What is on the disk, where it is stored.
+    pub stored: Option<Stored>,
+}
+
+/// How a forest is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stored {
+    /// Batches of changes that are on their way to the disk.
+    pub waiting_batches: u64,
+    /// Their bytes.
+    pub waiting_bytes: u64,
+    /// Bytes of changes since the last snapshot: what a start has to replay.
+    pub journal_bytes: u64,
+    /// Bytes of the last snapshot; 0 if there is none.
+    pub snapshot_bytes: u64,
+    /// The disk has failed: nothing more is stored.
+    pub has_failed: bool,
 }
 
 impl<P: Proof> Forest<P> {
@@ -220,7 +238,7 @@ impl<P: Proof> Forest<P> {
             Some(NodeView {
                 fingerprint,
                 root: self.name(number),
-                added: record.map(|record| record.added()),
+                added: record.map(Record::added),
                 arrival: self.ticks.time(Tick(entry.tick)),
                 proof: record.map(|record| &record.proof),
             })
@@ -251,6 +269,7 @@ impl<P: Proof> Forest<P> {
             withdrawn_total: self.withdrawn_total,
             evicted_total: self.evicted_total,
             memory_bytes: self.memory_bytes(),
+            stored: None,
         }
     }
 

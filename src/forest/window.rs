@@ -95,7 +95,9 @@ impl<P: Proof> Forest<P> {
     /// Bytes that the nodes take which are alive; what is allocated for more of them is on top.
     fn living_bytes(&self) -> usize {
         let living = self.ticks.living();
-        living.nodes * NODE_BYTES + living.roots * (size_of::<Record<P>>() + size_of::<Tally>() / 2)
+        living.nodes * NODE_BYTES
+            + living.roots * (size_of::<Record<P>>() + size_of::<Tally>() / 2)
+            + self.roots.proof_bytes_of(living.roots)
     }
 
     /// Sets how many bytes the nodes may take. Beyond it the oldest arrivals go before their window ends, in their order.

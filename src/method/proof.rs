@@ -36,7 +36,7 @@ const MAX_BYTES: usize = FIXED_BYTES + 2 * MAX_NUMBERS;
 ///
 /// Packed: every root keeps one, and there are tens of millions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(packed(2))]
+#[repr(Rust, packed(2))]
 pub struct TextProof {
     title: TitleSketch,
     minima: [u64; WORDS],

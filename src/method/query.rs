@@ -46,6 +46,11 @@ pub trait Proof: Clone {
         thresholds: Self::Thresholds,
     ) -> Result<(), Refusal>;
 
+    /// Bytes of memory held besides the value itself.
+    fn heap_bytes(&self) -> usize {
+        0
+    }
+
     /// The figures behind the verdict, for people.
     fn measure(&self, _root: &Self, _shared: usize, _: Self::Thresholds) -> Measure {
         Measure::None
@@ -109,7 +114,7 @@ pub struct Query<'a, P = ()> {
 
 /// What came to a tree: how many documents, under how many titles, and what that says of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[repr(packed(4))]
+#[repr(Rust, packed(4))]
 pub struct Tally {
     /// Documents, those that came again included; the highest value stands for more.
     pub documents: u32,

@@ -89,6 +89,10 @@ impl super::Proof for ShortText {
     const CANDIDATES: usize = CANDIDATES;
     type Thresholds = ();
 
+    fn heap_bytes(&self) -> usize {
+        self.0.len()
+    }
+
     fn agrees(&self, root: &ShortText, _: usize, (): ()) -> Result<(), Refusal> {
         self.compare(root).map(drop)
     }

@@ -175,7 +175,7 @@ impl VerifiedFeatures {
 
 /// What a root keeps of the document that founded it: its proof, and which text it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(packed(2))]
+#[repr(Rust, packed(2))]
 pub struct Founder {
     whole: Fingerprint,
     proof: TextProof,

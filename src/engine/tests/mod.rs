@@ -10,6 +10,7 @@ use crate::config::RawRoute;
 mod check;
 mod methods;
 mod out_of_service;
+mod producers;
 mod standing;
 
 const LONG: &str = "the harbour bridge was closed to traffic this morning after engineers found cracks in two of its piers";
