@@ -3,16 +3,22 @@
 
 use std::path::{Path, PathBuf};
 
+use bytes::Bytes;
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use opensearch::OpenSearch;
 use opensearch::cert::{Certificate, CertificateValidation};
 use opensearch::cluster::ClusterPutComponentTemplateParts;
-use opensearch::http::Url;
+use opensearch::http::request::{Body, JsonBody};
 use opensearch::http::response::Response;
 use opensearch::http::transport::{SingleNodeConnectionPool, TransportBuilder};
+use opensearch::http::{Method, Url};
 use opensearch::indices::IndicesPutIndexTemplateParts;
 use serde_json::Value;
 
 use super::describe;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const LINES: HeaderValue = HeaderValue::from_static("application/x-ndjson");
 
 /// Why a request of an operator failed.
 #[derive(Debug, thiserror::Error)]
@@ -177,6 +183,74 @@ impl Operator {
             request: format!("PUT {}", template.path()),
             answer: response.text().await.unwrap_or_default(),
         })
+    }
+}
+
+impl Operator {
+    /// Sends a request, whose body is JSON, and reads the answer as JSON. `path` may have a query string.
+    ///
+    /// # Errors
+    /// When the cluster cannot be reached, refuses the request, or answers something else than JSON.
+    pub(crate) async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, OperatorError> {
+        let body = body.map(JsonBody::new);
+        self.send(method, path, JSON, body).await
+    }
+
+    /// Sends lines of JSON, such as those of a bulk, and reads the answer as JSON.
+    ///
+    /// # Errors
+    /// As [`Operator::ask`].
+    pub(crate) async fn send_lines(
+        &self,
+        path: &str,
+        lines: Bytes,
+    ) -> Result<Value, OperatorError> {
+        self.send(Method::Post, path, LINES, Some(lines)).await
+    }
+
+    async fn send<B: Body>(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: HeaderValue,
+        body: Option<B>,
+    ) -> Result<Value, OperatorError> {
+        let request = format!("{} {path}", name(method));
+        let headers = HeaderMap::from_iter([(CONTENT_TYPE, content_type)]);
+        let unreachable = |error: &dyn std::error::Error| OperatorError::Unreachable {
+            url: self.shown_url.clone(),
+            reason: describe(error),
+        };
+        let sent = self
+            .client
+            .send(method, path, headers, None::<&()>, body, None);
+        let response = sent.await.map_err(|error| unreachable(&error))?;
+        let status = response.status_code();
+        let answer = response.text().await.map_err(|error| unreachable(&error))?;
+        let parsed = serde_json::from_str(&answer).ok();
+        match parsed {
+            Some(value) if status.is_success() => Ok(value),
+            _ => Err(OperatorError::Refused {
+                status: status.as_u16(),
+                request,
+                answer,
+            }),
+        }
+    }
+}
+
+fn name(method: Method) -> &'static str {
+    match method {
+        Method::Get => "GET",
+        Method::Put => "PUT",
+        Method::Post => "POST",
+        Method::Delete => "DELETE",
+        Method::Head => "HEAD",
     }
 }
 
