@@ -19,7 +19,7 @@ pub enum Change<P> {
     /// Time went on: the clock is at this moment, and what arrives arrives in its tick. Nodes that are before the window
     /// then are dead.
     Begin(Moment),
-    /// A new root.
+    /// A new root, or another proof for one that is there.
     AddRoot {
         /// The root.
         fingerprint: Fingerprint,
@@ -123,7 +123,7 @@ impl<P: Proof> Forest<P> {
             && let Some(known) = self.roots.get_mut(RootNumber(entry.root))
             && known.fingerprint == fingerprint
         {
-            // Only where changes are applied again: its leaves come again with later ones.
+            // Where changes are applied again, its leaves come again with later ones.
             known.proof = proof.clone();
             known.added = added;
             return self.touch(fingerprint);
