@@ -22,8 +22,8 @@ use super::port::{
 use super::{ForestError, Portions, Root, Settings, Stats, TreeView};
 use crate::method::{Family, Proof};
 use crate::time::Millis;
-use rehearsal::LocalRehearsal;
 pub use recovery::{Recovered, Recovery};
+use rehearsal::LocalRehearsal;
 pub use state::{RETRY_WINDOW, State, StateChange};
 
 /// Runs jobs on threads of its own; each to its end, in any order.
@@ -341,7 +341,12 @@ impl<F: Family> Port for Local<F> {
         })
     }
 
-    fn recover(&self, documents: Vec<Document>, mut recovery: Recovery, over: bool) -> Answer<Recovery> {
+    fn recover(
+        &self,
+        documents: Vec<Document>,
+        mut recovery: Recovery,
+        over: bool,
+    ) -> Answer<Recovery> {
         let recover = move |shared: &Shared<F>| {
             let mut documents = documents.into_iter();
             while let Some(group) = recovery.next_group(&mut documents, over) {

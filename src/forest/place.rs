@@ -156,7 +156,12 @@ impl<P: Proof> Forest<P> {
         }
     }
 
-    fn place_at(&mut self, query: &Query<'_, P>, at: Millis, claim: Option<Claim<'_>>) -> Placement {
+    fn place_at(
+        &mut self,
+        query: &Query<'_, P>,
+        at: Millis,
+        claim: Option<Claim<'_>>,
+    ) -> Placement {
         self.index.prefetch(query.fingerprints);
         self.sweep_some();
         self.evict();

@@ -33,12 +33,8 @@ pub trait Port: Debug + Send + Sync {
 
     /// Takes in documents that are stored with their roots ([`Document::given`]), in the order in which they came. The recovery goes from call to
     /// call; `over`: no more will come.
-    fn recover(
-        &self,
-        documents: Vec<Document>,
-        recovery: Recovery,
-        over: bool,
-    ) -> Answer<Recovery>;
+    fn recover(&self, documents: Vec<Document>, recovery: Recovery, over: bool)
+    -> Answer<Recovery>;
 
     /// Takes back, of at most `budget` placements, those whose outcome has been unknown for so long that no retry is to be
     /// expected.

@@ -78,7 +78,7 @@ impl Recovery {
     }
 
     /// The documents of the next moment, once all of them are there.
-    pub(super) fn next_group(
+    pub(in crate::forest) fn next_group(
         &mut self,
         documents: &mut IntoIter<Document>,
         over: bool,
@@ -125,7 +125,7 @@ struct Moment<'a> {
 
 impl<F: Family> State<F> {
     /// Takes in the documents of one moment.
-    pub(super) fn recover(&mut self, group: Vec<Document>, recovery: &mut Recovery) {
+    pub(in crate::forest) fn recover(&mut self, group: Vec<Document>, recovery: &mut Recovery) {
         let roots = group.iter().filter_map(|document| document.given);
         let roots: HashSet<Fingerprint> = match group.len() {
             0 | 1 => HashSet::new(),
