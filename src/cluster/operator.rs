@@ -2,6 +2,7 @@
 //! Elasticsearch 7.17. Commands of an operator use it, whose credentials stand in the URL.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
@@ -19,6 +20,9 @@ use super::describe;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const LINES: HeaderValue = HeaderValue::from_static("application/x-ndjson");
+
+/// How long an answer may take.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Why a request of an operator failed.
 #[derive(Debug, thiserror::Error)]
@@ -213,6 +217,20 @@ impl Operator {
         self.send(Method::Post, path, LINES, Some(lines)).await
     }
 
+    /// Sends a request as [`Operator::ask`] does, and answers the bytes that come.
+    ///
+    /// # Errors
+    /// When the cluster cannot be reached or refuses the request.
+    pub(crate) async fn ask_bytes(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Bytes, OperatorError> {
+        let body = body.map(JsonBody::new);
+        self.send_bytes(method, path, JSON, body).await
+    }
+
     async fn send<B: Body>(
         &self,
         method: Method,
@@ -220,6 +238,21 @@ impl Operator {
         content_type: HeaderValue,
         body: Option<B>,
     ) -> Result<Value, OperatorError> {
+        let answer = self.send_bytes(method, path, content_type, body).await?;
+        serde_json::from_slice(&answer).map_err(|_| OperatorError::Refused {
+            status: 200,
+            request: format!("{} {path}", name(method)),
+            answer: String::from_utf8_lossy(&answer).into_owned(),
+        })
+    }
+
+    async fn send_bytes<B: Body>(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: HeaderValue,
+        body: Option<B>,
+    ) -> Result<Bytes, OperatorError> {
         let request = format!("{} {path}", name(method));
         let headers = HeaderMap::from_iter([(CONTENT_TYPE, content_type)]);
         let unreachable = |error: &dyn std::error::Error| OperatorError::Unreachable {
@@ -228,19 +261,26 @@ impl Operator {
         };
         let sent = self
             .client
-            .send(method, path, headers, None::<&()>, body, None);
+            .send(method, path, headers, None::<&()>, body, Some(TIMEOUT));
         let response = sent.await.map_err(|error| unreachable(&error))?;
         let status = response.status_code();
-        let answer = response.text().await.map_err(|error| unreachable(&error))?;
-        let parsed = serde_json::from_str(&answer).ok();
-        match parsed {
-            Some(value) if status.is_success() => Ok(value),
-            _ => Err(OperatorError::Refused {
-                status: status.as_u16(),
-                request,
-                answer,
-            }),
+        let answer = response
+            .bytes()
+            .await
+            .map_err(|error| unreachable(&error))?;
+        if status.is_success() {
+            return Ok(answer);
         }
+        Err(OperatorError::Refused {
+            status: status.as_u16(),
+            request,
+            answer: String::from_utf8_lossy(&answer).into_owned(),
+        })
+    }
+
+    /// Of the node, without credentials.
+    pub(crate) fn url(&self) -> &str {
+        &self.shown_url
     }
 }
 
