@@ -45,13 +45,17 @@ pub(crate) enum ScanError {
     #[error(transparent)]
     Operator(#[from] OperatorError),
     /// The cluster was busy again and again.
-    #[error("the cluster was too busy {TRIES} times in a row: {0}; try again later, or more slowly with --rate")]
+    #[error(
+        "the cluster was too busy {TRIES} times in a row: {0}; try again later, or more slowly with --rate"
+    )]
     Busy(OperatorError),
     /// An answer is not what was asked for.
     #[error("the cluster's answer to a search is not understood: {0}")]
     Answer(String),
     /// The point in time has expired among documents that cannot be told apart by their arrival.
-    #[error("the cluster has dropped the point in time, and documents without an arrival can only be read in one go: begin again")]
+    #[error(
+        "the cluster has dropped the point in time, and documents without an arrival can only be read in one go: begin again"
+    )]
     Lost,
 }
 
@@ -144,14 +148,17 @@ pub(crate) struct Scan<'o> {
 }
 
 fn path_of(indices: &[String]) -> String {
-    let names = indices.iter().map(|name| utf8_percent_encode(name, NAME).to_string());
+    let names = indices
+        .iter()
+        .map(|name| utf8_percent_encode(name, NAME).to_string());
     names.collect::<Vec<_>>().join(",")
 }
 
 impl Wanted {
     fn query(&self, since: Option<Millis>) -> Value {
         let (root, key, arrival) = (self.names.root(), self.names.key(), self.names.arrival());
-        let stamped = json!({"bool": {"should": [{"exists": {"field": root}}, {"exists": {"field": key}}]}});
+        let stamped =
+            json!({"bool": {"should": [{"exists": {"field": root}}, {"exists": {"field": key}}]}});
         let mut filters = vec![stamped];
         if let Some(since) = since {
             // What has no arrival belongs to no window.
@@ -180,7 +187,9 @@ impl Wanted {
         });
         let answer = operator.ask(Method::Post, &path, Some(&body)).await?;
         let total = answer.pointer("/hits/total/value").and_then(Value::as_u64);
-        let last = answer.pointer("/aggregations/last/value").and_then(Value::as_f64);
+        let last = answer
+            .pointer("/aggregations/last/value")
+            .and_then(Value::as_f64);
         Ok(Overview {
             has_index: answer.pointer("/_shards/total").and_then(Value::as_u64) > Some(0),
             documents: total.ok_or_else(|| ScanError::Answer(answer.to_string()))?,
@@ -205,7 +214,10 @@ impl Wanted {
 
     /// Makes the documents visible to searches that were written last, if the operator may do that.
     async fn refresh(&self, operator: &Operator) {
-        let path = format!("/{}/_refresh?ignore_unavailable=true", path_of(&self.indices));
+        let path = format!(
+            "/{}/_refresh?ignore_unavailable=true",
+            path_of(&self.indices)
+        );
         if let Err(error) = operator.ask(Method::Post, &path, None).await {
             warn!(%error, "the indices cannot be refreshed: what was written last may not be seen");
         }
@@ -258,14 +270,19 @@ impl<'o> Scan<'o> {
             opened = answer.map_err(ScanError::from);
             // OpenSearch does not know the path of Elasticsearch.
             match &opened {
-                Err(ScanError::Operator(OperatorError::Refused { status: 400 | 405, .. })) => {}
+                Err(ScanError::Operator(OperatorError::Refused {
+                    status: 400 | 405, ..
+                })) => {}
                 _ => break,
             }
         }
         let answer = opened?;
         let id = answer.get("pit_id").or_else(|| answer.get("id"));
         let id = id.and_then(Value::as_str);
-        self.pit = Some(id.ok_or_else(|| ScanError::Answer(answer.to_string()))?.to_owned());
+        self.pit = Some(
+            id.ok_or_else(|| ScanError::Answer(answer.to_string()))?
+                .to_owned(),
+        );
         Ok(())
     }
 
@@ -343,7 +360,9 @@ impl<'o> Scan<'o> {
             body.insert("search_after".into(), json!(after));
         }
         let path = "/_search?allow_partial_search_results=false";
-        self.operator.ask_bytes(Method::Post, path, Some(&body)).await
+        self.operator
+            .ask_bytes(Method::Post, path, Some(&body))
+            .await
     }
 
     async fn open_again(&mut self) -> Result<(), ScanError> {
@@ -376,8 +395,7 @@ impl<'o> Scan<'o> {
                 self.read_of_last.clear();
             }
             // Where time stands still there is nothing to begin again from.
-            let is_new = arrival.is_none()
-                || self.read_of_last.insert((hit.index.clone(), hit.id));
+            let is_new = arrival.is_none() || self.read_of_last.insert((hit.index.clone(), hit.id));
             if let Some(source) = hit.source.filter(|_| is_new) {
                 hits.push(Hit {
                     index: hit.index,

@@ -35,9 +35,9 @@ pub use explain::Explanation;
 pub use inspect::{InspectError, Inspected, Told, inspect};
 pub use read::{Parsed, Unstamped};
 pub use recover::{Recovering, Source, StoredDocument};
-pub use stored::SaveError;
 pub use settle::{Placed, Resolution, Settled};
 pub use stamped::{LeftAlone, Refused, Stamped, Tally};
+pub use stored::SaveError;
 
 use std::sync::Arc;
 

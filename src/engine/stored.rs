@@ -6,13 +6,15 @@ use std::time::{Duration, Instant};
 
 use tracing::{info, warn};
 
+use super::Engine;
 use crate::config::{OnFailure, Storage};
 use crate::forest::local::{Copied, Executor, Journal, Local, State};
 use crate::forest::port::{Answer, Unavailable};
 use crate::forest::{Portions, Restoring};
 use crate::method::Family;
-use super::Engine;
-use crate::store::{DataDir, Durability, Identity, Progress, Record, Replay, SnapshotError, Store, StoreError};
+use crate::store::{
+    DataDir, Durability, Identity, Progress, Record, Replay, SnapshotError, Store, StoreError,
+};
 
 /// How often is looked whether a snapshot is due.
 const LOOK: Duration = Duration::from_secs(1);
@@ -182,6 +184,9 @@ pub enum SaveError {
         /// Why.
         reason: String,
     },
+    /// The process ends.
+    #[error("spinney is stopping")]
+    Stopped,
 }
 
 /// Where forests stand in a directory until all of them are whole. No forest's own directory has a name in upper case.
@@ -221,7 +226,13 @@ impl Engine {
 
     fn save_aside(&self, data_dir: &DataDir, aside: &Path) -> Result<(), SaveError> {
         let aside = DataDir::lock(aside)?;
+        let mut new = Vec::new();
         for entry in &self.forests {
+            if !data_dir.holds(entry.identity.forest())? {
+                new.push(entry);
+            }
+        }
+        for entry in &new {
             let failed = |reason: String| SaveError::Snapshot {
                 forest: entry.name.clone(),
                 reason,
@@ -232,7 +243,8 @@ impl Engine {
             snapshot(&store, &*entry.copied).map_err(|error| failed(error.to_string()))?;
             store.close().map_err(|error| failed(error.to_string()))?;
         }
-        for entry in &self.forests {
+        // That of short texts before the one that stands for both.
+        for entry in new.into_iter().rev() {
             data_dir.adopt(&aside, entry.identity.forest())?;
         }
         Ok(())
