@@ -231,7 +231,9 @@ impl Reader {
 
     /// What there is of a forest that nothing is stored of.
     async fn extent(&self, source: &Source) -> Result<Extent, ScanError> {
-        let all = self.wanted(source, None).overview(&self.operator).await?;
+        let all = self.wanted(source, None);
+        all.refresh(&self.operator).await;
+        let all = all.overview(&self.operator).await?;
         let now = match &source.clock {
             Clock::Arrival => Some(clock::now()),
             // The window goes by the documents' own dates, as far as they have come.
@@ -485,6 +487,7 @@ impl CatchingUp {
         }
         let since = Some(Millis(seen.0.saturating_sub(MARGIN)));
         let wanted = self.reader.wanted(source, since);
+        wanted.refresh(&self.reader.operator).await;
         let read = wanted.overview(&self.reader.operator).await?;
         if !read.has_index {
             info!(forest = source.forest, indices = ?source.indices, "there is no such index: nothing to catch up");

@@ -213,7 +213,7 @@ impl Wanted {
     }
 
     /// Makes the documents visible to searches that were written last, if the operator may do that.
-    async fn refresh(&self, operator: &Operator) {
+    pub(crate) async fn refresh(&self, operator: &Operator) {
         let path = format!(
             "/{}/_refresh?ignore_unavailable=true",
             path_of(&self.indices)
@@ -234,7 +234,6 @@ impl<'o> Scan<'o> {
         wanted: Wanted,
         most: usize,
     ) -> Result<Scan<'o>, ScanError> {
-        wanted.refresh(operator).await;
         let indices = wanted.existing(operator).await?;
         let most = most.clamp(1, LARGEST_PAGE);
         let mut scan = Scan {
