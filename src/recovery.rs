@@ -206,6 +206,12 @@ impl Rebuild {
     }
 }
 
+/// What arrived before this is older than the window.
+fn before_window(now: Option<Millis>, window: Option<Millis>) -> Option<Millis> {
+    let both = now.zip(window);
+    both.map(|(now, window)| Millis(now.0.saturating_sub(window.0)))
+}
+
 /// A later arrival than this is a mistake of somebody's clock.
 fn latest() -> Millis {
     Millis(clock::now().0.saturating_add(CLOCK_SKEW))
@@ -240,8 +246,7 @@ impl Reader {
             Clock::Field(_) => all.last,
             Clock::None => None,
         };
-        let since = now.zip(source.window);
-        let since = since.map(|(now, window)| Millis(now.0.saturating_sub(window.0)));
+        let since = before_window(now, source.window);
         let read = match since {
             Some(_) => self.wanted(source, since).overview(&self.operator).await?,
             None => all,
@@ -485,7 +490,10 @@ impl CatchingUp {
             self.say(source, "no clock", Recovered::default(), 0);
             return Ok(());
         }
-        let since = Some(Millis(seen.0.saturating_sub(MARGIN)));
+        let mut since = Some(Millis(seen.0.saturating_sub(MARGIN)));
+        if source.clock == Clock::Arrival {
+            since = since.max(before_window(Some(clock::now()), source.window));
+        }
         let wanted = self.reader.wanted(source, since);
         wanted.refresh(&self.reader.operator).await;
         let read = wanted.overview(&self.reader.operator).await?;

@@ -209,6 +209,7 @@ impl Operator {
     ///
     /// # Errors
     /// As [`Operator::ask`].
+    #[allow(dead_code, reason = "for commands that write documents")]
     pub(crate) async fn send_lines(
         &self,
         path: &str,

@@ -218,7 +218,9 @@ impl Wanted {
             "/{}/_refresh?ignore_unavailable=true",
             path_of(&self.indices)
         );
-        if let Err(error) = operator.ask(Method::Post, &path, None).await {
+        let refreshed = operator.ask(Method::Post, &path, None).await;
+        // If nobody answers, the next request will say so.
+        if let Err(error @ OperatorError::Refused { .. }) = refreshed {
             warn!(%error, "the indices cannot be refreshed: what was written last may not be seen");
         }
     }
@@ -447,3 +449,7 @@ fn arrival_of(sort: &Value) -> Option<Millis> {
 async fn wait(pause: Duration) {
     tokio::time::sleep(pause).await;
 }
+
+#[cfg(test)]
+#[path = "scan_tests.rs"]
+mod tests;
