@@ -28,6 +28,14 @@ pub(super) struct ForestEntry {
     pub(super) copied: Arc<dyn Copied>,
 }
 
+impl std::fmt::Debug for ForestEntry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("ForestEntry");
+        shown.field("name", &self.name).field("k", &self.k);
+        shown.field("port", &self.port).finish_non_exhaustive()
+    }
+}
+
 /// The places of a route's forest and of that of its short texts, if its method sets them apart. They are made, or read from
 /// their stores, if they are not there, each with a secret of its own made of `key`.
 pub(super) fn find_or_add(
