@@ -53,7 +53,7 @@ fn document(method: &Method, number: u64, when: When, given: Option<Root>) -> Do
         .map(|words| words.join(" "))
         .collect::<Vec<_>>()
         .join(". ");
-    if number % 5 == 0 && len > 6 {
+    if number.is_multiple_of(5) && len > 6 {
         text += ". All rights are reserved by the publisher of this page and by its many partners.";
     }
     let title = format!("headline {}", number / 6);
