@@ -14,6 +14,8 @@ mod proxy;
 mod api;
 // What all requests share.
 mod state;
+// Forests from the index alone: the command of an operator, and what a start has missed.
+mod recovery;
 // The client of the search cluster.
 mod cluster;
 // What the rooms above share of HTTP.

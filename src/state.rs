@@ -17,12 +17,13 @@ use crate::engine::{Engine, EngineError, RequestContext, Unavailable};
 use crate::hash::HashKey;
 use crate::http::ProxyError;
 use crate::http::budget::Budget;
+use crate::recovery;
 use crate::shutdown::InFlight;
 use crate::telemetry::Metrics;
 use crate::time::Millis;
 
 /// How far in the future, in milliseconds, a document's own date may lie: clocks differ and zones are mistaken.
-const CLOCK_SKEW: i64 = 24 * 3_600_000;
+pub(crate) const CLOCK_SKEW: i64 = 24 * 3_600_000;
 
 /// Characters of a client's own id of a request that the log shows.
 const REQUEST_ID_CHARS: usize = 128;
@@ -54,6 +55,8 @@ pub(crate) struct AppState {
     /// Keys the hashes of callers, so that nobody can make one that is known.
     pub callers: RandomState,
     /// Makes roots and request ids of this process differ from those of any other.
+    /// What was found at the start that the stored forests did not know.
+    pub recovery: recovery::Status,
     nonce: u64,
     requests: AtomicU64,
     unavailable_logged: AtomicBool,
@@ -103,6 +106,7 @@ impl AppState {
             publish_address: config.publish_address.clone(),
             strangers: Arc::new(Semaphore::new(1)),
             callers: RandomState::new(),
+            recovery: recovery::Status::default(),
             nonce: nonce(),
             requests: AtomicU64::new(0),
             unavailable_logged: AtomicBool::new(false),

@@ -27,6 +27,7 @@ pub(super) async fn stats(state: &AppState) -> Value {
         "requests_in_flight": state.in_flight.count(),
         "connections": state.connections.len(),
         "budget": {"bytes": state.budget.capacity(), "used_bytes": state.budget.used()},
+        "recovery": state.recovery.shown(),
         "counters": counters,
         "refusals": refusals,
     });

@@ -100,19 +100,27 @@ impl StampNames {
         })
     }
 
+    /// Names that no member has.
+    fn of_none() -> StampNames {
+        StampNames {
+            prefix: "\0".into(),
+            names: Default::default(),
+        }
+    }
+
     /// What all of them begin with.
     pub fn prefix(&self) -> &str {
         &self.prefix
     }
 
     /// The root fingerprint, 16 hex digits.
-    pub(super) fn root(&self) -> &str {
+    pub fn root(&self) -> &str {
         let [root, ..] = &self.names;
         root
     }
 
     /// The root fingerprint as a signed number.
-    pub(super) fn key(&self) -> &str {
+    pub fn key(&self) -> &str {
         let [_, key, ..] = &self.names;
         key
     }
@@ -124,7 +132,7 @@ impl StampNames {
     }
 
     /// When the document was stamped.
-    pub(super) fn arrival(&self) -> &str {
+    pub fn arrival(&self) -> &str {
         let [_, _, _, arrival, _] = &self.names;
         arrival
     }
@@ -183,16 +191,27 @@ impl Selection {
     /// # Errors
     /// More text fields than 64, a field name with an empty part, or a prefix that [`StampNames::new`] refuses.
     pub fn new(fields: &FieldNames<'_>, prefix: &str) -> Result<Self, SelectionError> {
+        Selection::of(fields, StampNames::new(prefix)?)
+    }
+
+    /// The same for documents that are only read: the members of their stamps are fields like all others.
+    ///
+    /// # Errors
+    /// As [`new`](Selection::new).
+    pub fn of_stored(fields: &FieldNames<'_>) -> Result<Self, SelectionError> {
+        Selection::of(fields, StampNames::of_none())
+    }
+
+    fn of(fields: &FieldNames<'_>, names: StampNames) -> Result<Self, SelectionError> {
+        let mut selection = Selection {
+            nodes: vec![FieldNode::default()],
+            names,
+        };
         if fields.text.len() > MAX_TEXT_FIELDS {
             return Err(SelectionError::TooManyTextFields {
                 count: fields.text.len(),
             });
         }
-        let names = StampNames::new(prefix)?;
-        let mut selection = Selection {
-            nodes: vec![FieldNode::default()],
-            names,
-        };
         for (index, path) in (0u8..).zip(fields.text) {
             selection.add(path, Selected::Text(index))?;
         }

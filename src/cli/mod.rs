@@ -2,6 +2,7 @@
 
 mod eval;
 mod inspect;
+mod recover;
 mod serve;
 mod setup;
 mod stamp;
@@ -47,6 +48,8 @@ enum Command {
     Eval(Box<eval::Args>),
     /// Show the forests that are stored in a directory
     Inspect(inspect::Args),
+    /// Rebuild the forests from the stamped documents of their indices, when what was stored is lost
+    Recover(Box<recover::Args>),
     /// Install the component and index template that the stamp's fields need
     Setup(setup::Args),
 }
@@ -59,6 +62,7 @@ pub fn main() -> ExitCode {
         Command::Stamp(args) => stamp::run(&args),
         Command::Eval(args) => eval::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Inspect(args) => inspect::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Recover(args) => recover::run(*args),
         Command::Setup(args) => setup::run(&args).map(|()| ExitCode::SUCCESS),
     };
     match result {

@@ -2,17 +2,27 @@
 //! Elasticsearch 7.17. Commands of an operator use it, whose credentials stand in the URL.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use bytes::Bytes;
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use opensearch::OpenSearch;
 use opensearch::cert::{Certificate, CertificateValidation};
 use opensearch::cluster::ClusterPutComponentTemplateParts;
-use opensearch::http::Url;
+use opensearch::http::request::{Body, JsonBody};
 use opensearch::http::response::Response;
 use opensearch::http::transport::{SingleNodeConnectionPool, TransportBuilder};
+use opensearch::http::{Method, Url};
 use opensearch::indices::IndicesPutIndexTemplateParts;
 use serde_json::Value;
 
 use super::describe;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const LINES: HeaderValue = HeaderValue::from_static("application/x-ndjson");
+
+/// How long an answer may take.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Why a request of an operator failed.
 #[derive(Debug, thiserror::Error)]
@@ -177,6 +187,111 @@ impl Operator {
             request: format!("PUT {}", template.path()),
             answer: response.text().await.unwrap_or_default(),
         })
+    }
+}
+
+impl Operator {
+    /// Sends a request, whose body is JSON, and reads the answer as JSON. `path` may have a query string.
+    ///
+    /// # Errors
+    /// When the cluster cannot be reached, refuses the request, or answers something else than JSON.
+    pub(crate) async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, OperatorError> {
+        let body = body.map(JsonBody::new);
+        self.send(method, path, JSON, body).await
+    }
+
+    /// Sends lines of JSON, such as those of a bulk, and reads the answer as JSON.
+    ///
+    /// # Errors
+    /// As [`Operator::ask`].
+    #[allow(dead_code, reason = "for commands that write documents")]
+    pub(crate) async fn send_lines(
+        &self,
+        path: &str,
+        lines: Bytes,
+    ) -> Result<Value, OperatorError> {
+        self.send(Method::Post, path, LINES, Some(lines)).await
+    }
+
+    /// Sends a request as [`Operator::ask`] does, and answers the bytes that come.
+    ///
+    /// # Errors
+    /// When the cluster cannot be reached or refuses the request.
+    pub(crate) async fn ask_bytes(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Bytes, OperatorError> {
+        let body = body.map(JsonBody::new);
+        self.send_bytes(method, path, JSON, body).await
+    }
+
+    async fn send<B: Body>(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: HeaderValue,
+        body: Option<B>,
+    ) -> Result<Value, OperatorError> {
+        let answer = self.send_bytes(method, path, content_type, body).await?;
+        serde_json::from_slice(&answer).map_err(|_| OperatorError::Refused {
+            status: 200,
+            request: format!("{} {path}", name(method)),
+            answer: String::from_utf8_lossy(&answer).into_owned(),
+        })
+    }
+
+    async fn send_bytes<B: Body>(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: HeaderValue,
+        body: Option<B>,
+    ) -> Result<Bytes, OperatorError> {
+        let request = format!("{} {path}", name(method));
+        let headers = HeaderMap::from_iter([(CONTENT_TYPE, content_type)]);
+        let unreachable = |error: &dyn std::error::Error| OperatorError::Unreachable {
+            url: self.shown_url.clone(),
+            reason: describe(error),
+        };
+        let sent = self
+            .client
+            .send(method, path, headers, None::<&()>, body, Some(TIMEOUT));
+        let response = sent.await.map_err(|error| unreachable(&error))?;
+        let status = response.status_code();
+        let answer = response
+            .bytes()
+            .await
+            .map_err(|error| unreachable(&error))?;
+        if status.is_success() {
+            return Ok(answer);
+        }
+        Err(OperatorError::Refused {
+            status: status.as_u16(),
+            request,
+            answer: String::from_utf8_lossy(&answer).into_owned(),
+        })
+    }
+
+    /// Of the node, without credentials.
+    pub(crate) fn url(&self) -> &str {
+        &self.shown_url
+    }
+}
+
+fn name(method: Method) -> &'static str {
+    match method {
+        Method::Get => "GET",
+        Method::Put => "PUT",
+        Method::Post => "POST",
+        Method::Delete => "DELETE",
+        Method::Head => "HEAD",
     }
 }
 

@@ -6,6 +6,7 @@
 mod form;
 mod limits;
 mod memory;
+mod recovery;
 mod route;
 mod storage;
 mod units;
@@ -22,6 +23,7 @@ use crate::time::Millis;
 
 pub use form::StampForm;
 pub use limits::Limits;
+pub use recovery::RawRecoverOptions;
 pub use route::{Clock, RawRoute, Route};
 pub use storage::{OnFailure, Storage};
 
@@ -123,6 +125,21 @@ pub struct RawServeOptions {
     /// When nothing can be stored any more: refuse writes (503), or continue in memory [default: refuse]
     #[arg(long, env = "SPINNEY_ON_STORE_FAILURE", value_name = "WHAT")]
     on_store_failure: Option<String>,
+    /// URL of a cluster node, with the credentials of somebody who may read the routed indices, by which serve asks at its start
+    /// for documents that were indexed and not stored: https://user:password@host:9200 [default: the first --upstream,
+    /// without credentials]
+    #[arg(long, env = "SPINNEY_RECOVER_UPSTREAM", value_name = "URL")]
+    recover_upstream: Option<String>,
+    /// Rebuild the forests from the stamped documents of their indices before serving, if --data-dir does not hold them
+    /// yet: what spinney recover does [default: false]
+    #[arg(
+        long,
+        env = "SPINNEY_RECOVER_AT_START",
+        value_name = "true|false",
+        num_args = 0..=1,
+        default_missing_value = "true"
+    )]
+    recover_at_start: Option<bool>,
     /// The most of the budget that one client (IP address) may hold [default: 50%]
     #[arg(long, env = "SPINNEY_CLIENT_SHARE", value_name = "PERCENT")]
     client_share: Option<String>,
@@ -207,6 +224,10 @@ pub struct ServeOptions {
     pub forest_memory: usize,
     /// Where the forests are stored; `None`: in memory alone.
     pub storage: Option<Storage>,
+    /// A node that is asked in spinney's own name for what is indexed and not stored; it may have credentials.
+    pub recover_upstream: String,
+    /// Forests that are not stored are rebuilt from the indices first.
+    pub recover_at_start: bool,
     /// How much, how many and how long.
     pub limits: Limits,
     /// How long a stop waits for requests in flight.
@@ -256,6 +277,8 @@ impl RawServeOptions {
             data_dir: self.data_dir.or(below.data_dir),
             durability: self.durability.or(below.durability),
             on_store_failure: self.on_store_failure.or(below.on_store_failure),
+            recover_upstream: self.recover_upstream.or(below.recover_upstream),
+            recover_at_start: self.recover_at_start.or(below.recover_at_start),
             client_share: self.client_share.or(below.client_share),
             body_timeout: self.body_timeout.or(below.body_timeout),
             upstream_timeout: self.upstream_timeout.or(below.upstream_timeout),
@@ -298,7 +321,18 @@ impl RawServeOptions {
         let upstream = upstream
             .iter()
             .map(|url| node(url))
-            .collect::<Result<_, _>>()?;
+            .collect::<Result<Vec<_>, _>>()?;
+        let recover_upstream = self.recover_upstream.or_else(|| {
+            let first = upstream.first();
+            first.map(|url: &hyper::Uri| url.to_string())
+        });
+        let recover_at_start = self.recover_at_start.unwrap_or(false);
+        if recover_at_start && storage.is_none() {
+            return Err(ConfigError::option(
+                "recover_at_start",
+                "rebuilds what is stored, and data_dir is missing, which says where",
+            ));
+        }
         let budget = self.budget.as_deref().map_or(Ok(256 << 20), units::bytes);
         let forest_memory = match self.forest_memory.as_deref() {
             Some(size) => units::bytes(size),
@@ -335,6 +369,8 @@ impl RawServeOptions {
             tls: identity("tls_cert", self.tls_cert, "tls_key", self.tls_key)?,
             budget: budget.map_err(|reason| ConfigError::option("budget", reason))?,
             storage,
+            recover_upstream: recover_upstream.unwrap_or_default(),
+            recover_at_start,
             forest_memory: forest_memory
                 .map_err(|reason| ConfigError::option("forest_memory", reason))?,
             grace: Duration::from_millis(

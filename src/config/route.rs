@@ -342,6 +342,11 @@ fn sentences(path: &Path) -> Result<Vec<String>, ConfigError> {
 }
 
 impl Route {
+    /// The patterns of its indices, as they were written.
+    pub fn patterns(&self) -> impl Iterator<Item = &str> {
+        self.index.iter().map(|pattern| pattern.0.as_str())
+    }
+
     /// Whether documents of this index are stamped by this route.
     pub fn matches(&self, index: &str) -> bool {
         self.index.iter().any(|pattern| pattern.matches(index))

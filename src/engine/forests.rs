@@ -8,7 +8,7 @@ use super::threads::TextThreads;
 use crate::config::Route;
 use crate::fingerprint::Distance;
 use crate::forest::Settings;
-use crate::forest::local::{Local, State};
+use crate::forest::local::{Copied, Local, State};
 use crate::forest::port::Port;
 use crate::hash::HashKey;
 use crate::method::{Family, LearnedText, Method, Proof, Short, Staged, Strict, Verified, WIDE};
@@ -18,12 +18,22 @@ use crate::store::Identity;
 pub(super) const SHORT_TEXTS: &str = " (short texts)";
 
 /// A forest by name.
-#[derive(Debug)]
 pub(super) struct ForestEntry {
     pub(super) name: String,
     /// Fingerprints at most this far apart are near in it.
     pub(super) k: Distance,
     pub(super) port: Arc<dyn Port>,
+    /// What it is of when it is stored.
+    pub(super) identity: Identity,
+    pub(super) copied: Arc<dyn Copied>,
+}
+
+impl std::fmt::Debug for ForestEntry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("ForestEntry");
+        shown.field("name", &self.name).field("k", &self.k);
+        shown.field("port", &self.port).finish_non_exhaustive()
+    }
 }
 
 /// The places of a route's forest and of that of its short texts, if its method sets them apart. They are made, or read from
@@ -122,6 +132,8 @@ impl Maker<'_> {
         Ok(ForestEntry {
             name: self.name.to_owned(),
             k,
+            identity: self.identity(k),
+            copied: local.copied(),
             port: Arc::new(local.with_max_tree(self.route.max_tree)),
         })
     }

@@ -19,6 +19,7 @@ mod inspect;
 mod late;
 mod place;
 mod read;
+mod recover;
 mod settle;
 mod stamped;
 mod stored;
@@ -27,13 +28,16 @@ mod tests;
 mod threads;
 mod writers;
 
+pub use crate::forest::local::Recovered;
 pub use crate::forest::port::Unavailable;
 pub use check::{CheckError, Checked, Fate};
 pub use explain::Explanation;
 pub use inspect::{InspectError, Inspected, Told, inspect};
 pub use read::{Parsed, Unstamped};
+pub use recover::{Recovering, Source, StoredDocument};
 pub use settle::{Placed, Resolution, Settled};
 pub use stamped::{LeftAlone, Refused, Stamped, Tally};
+pub use stored::SaveError;
 
 use std::sync::Arc;
 
@@ -163,6 +167,8 @@ const BATCHES: usize = 4;
 struct Bound {
     route: Route,
     selection: Selection,
+    /// Of a document that is stored: its root is its id.
+    stored: Selection,
     found_fields: FoundFields,
     forest: usize,
     /// Where its short texts stand, if the method sets them apart.
@@ -180,6 +186,7 @@ impl Bound {
             Clock::Field(name) => Some(name.as_str()),
             Clock::Arrival | Clock::None => None,
         };
+        let names = StampNames::new(prefix)?;
         let fields = FieldNames {
             text: &text,
             title: route.title_field.as_deref(),
@@ -188,8 +195,14 @@ impl Bound {
             url: route.url_field.as_deref(),
             own: route.method.own_field(),
         };
+        let stored = FieldNames {
+            id: Some(names.root()),
+            clock: None,
+            ..fields
+        };
         Ok(Bound {
             selection: Selection::new(&fields, prefix)?,
+            stored: Selection::of_stored(&stored)?,
             found_fields: FoundFields::default(),
             route: route.clone(),
             forest,

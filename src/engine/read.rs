@@ -8,7 +8,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 use super::threads::Wanted;
 use super::{Bound, Engine, RequestContext};
 use crate::bulk::{self, Cut, Document, Item, JsonError, Op, Part, Selected};
-use crate::config::{Clock, StampForm};
+use crate::config::{Clock, Route, StampForm};
 use crate::fingerprint::Fingerprint;
 use crate::forest::port::When;
 use crate::method::{Attributes, Features, Method, VerifiedFeatures, Workspace};
@@ -276,21 +276,10 @@ impl Engine {
         } = bound;
         let document = bulk::scan(object, selection)?;
         found_fields.note(route, &document);
-        let texts = texts(&document);
-        let fields = text::Fields {
-            title: document.first(Selected::Title),
-            body: &texts,
-        };
-        let brought = Attributes {
-            url: document.first(Selected::Url),
-            own: document
-                .value(Selected::Own)
-                .and_then(|own| Fingerprint::written(&own.text, own.quoted)),
-        };
-        let features = route.method.read_with(&fields, brought, workspace);
+        let (features, title) = features(route, &document, workspace);
         let date = document.first(Selected::Clock).and_then(parse_date);
         let has_text = match &route.method {
-            Method::Field(_) => brought.own.is_some(),
+            Method::Field(_) => own(&document).is_some(),
             _ => document.has_text(),
         };
         // Forests have their own copy: what no stamp will show need not be made again.
@@ -303,7 +292,7 @@ impl Engine {
             proof: shown.and_then(Features::proof),
             forest: bound.forest_of(features.as_ref()),
             when: when(&route.clock, date, context),
-            title: fields.title.map(title_number),
+            title,
             features,
             cut: document.cut,
             partial: false,
@@ -350,6 +339,31 @@ impl Engine {
         let prepared = self.prepare(body, 0, (0, route), &item, context, workspace);
         prepared.map(|(prepared, _)| prepared)
     }
+}
+
+/// The fingerprint that a document brings itself.
+fn own(document: &Document<'_>) -> Option<Fingerprint> {
+    let own = document.value(Selected::Own)?;
+    Fingerprint::written(&own.text, own.quoted)
+}
+
+/// What the route's method makes of a document, and a number for its title.
+pub(super) fn features(
+    route: &Route,
+    document: &Document<'_>,
+    workspace: &mut Workspace,
+) -> (Option<Features>, Option<u32>) {
+    let texts = texts(document);
+    let fields = text::Fields {
+        title: document.first(Selected::Title),
+        body: &texts,
+    };
+    let brought = Attributes {
+        url: document.first(Selected::Url),
+        own: own(document),
+    };
+    let features = route.method.read_with(&fields, brought, workspace);
+    (features, fields.title.map(title_number))
 }
 
 /// What the text fields of a document hold.

@@ -1,17 +1,20 @@
 //! Forests that survive the process: each has a store, which its changes go to, and from which it is put together again.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use tracing::{info, warn};
 
+use super::Engine;
 use crate::config::{OnFailure, Storage};
 use crate::forest::local::{Copied, Executor, Journal, Local, State};
 use crate::forest::port::{Answer, Unavailable};
 use crate::forest::{Portions, Restoring, Stored};
 use crate::method::Family;
-use crate::store::{DataDir, Identity, Progress, Record, Replay, SnapshotError, Store, StoreError};
+use crate::store::{
+    DataDir, Durability, Identity, Progress, Record, Replay, SnapshotError, Store, StoreError,
+};
 
 /// How often is looked whether a snapshot is due.
 const LOOK: Duration = Duration::from_secs(1);
@@ -176,6 +179,91 @@ impl Journal for StoreJournal {
             warn!(forest = self.forest, %failure, "not all that came last is stored");
         }
     }
+}
+
+/// Why forests were not stored.
+#[derive(Debug, thiserror::Error)]
+pub enum SaveError {
+    /// A directory or a file.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// What a forest is cannot be written.
+    #[error("the forest '{forest}' cannot be written: {reason}")]
+    Snapshot {
+        /// Its name.
+        forest: String,
+        /// Why.
+        reason: String,
+    },
+    /// The process ends.
+    #[error("spinney is stopping")]
+    Stopped,
+}
+
+/// Where forests stand in a directory until all of them are whole. No forest's own directory has a name in upper case.
+const UNFINISHED: &str = "RECOVERING";
+
+impl Engine {
+    /// The names of the forests that a directory holds already. Nothing is changed in it, but for what an earlier
+    /// [`save`](Engine::save) has left that did not come to its end.
+    ///
+    /// # Errors
+    /// When the directory is another process's, or cannot be read.
+    pub fn stored_forests(&self, dir: &Path) -> Result<Vec<String>, StoreError> {
+        let data_dir = DataDir::lock(dir)?;
+        let _ = std::fs::remove_dir_all(unfinished(dir));
+        let mut stored = Vec::new();
+        for entry in &self.forests {
+            if data_dir.holds(entry.identity.forest())? {
+                stored.push(entry.name.clone());
+            }
+        }
+        Ok(stored)
+    }
+
+    /// Stores the forests in a directory that does not hold them. Each is there whole or not at all, whatever happens
+    /// meanwhile. Blocks.
+    ///
+    /// # Errors
+    /// When the directory is another process's, or something cannot be written.
+    pub fn save(&self, dir: &Path) -> Result<(), SaveError> {
+        let data_dir = DataDir::lock(dir)?;
+        let aside = unfinished(dir);
+        let _ = std::fs::remove_dir_all(&aside);
+        let written = self.save_aside(&data_dir, &aside);
+        let _ = std::fs::remove_dir_all(&aside);
+        written
+    }
+
+    fn save_aside(&self, data_dir: &DataDir, aside: &Path) -> Result<(), SaveError> {
+        let aside = DataDir::lock(aside)?;
+        let mut new = Vec::new();
+        for entry in &self.forests {
+            if !data_dir.holds(entry.identity.forest())? {
+                new.push(entry);
+            }
+        }
+        for entry in &new {
+            let failed = |reason: String| SaveError::Snapshot {
+                forest: entry.name.clone(),
+                reason,
+            };
+            let mut replay = Store::open(&aside, &entry.identity, Durability::Batch)?;
+            while replay.next()?.is_some() {}
+            let store = replay.into_store()?;
+            snapshot(&store, &*entry.copied).map_err(|error| failed(error.to_string()))?;
+            store.close().map_err(|error| failed(error.to_string()))?;
+        }
+        // That of short texts before the one that stands for both.
+        for entry in new.into_iter().rev() {
+            data_dir.adopt(&aside, entry.identity.forest())?;
+        }
+        Ok(())
+    }
+}
+
+fn unfinished(dir: &Path) -> PathBuf {
+    dir.join(UNFINISHED)
 }
 
 /// Makes a snapshot whenever one is due, on a thread of its own, as long as the forest is there.

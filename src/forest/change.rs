@@ -19,7 +19,7 @@ pub enum Change<P> {
     /// Time went on: the clock is at this moment, and what arrives arrives in its tick. Nodes that are before the window
     /// then are dead.
     Begin(Moment),
-    /// A new root.
+    /// A new root, or another proof for one that is there.
     AddRoot {
         /// The root.
         fingerprint: Fingerprint,
@@ -122,7 +122,7 @@ impl<P: Proof> Forest<P> {
         if let Some(entry) = self.living(fingerprint)
             && self.is_root(fingerprint, RootNumber(entry.root))
         {
-            // Only where changes are applied again: its leaves come again with later ones.
+            // Where changes are applied again, its leaves come again with later ones.
             let number = RootNumber(entry.root);
             self.roots.found(number, added, proof.clone());
             return self.touch(fingerprint);

@@ -60,6 +60,8 @@ pub(super) struct Outcome {
     pub(super) founded: Option<Millis>,
     /// Whether it was this text that founded the tree.
     pub(super) is_founder: bool,
+    /// Whether nothing but the hash of its text will lead the document back to the tree.
+    pub(super) by_text: bool,
 }
 
 impl Outcome {
@@ -105,6 +107,34 @@ pub(super) fn verdicts<P: Proof>(
     .verdicts(seen.fingerprints.len())
 }
 
+/// The tree in which the document was placed before, if it was.
+pub(super) fn known<P: Proof>(
+    query: &Query<'_, P>,
+    seen: &Seen<'_, P>,
+    thresholds: P::Thresholds,
+) -> Option<Root> {
+    let law = Law {
+        query,
+        seen,
+        thresholds,
+    };
+    law.known().map(|tree| law.root(tree))
+}
+
+/// Whether a document may have founded the tree of this root: by one of its fingerprints, or by the hash of its text.
+pub(super) fn may_found<P>(query: &Query<'_, P>, root: Root) -> bool {
+    let mut own = query.fingerprints.iter().chain(query.known_by);
+    let hashes = std::iter::successors(Some(query.whole), |&hash| Some(rehashed(hash)));
+    own.any(|&own| own == root.0) || hashes.take(ROOT_TRIES).any(|hash| hash == root.0)
+}
+
+fn by_text_alone(verdict: Verdict, by_text: bool) -> Verdict {
+    match verdict {
+        Verdict::Decided(outcome) => Verdict::Decided(Outcome { by_text, ..outcome }),
+        Verdict::Ask(_) => verdict,
+    }
+}
+
 /// One question to the law.
 struct Law<'a, 'f, P: Proof> {
     query: &'a Query<'a, P>,
@@ -121,6 +151,18 @@ impl<P: Proof> Law<'_, '_, P> {
                 self.by_own(tree),
                 Vec::new(),
             );
+        }
+        if let Some(Given {
+            root,
+            tree: Some(tree),
+            stored: Some(stored),
+            ..
+        }) = self.seen.given
+        {
+            // Only a proof that agrees lets the fingerprints tell that the text was placed here.
+            let by_text = !stored.is_proved || !self.is_of(tree);
+            let decision = Decision::Joined { candidates: 1 };
+            return by_text_alone(self.decided(decision, root, None, Vec::new()), by_text);
         }
         // So many fingerprints bring candidates: all, or in turn those up to the first that finds its tree.
         let mut asked = self.seen.fingerprints.len();
@@ -156,8 +198,13 @@ impl<P: Proof> Law<'_, '_, P> {
             Some(Given {
                 root,
                 is_free: true,
+                stored,
                 ..
-            }) => return self.decided(Decision::NewRoot, root, by, refused),
+            }) => {
+                let by_text = stored.is_some_and(|stored| !stored.is_proved);
+                let verdict = self.decided(Decision::NewRoot, root, by, refused);
+                return by_text_alone(verdict, by_text);
+            }
             _ => {}
         }
         if let &[only] = candidates.as_slice() {
@@ -197,6 +244,7 @@ impl<P: Proof> Law<'_, '_, P> {
             refused,
             founded: tree.map(|tree| tree.added),
             is_founder: root.0 == whole || by_proof,
+            by_text: false,
         })
     }
 
@@ -220,7 +268,12 @@ impl<P: Proof> Law<'_, '_, P> {
         let mut own = self.seen.fingerprints.iter().map(|spot| spot.own);
         let first = own.next()??;
         let in_one = own.all(|own| own == Some(first));
-        let known = !self.query.known_by_whole && in_one && self.is_of(first);
+        // Others may have come to have all of its fingerprints in a tree that is not the one that is stored with it.
+        let stands = self.seen.given.is_none_or(|given| {
+            let stored = given.stored;
+            stored.is_none_or(|stored| stored.is_proved && given.tree == Some(first))
+        });
+        let known = !self.query.known_by_whole && in_one && stands && self.is_of(first);
         known.then_some(first)
     }
 
@@ -339,13 +392,13 @@ pub(super) fn changes<P: Proof>(
         root: outcome.root,
         now,
         used: Vec::new(),
-        scattered: query.known_by_whole,
+        scattered: query.known_by_whole || outcome.by_text,
         out,
     };
     match outcome.decision {
         Decision::Refreshed => plan.refresh(),
         Decision::Joined { .. } => plan.join(),
-        Decision::NewRoot => plan.found(stands_alone(&outcome.refused)),
+        Decision::NewRoot => plan.found(stands_alone(&outcome.refused), outcome.by_text),
         Decision::Outside => return,
     }
     plan.out.push(Change::Refresh { root: outcome.root });
@@ -394,7 +447,7 @@ impl<P: Proof> Plan<'_, '_, P> {
         self.stand_for_the_text();
     }
 
-    fn found(&mut self, alone: bool) {
+    fn found(&mut self, alone: bool, by_text: bool) {
         let root = self.root.0;
         self.used.push(root);
         self.out.push(Change::AddRoot {
@@ -403,6 +456,9 @@ impl<P: Proof> Plan<'_, '_, P> {
             proof: self.query.proof.clone(),
         });
         if alone {
+            if by_text {
+                self.stand_for_the_text();
+            }
             return;
         }
         for at in 0..self.query.fingerprints.len() {
@@ -455,7 +511,7 @@ impl<P: Proof> Plan<'_, '_, P> {
         if own.is_some() || self.used.contains(&fingerprint) {
             return;
         }
-        if self.used.len() < self.query.take {
+        if self.used.len() < self.query.take && !self.seen.reserved.contains(&fingerprint) {
             self.add_leaf(fingerprint);
         } else {
             self.scattered = true;

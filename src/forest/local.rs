@@ -3,6 +3,7 @@
 //! Nothing waits for the lock on a thread that serves connections: every job goes to an [`Executor`]. A job that panics
 //! may leave the trees half changed, so it takes the forest out of service; nobody sees that state.
 
+mod recovery;
 mod rehearsal;
 mod state;
 
@@ -21,6 +22,7 @@ use super::port::{
 use super::{ForestError, Portions, Root, Settings, Stats, Stored, TreeView};
 use crate::method::{Family, Proof};
 use crate::time::Millis;
+pub use recovery::{Recovered, Recovery};
 use rehearsal::LocalRehearsal;
 pub use state::{RETRY_WINDOW, State, StateChange};
 
@@ -345,6 +347,25 @@ impl<F: Family> Port for Local<F> {
             shared.durable().await?;
             Ok(settled)
         })
+    }
+
+    fn recover(
+        &self,
+        documents: Vec<Document>,
+        mut recovery: Recovery,
+        over: bool,
+    ) -> Answer<Recovery> {
+        let recover = move |shared: &Shared<F>| {
+            let mut documents = documents.into_iter();
+            while let Some(group) = recovery.next_group(&mut documents, over) {
+                if let Some(journal) = &shared.journal {
+                    journal.wait_for_room()?;
+                }
+                shared.with(|state, _| state.recover(group, &mut recovery))?;
+            }
+            Ok(recovery)
+        };
+        self.run(recover, |_, _| ())
     }
 
     fn forget_unknown(&self, now: Millis, budget: usize) -> Answer<Settled> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::law::{self, Outcome, Question, Verdict};
 use super::roots::{Record, RootNumber};
-use super::seen::{Few, Given, HashSpot, Seen, SeenTree, Spot, TreeIndex};
+use super::seen::{Claim, Few, Given, HashSpot, Seen, SeenTree, Spot, TreeIndex};
 use super::ticks::Tick;
 use super::{Forest, Root};
 use crate::fingerprint::{Distance, Fingerprint};
@@ -82,12 +82,20 @@ impl<P: Proof> Look<'_, '_, P> {
     }
 
     /// Looks at the root that the document was given.
-    pub(super) fn give(&mut self, root: Option<Root>) {
-        self.seen.given = root.map(|root| Given {
+    pub(super) fn give(&mut self, claim: Option<Claim<'_>>) {
+        let Some(claim) = claim else { return };
+        let Claim { root, stored, .. } = claim;
+        self.seen.given = Some(Given {
             root,
             tree: self.tree_founded_by(root.0),
             is_free: self.own_node(root.0).is_none() && !self.has_root_within_k(root.0),
+            stored,
         });
+        if let Some(reserved) = claim.reserved {
+            let others = self.query.fingerprints.iter().filter(|&&own| own != root.0);
+            let reserved = others.filter(|own| reserved.contains(own));
+            self.seen.reserved = reserved.copied().collect();
+        }
     }
 
     /// Looks at what the law asked for.

@@ -4,6 +4,7 @@ use super::change::Change;
 use super::law::{self, Outcome};
 use super::node::NodeRef;
 use super::roots::RootNumber;
+use super::seen::Claim;
 use super::ticks::Tick;
 use super::{Forest, Root};
 use crate::fingerprint::Fingerprint;
@@ -77,7 +78,46 @@ impl<P: Proof> Forest<P> {
         given: Option<Root>,
     ) -> Placement {
         self.advance(now);
-        self.place_at(query, now, given)
+        let claim = given.map(|root| Claim {
+            root,
+            stored: None,
+            reserved: None,
+        });
+        self.place_at(query, now, claim)
+    }
+
+    /// The same for a document that is stored with its root: what is stored stands, unless the text itself has its place in
+    /// another tree or there is no room for the root. Time has gone on to `now` already.
+    pub(super) fn place_stored(
+        &mut self,
+        query: &Query<'_, P>,
+        now: Millis,
+        claim: Claim<'_>,
+    ) -> Placement {
+        self.place_at(query, now, Some(claim))
+    }
+
+    /// The tree in which a document was placed before, if it was.
+    pub(super) fn known(&self, query: &Query<'_, P>) -> Option<Root> {
+        let look = self.look(query, self.ticks.floor());
+        law::known(query, &look.seen, self.thresholds)
+    }
+
+    /// Whether the tree of this root is there.
+    pub(super) fn has_tree(&self, root: Root) -> bool {
+        self.root_number(root, self.ticks.floor()).is_some()
+    }
+
+    /// The tree of this root keeps the proof of this document instead of the one that it has.
+    pub(super) fn found_again(&mut self, root: Root, proof: &P) {
+        let number = self.root_number(root, self.ticks.floor());
+        if let Some(added) = number.and_then(|number| Some(self.roots.get(number)?.added())) {
+            self.commit(Change::AddRoot {
+                fingerprint: root.0,
+                added,
+                proof: proof.clone(),
+            });
+        }
     }
 
     /// [`place_given`](Forest::place_given) for a document whose time is its own word, which counts when the cluster has accepted the document
@@ -122,13 +162,18 @@ impl<P: Proof> Forest<P> {
         self.index.prefetch(fingerprints);
     }
 
-    fn place_at(&mut self, query: &Query<'_, P>, at: Millis, given: Option<Root>) -> Placement {
+    fn place_at(
+        &mut self,
+        query: &Query<'_, P>,
+        at: Millis,
+        claim: Option<Claim<'_>>,
+    ) -> Placement {
         self.sweep_some();
         self.evict();
         let floor = self.ticks.floor_at(at);
         let mut changes = std::mem::take(&mut self.planned);
         let mut look = self.look(query, floor);
-        look.give(given);
+        look.give(claim);
         let outcome = look.decide();
         law::changes(
             query,

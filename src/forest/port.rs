@@ -8,6 +8,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
+use super::local::Recovery;
 use super::{Decision, Near, Notice, Rollback, Root, Stats, TreeView};
 use crate::fingerprint::Fingerprint;
 use crate::method::{Count, Features, Measure, Refusal, Stage, Tallies};
@@ -29,6 +30,11 @@ pub trait Port: Debug + Send + Sync {
     /// Tells at `now` what became of documents that were placed provisionally, all of one request.
     /// A node goes when the last placement that uses it is refused, or was of unknown outcome for long enough.
     fn settle(&self, batch: Vec<Settlement>, now: Millis) -> Answer<Settled>;
+
+    /// Takes in documents that are stored with their roots ([`Document::given`]), in the order in which they came. The recovery goes from call to
+    /// call; `over`: no more will come.
+    fn recover(&self, documents: Vec<Document>, recovery: Recovery, over: bool)
+    -> Answer<Recovery>;
 
     /// Takes back, of at most `budget` placements, those whose outcome has been unknown for so long that no retry is to be
     /// expected.

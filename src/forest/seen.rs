@@ -1,5 +1,6 @@
 //! What the law is shown of a forest: values, whatever keeps the forest.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use smallvec::SmallVec;
@@ -29,6 +30,8 @@ pub(super) struct Seen<'f, P> {
     pub(super) trees: Few<SeenTree<'f, P>>,
     /// The root that the document was given already, if it was.
     pub(super) given: Option<Given>,
+    /// The fingerprints of the query that are to be roots of trees to come.
+    pub(super) reserved: Vec<Fingerprint>,
     /// The places of the text's hash, of the hash of that hash, and so on, as far as they were asked for.
     pub(super) hashes: Vec<HashSpot>,
 }
@@ -66,6 +69,26 @@ pub(super) struct Given {
     pub(super) tree: Option<TreeIndex>,
     /// There is room for it: it has no node, and no root is within k.
     pub(super) is_free: bool,
+    /// It is stored with the document, and so it stands.
+    pub(super) stored: Option<Stored>,
+}
+
+/// A root that a document has already, as it is brought to a forest.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Claim<'a> {
+    pub(super) root: Root,
+    /// `None`: it was given in a rehearsal, and not told to anybody but the document's writer.
+    pub(super) stored: Option<Stored>,
+    /// Roots of which the trees are still to come: no leaf may take their places.
+    pub(super) reserved: Option<&'a HashSet<Fingerprint>>,
+}
+
+/// What is known of a root that is stored with a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stored {
+    /// The proof of its tree is that of its founder, as far as can be told; where there is no tree, the document may be the
+    /// founder.
+    pub(super) is_proved: bool,
 }
 
 /// What was seen of a place for a root.
@@ -92,6 +115,7 @@ impl<P> Seen<'_, P> {
             near: Few::new(),
             trees: Few::new(),
             given: None,
+            reserved: Vec::new(),
             hashes: Vec::new(),
         }
     }

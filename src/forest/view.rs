@@ -80,6 +80,8 @@ pub struct NearTree {
 /// The size of a forest and what left it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stats {
+    /// The latest time that was seen; none before anything was.
+    pub clock: Option<Millis>,
     /// Nodes that are alive.
     pub nodes: usize,
     /// Roots among these.
@@ -259,6 +261,7 @@ impl<P: Proof> Forest<P> {
         let (furniture_trees, furniture) = self.furniture();
         let living = self.ticks.living();
         Stats {
+            clock: Some(self.clock()).filter(|clock| clock.0 > i64::MIN),
             largest: self.largest(),
             furniture_trees,
             furniture,

@@ -21,8 +21,9 @@ use crate::config::ServeOptions;
 use crate::http::tls::{self, TlsError};
 use crate::http::{Body, ProxyError, body};
 use crate::proxy::router::{self, Target};
+use crate::recovery::RecoveryError;
 use crate::state::{AppState, StateError};
-use crate::{api, proxy, shutdown};
+use crate::{api, proxy, recovery, shutdown};
 use accept::Listener;
 
 /// How often expired nodes are removed while nobody writes, and how many at once.
@@ -49,6 +50,9 @@ pub(crate) enum ServeError {
     /// What requests share cannot be made.
     #[error(transparent)]
     State(#[from] StateError),
+    /// The forests cannot be rebuilt.
+    #[error("the forests are to be recovered before anything is served (--recover-at-start)")]
+    Recovery(#[source] RecoveryError),
     /// Signals cannot be waited for.
     #[error("cannot wait for signals")]
     Signals(#[source] std::io::Error),
@@ -74,6 +78,11 @@ pub(crate) async fn serve(
         Some(address) => Some(listen(address).await?),
         None => None,
     };
+    if config.recover_at_start {
+        recovery::at_start(&config)
+            .await
+            .map_err(ServeError::Recovery)?;
+    }
     let state = Arc::new(AppState::new(&config)?);
     let admin_address = admin.as_ref().map(|(_, address)| *address);
     info!(
@@ -100,6 +109,7 @@ pub(crate) async fn serve(
     if let Err(reason) = state.engine.limit_memory(config.forest_memory).await {
         state.engine_failed(&reason);
     }
+    recovery::begin_to_catch_up(&state, &config).await;
     ready(address, admin_address);
 
     tokio::spawn(expire(state.clone()));

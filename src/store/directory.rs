@@ -88,6 +88,41 @@ impl DataDir {
         Ok(forests)
     }
 
+    /// Takes a forest over from another directory of the same file system, in one step. Here is nothing of it but what was
+    /// never written to.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub fn adopt(&self, from: &DataDir, forest: &str) -> Result<(), StoreError> {
+        let (files, name) = (&self.0.files, directory_name(forest));
+        let (old, new) = (from.path().join(&name), self.path().join(&name));
+        if self.has_directory(forest)? {
+            // A directory takes the place of an empty one.
+            for file in files.list(&new).map_err(StoreError::io("list", &new))? {
+                let file = new.join(file);
+                files
+                    .remove(&file)
+                    .map_err(StoreError::io("remove", &file))?;
+            }
+        }
+        files
+            .rename(&old, &new)
+            .map_err(StoreError::io("rename", &old))?;
+        files
+            .sync_dir(self.path())
+            .map_err(StoreError::io(SYNC, self.path()))
+    }
+
+    /// Whether there is a directory for a forest.
+    pub(super) fn has_directory(&self, forest: &str) -> Result<bool, StoreError> {
+        let path = self.path().join(directory_name(forest));
+        match self.0.files.list(&path) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(StoreError::io("list", &path)(error)),
+        }
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.0.path

@@ -128,6 +128,20 @@ impl Found {
     }
 }
 
+impl DataDir {
+    /// Whether anything of a forest is stored here. One that was made and never written to does not count.
+    ///
+    /// # Errors
+    /// When the directory cannot be read.
+    pub fn holds(&self, forest: &str) -> Result<bool, StoreError> {
+        if !self.has_directory(forest)? {
+            return Ok(false);
+        }
+        let directory = Directory::of(self, forest)?;
+        Found::in_directory(&directory)?.has_data(&directory)
+    }
+}
+
 impl Replay {
     /// Opens the stored forest of this identity, or makes an empty one.
     pub(super) fn open(

@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 use crate::common::{self, Server, Spinney};
 
 /// A folder that goes when the test does.
-struct DataDir(PathBuf);
+pub struct DataDir(PathBuf);
 
 impl DataDir {
-    fn new(label: &str) -> DataDir {
+    pub fn new(label: &str) -> DataDir {
         DataDir(common::scratch(label))
     }
 
-    fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.0
     }
 }
@@ -30,7 +30,7 @@ impl Drop for DataDir {
     }
 }
 
-fn arguments<'a>(upstream: &'a str, dir: &'a Path, more: &[&'a str]) -> Vec<&'a str> {
+pub fn arguments<'a>(upstream: &'a str, dir: &'a Path, more: &[&'a str]) -> Vec<&'a str> {
     let base = [
         "--upstream",
         upstream,
@@ -47,7 +47,7 @@ fn arguments<'a>(upstream: &'a str, dir: &'a Path, more: &[&'a str]) -> Vec<&'a 
 }
 
 /// Document `n`: every third is a reprint of the one before with another end.
-fn document(n: usize) -> Value {
+pub fn document(n: usize) -> Value {
     let story = if n % 3 == 2 { n - 1 } else { n };
     let word = |k: usize| {
         format!(
@@ -62,7 +62,12 @@ fn document(n: usize) -> Value {
 }
 
 /// Sends documents `from..to` as one bulk; the numbers of those that the cluster has stored, if an answer came.
-async fn send(client: &Client, url: &str, index: &str, numbers: &[usize]) -> Option<Vec<usize>> {
+pub async fn send(
+    client: &Client,
+    url: &str,
+    index: &str,
+    numbers: &[usize],
+) -> Option<Vec<usize>> {
     let body: String = numbers
         .iter()
         .map(|&n| {
@@ -86,7 +91,7 @@ async fn send(client: &Client, url: &str, index: &str, numbers: &[usize]) -> Opt
 }
 
 /// The roots that spinney would give to these documents now.
-async fn foretold(client: &Client, url: &str, index: &str, n: usize) -> String {
+pub async fn foretold(client: &Client, url: &str, index: &str, n: usize) -> String {
     let answer = client
         .post(format!("{url}/_spinney/{index}/_check"))
         .json(&document(n))
@@ -102,7 +107,7 @@ async fn foretold(client: &Client, url: &str, index: &str, n: usize) -> String {
 }
 
 /// The roots of what is stored, by number.
-async fn stored_roots(server: &Server, index: &str) -> BTreeMap<usize, String> {
+pub async fn stored_roots(server: &Server, index: &str) -> BTreeMap<usize, String> {
     server.refresh(index).await;
     let documents = server.documents(index).await;
     let roots = documents.into_values().filter_map(|source| {
@@ -112,7 +117,7 @@ async fn stored_roots(server: &Server, index: &str) -> BTreeMap<usize, String> {
     roots.collect()
 }
 
-async fn stats(client: &Client, url: &str) -> Value {
+pub async fn stats(client: &Client, url: &str) -> Value {
     let stats = client.get(format!("{url}/_spinney/_stats")).send().await;
     stats.unwrap().json().await.unwrap()
 }

@@ -4,6 +4,7 @@ use std::future::ready;
 
 use crate::engine::{Engine, Unavailable};
 use crate::forest::Root;
+use crate::forest::local::Recovery;
 use crate::forest::port::{
     Answer, Batch, CheckReply, Document, Placements, Port, Rehearsal, Settled, Settlement,
 };
@@ -41,6 +42,10 @@ impl Port for OutOfService {
     }
 
     fn settle(&self, _: Vec<Settlement>, _: Millis) -> Answer<Settled> {
+        self.refuse()
+    }
+
+    fn recover(&self, _: Vec<Document>, _: Recovery, _: bool) -> Answer<Recovery> {
         self.refuse()
     }
 

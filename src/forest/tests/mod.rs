@@ -7,6 +7,7 @@ mod memory;
 mod method_short;
 mod method_verified;
 mod port;
+mod recovery;
 mod save;
 mod strict;
 mod verified;

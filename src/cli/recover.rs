@@ -1,0 +1,159 @@
+//! `spinney recover`: the forests again, from the index alone.
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use indicatif::{HumanCount, ProgressBar, ProgressStyle};
+use parking_lot::Mutex;
+
+use super::{print, say};
+use crate::config::RawRecoverOptions;
+use crate::recovery::{Extent, Progress, Rebuild};
+use crate::shutdown;
+
+/// Paragraphs in one line each: clap wraps them.
+const AFTER_HELP: &str = "\
+Every stamped document keeps its root: the text is read again, and placed under the root that stands in the index. Give \
+the options of the route with which the documents were written (or --config FILE, the file of serve): with another method or \
+other fields the texts have other fingerprints, and their near-duplicates will not find them. Stamps of either form \
+will do. Documents that are older than the window are not read.
+
+Until all is read and stored, nothing of it stands in the directory: an interrupted recovery is begun again. A forest that \
+the directory holds already is left alone; to rebuild it, move its folder away. Documents that are written meanwhile are \
+caught up by serve when it starts.
+
+The credentials of the URL need the privileges to read the indices; and to refresh them, or what was written last may \
+be missed.
+
+Exit codes: 0 for success; 1 for an error; 2 for arguments that are not understood; 130 when interrupted.
+
+Examples:
+  spinney recover --upstream http://127.0.0.1:9200 --data-dir /var/lib/spinney --index 'news-*' --dry-run
+  spinney recover --data-dir /var/lib/spinney --config spinney.toml --rate 5000";
+
+/// How often a line says how far it is where nobody watches a bar.
+const TELL: Duration = Duration::from_secs(5);
+
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(super) struct Args {
+    /// Documents that are read in a second at most, to leave the cluster to others [default: as many as go]
+    #[arg(long, value_name = "DOCS_PER_S", value_parser = clap::value_parser!(u32).range(1..))]
+    rate: Option<u32>,
+    /// Only say how many documents there are and how many would be read
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    options: RawRecoverOptions,
+}
+
+/// Rebuilds the forests.
+///
+/// # Errors
+/// When the configuration is wrong, the directory holds them already, the cluster refuses, or they cannot be stored.
+pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let config = args.options.over_file()?.validate()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    let dry_run = args.dry_run;
+    let done = runtime.block_on(async {
+        let rebuild = Rebuild::new(&config, args.rate).await?;
+        let extents = rebuild.extents().await?;
+        for extent in &extents {
+            say(extent_of(extent));
+        }
+        let documents: u64 = extents.iter().map(|extent| extent.read.documents).sum();
+        if dry_run || documents == 0 {
+            return Ok(true);
+        }
+        let begun = Instant::now();
+        let bar = Bar::new(documents)?;
+        let told = |progress: Progress<'_>| bar.tell(progress);
+        let recovered = tokio::select! {
+            recovered = rebuild.run(&extents, &told) => recovered,
+            // Nothing stands in the directory yet.
+            _ = shutdown::signal() => return Ok(false),
+        };
+        bar.bar.finish_and_clear();
+        for (forest, recovered) in recovered? {
+            print(format_args!(
+                "forest {forest}: {} documents read, {} placed, {} of them in another tree than their stamp says, {} without text",
+                HumanCount(recovered.documents),
+                HumanCount(recovered.placed),
+                HumanCount(recovered.elsewhere),
+                HumanCount(recovered.without_text)
+            ));
+        }
+        say(format_args!("spinney: recovered in {:.1} s", begun.elapsed().as_secs_f32()));
+        anyhow::Ok(true)
+    });
+    // What was begun on other threads does not hold the process.
+    runtime.shutdown_background();
+    Ok(match done? {
+        true => ExitCode::SUCCESS,
+        false => {
+            say("spinney: interrupted; nothing was stored");
+            ExitCode::from(130)
+        }
+    })
+}
+
+fn extent_of(extent: &Extent) -> String {
+    let (all, read) = (extent.all.documents, extent.read.documents);
+    format!(
+        "spinney: forest {}: {} stamped documents in {}, {} to be read{}",
+        extent.source.forest,
+        HumanCount(all),
+        extent.source.indices.join(", "),
+        HumanCount(read),
+        if all > read {
+            ", the others are older than the window"
+        } else {
+            ""
+        }
+    )
+}
+
+/// A bar on a terminal, lines elsewhere.
+struct Bar {
+    bar: ProgressBar,
+    last: Mutex<(Instant, u64)>,
+}
+
+impl Bar {
+    fn new(documents: u64) -> anyhow::Result<Bar> {
+        let bar = match std::io::stderr().is_terminal() {
+            true => ProgressBar::new(documents),
+            false => ProgressBar::hidden(),
+        };
+        bar.set_style(ProgressStyle::with_template(
+            "{msg} [{wide_bar}] {human_pos}/{human_len} documents {per_sec} {eta}",
+        )?);
+        Ok(Bar {
+            bar,
+            last: Mutex::new((Instant::now(), 0)),
+        })
+    }
+
+    fn tell(&self, progress: Progress<'_>) {
+        self.bar.set_message(progress.forest.to_owned());
+        self.bar.set_length(progress.total);
+        self.bar.set_position(progress.read);
+        let mut last = self.last.lock();
+        let passed = last.0.elapsed();
+        if !self.bar.is_hidden() || passed < TELL {
+            return;
+        }
+        // A forest that begins has read less than the one before it.
+        let rate = progress.read.saturating_sub(last.1) as f64 / passed.as_secs_f64();
+        *last = (Instant::now(), progress.read);
+        say(format_args!(
+            "spinney: forest {}: {} of {} documents read, {rate:.0} a second",
+            progress.forest,
+            HumanCount(progress.read),
+            HumanCount(progress.total)
+        ));
+    }
+}

@@ -1,0 +1,455 @@
+//! All stamped documents of some indices, in the order in which they arrived: a point in time, read page by page.
+//!
+//! ```text
+//! open --> search, sorted by (arrival, place in its shard), after the last document --> page --> ... --> close
+//!   ^            |
+//!   +------------+ the point in time has expired: from the last arrival on, without what was read of it
+//! ```
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use bytes::Bytes;
+use opensearch::http::Method;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use tracing::{debug, warn};
+
+use super::operator::{Operator, OperatorError};
+use crate::bulk::StampNames;
+use crate::time::{Millis, parse_date};
+
+/// How long the cluster keeps a point in time for us after each request.
+const KEEP_ALIVE: &str = "5m";
+/// Documents of the first page and of the largest; servers give no more than 10,000 at once.
+const FIRST_PAGE: usize = 200;
+const LARGEST_PAGE: usize = 10_000;
+/// Bytes that a page should have.
+const PAGE_BYTES: usize = 8 << 20;
+/// How often a request that failed for a moment is sent again, and the pauses before that, which double.
+const TRIES: u32 = 8;
+const PAUSE: Duration = Duration::from_millis(250);
+/// What does not stand in a path as it is; patterns keep their stars.
+const NAME: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'*');
+
+/// Why documents cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ScanError {
+    /// The cluster cannot be reached or refuses.
+    #[error(transparent)]
+    Operator(#[from] OperatorError),
+    /// The cluster was busy again and again.
+    #[error(
+        "the cluster was too busy {TRIES} times in a row: {0}; try again later, or more slowly with --rate"
+    )]
+    Busy(OperatorError),
+    /// An answer is not what was asked for.
+    #[error("the cluster's answer to a search is not understood: {0}")]
+    Answer(String),
+    /// The point in time has expired among documents that cannot be told apart by their arrival.
+    #[error(
+        "the cluster has dropped the point in time, and documents without an arrival can only be read in one go: begin again"
+    )]
+    Lost,
+}
+
+/// What is to be read.
+#[derive(Debug, Clone)]
+pub(crate) struct Wanted {
+    /// Names and patterns of indices.
+    pub(crate) indices: Vec<String>,
+    /// Names of the stamp's fields.
+    pub(crate) names: StampNames,
+    /// The other fields that are to be shown.
+    pub(crate) fields: Vec<String>,
+    /// Documents that arrived earlier are passed over.
+    pub(crate) since: Option<Millis>,
+}
+
+/// What there is to read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Overview {
+    /// Whether there is any such index.
+    pub(crate) has_index: bool,
+    /// Stamped documents.
+    pub(crate) documents: u64,
+    /// When the last of them arrived.
+    pub(crate) last: Option<Millis>,
+}
+
+/// A stored document.
+#[derive(Debug, Clone)]
+pub(crate) struct Hit {
+    pub(crate) index: String,
+    /// The fields that were asked for, as JSON.
+    pub(crate) source: Bytes,
+    pub(crate) arrival: Option<Millis>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    OpenSearch,
+    Elasticsearch,
+}
+
+#[derive(Deserialize)]
+struct Answer<'a> {
+    pit_id: Option<String>,
+    timed_out: bool,
+    #[serde(rename = "_shards")]
+    shards: Shards,
+    #[serde(borrow)]
+    hits: Hits<'a>,
+}
+
+#[derive(Deserialize)]
+struct Shards {
+    failed: u64,
+}
+
+#[derive(Deserialize)]
+struct Hits<'a> {
+    #[serde(borrow)]
+    hits: Vec<FoundHit<'a>>,
+}
+
+#[derive(Deserialize)]
+struct FoundHit<'a> {
+    #[serde(rename = "_index")]
+    index: String,
+    #[serde(rename = "_id")]
+    id: String,
+    #[serde(rename = "_source", borrow)]
+    source: Option<&'a RawValue>,
+    sort: Vec<Value>,
+}
+
+/// The reading of documents.
+pub(crate) struct Scan<'o> {
+    operator: &'o Operator,
+    wanted: Wanted,
+    kind: Kind,
+    pit: Option<String>,
+    after: Option<Vec<Value>>,
+    /// What decides the order of documents of one arrival.
+    tie: &'static str,
+    size: usize,
+    most: usize,
+    /// The last arrival, and the documents of it that were read: index and id.
+    last: Option<Millis>,
+    read_of_last: HashSet<(String, String)>,
+    over: bool,
+}
+
+fn path_of(indices: &[String]) -> String {
+    let names = indices
+        .iter()
+        .map(|name| utf8_percent_encode(name, NAME).to_string());
+    names.collect::<Vec<_>>().join(",")
+}
+
+impl Wanted {
+    fn query(&self, since: Option<Millis>) -> Value {
+        let (root, key, arrival) = (self.names.root(), self.names.key(), self.names.arrival());
+        let stamped =
+            json!({"bool": {"should": [{"exists": {"field": root}}, {"exists": {"field": key}}]}});
+        let mut filters = vec![stamped];
+        if let Some(since) = since {
+            // What has no arrival belongs to no window.
+            filters.push(json!({"bool": {"should": [
+                {"range": {arrival: {"gte": since.0, "format": "epoch_millis"}}},
+                {"bool": {"must_not": [{"exists": {"field": arrival}}]}},
+            ]}}));
+        }
+        json!({"bool": {"filter": filters}})
+    }
+
+    /// Counts the documents.
+    ///
+    /// # Errors
+    /// When the cluster cannot be reached or refuses.
+    pub(crate) async fn overview(&self, operator: &Operator) -> Result<Overview, ScanError> {
+        let path = format!(
+            "/{}/_search?ignore_unavailable=true&allow_no_indices=true",
+            path_of(&self.indices)
+        );
+        let body = json!({
+            "size": 0,
+            "track_total_hits": true,
+            "query": self.query(self.since),
+            "aggs": {"last": {"max": {"field": self.names.arrival()}}},
+        });
+        let answer = operator.ask(Method::Post, &path, Some(&body)).await?;
+        let total = answer.pointer("/hits/total/value").and_then(Value::as_u64);
+        let last = answer
+            .pointer("/aggregations/last/value")
+            .and_then(Value::as_f64);
+        Ok(Overview {
+            has_index: answer.pointer("/_shards/total").and_then(Value::as_u64) > Some(0),
+            documents: total.ok_or_else(|| ScanError::Answer(answer.to_string()))?,
+            last: last.map(|last| Millis(last as i64)),
+        })
+    }
+
+    /// The names and patterns that there is an index for; a point in time cannot be had of others.
+    async fn existing(&self, operator: &Operator) -> Result<Vec<String>, ScanError> {
+        let mut existing = Vec::new();
+        for name in &self.indices {
+            let alone = Wanted {
+                indices: vec![name.clone()],
+                ..self.clone()
+            };
+            if alone.overview(operator).await?.has_index {
+                existing.push(name.clone());
+            }
+        }
+        Ok(existing)
+    }
+
+    /// Makes the documents visible to searches that were written last, if the operator may do that.
+    pub(crate) async fn refresh(&self, operator: &Operator) {
+        let path = format!(
+            "/{}/_refresh?ignore_unavailable=true",
+            path_of(&self.indices)
+        );
+        let refreshed = operator.ask(Method::Post, &path, None).await;
+        // If nobody answers, the next request will say so.
+        if let Err(error @ OperatorError::Refused { .. }) = refreshed {
+            warn!(%error, "the indices cannot be refreshed: what was written last may not be seen");
+        }
+    }
+}
+
+impl<'o> Scan<'o> {
+    /// Begins to read. `most`: documents that a page has at most.
+    ///
+    /// # Errors
+    /// When the cluster cannot be reached or refuses.
+    pub(crate) async fn open(
+        operator: &'o Operator,
+        wanted: Wanted,
+        most: usize,
+    ) -> Result<Scan<'o>, ScanError> {
+        let indices = wanted.existing(operator).await?;
+        let most = most.clamp(1, LARGEST_PAGE);
+        let mut scan = Scan {
+            operator,
+            over: indices.is_empty(),
+            wanted: Wanted { indices, ..wanted },
+            kind: Kind::Elasticsearch,
+            pit: None,
+            after: None,
+            tie: "_shard_doc",
+            size: FIRST_PAGE.min(most),
+            most,
+            last: None,
+            read_of_last: HashSet::new(),
+        };
+        if !scan.over {
+            scan.open_pit().await?;
+        }
+        Ok(scan)
+    }
+
+    async fn open_pit(&mut self) -> Result<(), ScanError> {
+        let indices = path_of(&self.wanted.indices);
+        let mut opened = Err(ScanError::Lost);
+        for kind in [self.kind, Kind::OpenSearch] {
+            let end = match kind {
+                Kind::Elasticsearch => "_pit",
+                Kind::OpenSearch => "_search/point_in_time",
+            };
+            let path = format!("/{indices}/{end}?keep_alive={KEEP_ALIVE}");
+            let answer = self.operator.ask(Method::Post, &path, None).await;
+            self.kind = kind;
+            opened = answer.map_err(ScanError::from);
+            // OpenSearch does not know the path of Elasticsearch.
+            match &opened {
+                Err(ScanError::Operator(OperatorError::Refused {
+                    status: 400 | 405, ..
+                })) => {}
+                _ => break,
+            }
+        }
+        let answer = opened?;
+        let id = answer.get("pit_id").or_else(|| answer.get("id"));
+        let id = id.and_then(Value::as_str);
+        self.pit = Some(
+            id.ok_or_else(|| ScanError::Answer(answer.to_string()))?
+                .to_owned(),
+        );
+        Ok(())
+    }
+
+    /// The next documents; none at the end.
+    ///
+    /// # Errors
+    /// As [`Scan::open`], and when the cluster stays busy.
+    pub(crate) async fn next(&mut self) -> Result<Option<Vec<Hit>>, ScanError> {
+        while !self.over {
+            let answer = self.search().await?;
+            let hits = self.take(&answer)?;
+            if !hits.is_empty() || self.over {
+                return Ok(Some(hits).filter(|hits| !hits.is_empty()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Sends the search of the next page until there is an answer.
+    async fn search(&mut self) -> Result<Bytes, ScanError> {
+        let (mut pause, mut tries) = (PAUSE, 0);
+        loop {
+            let error = match self.search_once().await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            tries += 1;
+            if tries == TRIES {
+                return Err(ScanError::Busy(error));
+            }
+            match &error {
+                OperatorError::Refused { answer, .. } if is_lost(answer) => {
+                    debug!(%error, "the point in time has expired");
+                    self.open_again().await?;
+                    continue;
+                }
+                OperatorError::Refused {
+                    status: 400,
+                    answer,
+                    ..
+                } if answer.contains("_shard_doc") && self.after.is_none() => {
+                    self.tie = "_id";
+                    continue;
+                }
+                OperatorError::Refused {
+                    status: 429 | 500 | 502 | 503 | 504,
+                    ..
+                } => self.size = (self.size / 2).max(1),
+                OperatorError::Unreachable { .. } => {}
+                _ => return Err(error.into()),
+            }
+            warn!(%error, "the next documents are asked for again");
+            wait(pause).await;
+            pause *= 2;
+        }
+    }
+
+    async fn search_once(&self) -> Result<Bytes, OperatorError> {
+        let arrival = self.wanted.names.arrival();
+        let since = self.wanted.since;
+        let mut shown = self.wanted.fields.clone();
+        shown.push(self.wanted.names.root().to_owned());
+        let mut body = json!({
+            "size": self.size,
+            "track_total_hits": false,
+            "query": self.wanted.query(since),
+            "pit": {"id": self.pit, "keep_alive": KEEP_ALIVE},
+            "sort": [
+                {arrival: {"order": "asc", "missing": "_first", "unmapped_type": "date"}},
+                {self.tie: "asc"},
+            ],
+            "_source": shown,
+        });
+        if let (Some(after), Some(body)) = (&self.after, body.as_object_mut()) {
+            body.insert("search_after".into(), json!(after));
+        }
+        let path = "/_search?allow_partial_search_results=false";
+        self.operator
+            .ask_bytes(Method::Post, path, Some(&body))
+            .await
+    }
+
+    async fn open_again(&mut self) -> Result<(), ScanError> {
+        if self.after.is_some() {
+            let last = self.last.ok_or(ScanError::Lost)?;
+            self.wanted.since = self.wanted.since.max(Some(last));
+            self.after = None;
+        }
+        self.open_pit().await
+    }
+
+    /// The documents of a page.
+    fn take(&mut self, answer: &Bytes) -> Result<Vec<Hit>, ScanError> {
+        let wrong = |what: String| ScanError::Answer(what);
+        let page: Answer<'_> =
+            serde_json::from_slice(answer).map_err(|error| wrong(error.to_string()))?;
+        if page.timed_out || page.shards.failed > 0 {
+            return Err(wrong("a part of the indices did not answer".into()));
+        }
+        self.pit = page.pit_id.or(self.pit.take());
+        let found = page.hits.hits;
+        self.over = found.len() < self.size;
+        self.adapt(answer.len(), found.len());
+        let mut hits = Vec::with_capacity(found.len());
+        for mut hit in found {
+            let arrival = hit.sort.first().and_then(arrival_of);
+            self.after = Some(std::mem::take(&mut hit.sort));
+            if arrival != self.last {
+                self.last = arrival;
+                self.read_of_last.clear();
+            }
+            // Where time stands still there is nothing to begin again from.
+            let is_new = arrival.is_none() || self.read_of_last.insert((hit.index.clone(), hit.id));
+            if let Some(source) = hit.source.filter(|_| is_new) {
+                hits.push(Hit {
+                    index: hit.index,
+                    source: answer.slice_ref(source.get().as_bytes()),
+                    arrival,
+                });
+            }
+        }
+        Ok(hits)
+    }
+
+    /// Pages of about so many bytes, whatever the size of the documents.
+    fn adapt(&mut self, bytes: usize, documents: usize) {
+        let each = bytes / documents.max(1) + 1;
+        let fits = (PAGE_BYTES / each).max(1);
+        self.size = fits.min(self.size * 4).min(self.most);
+    }
+
+    /// Lets the cluster forget the point in time.
+    pub(crate) async fn close(mut self) {
+        let Some(id) = self.pit.take() else { return };
+        let (path, body) = match self.kind {
+            Kind::Elasticsearch => ("/_pit", json!({"id": id})),
+            Kind::OpenSearch => ("/_search/point_in_time", json!({"pit_id": [id]})),
+        };
+        if let Err(error) = self.operator.ask(Method::Delete, path, Some(&body)).await {
+            debug!(%error, "the point in time is left to expire");
+        }
+    }
+}
+
+fn is_lost(answer: &str) -> bool {
+    answer.contains("search_context_missing") || answer.contains("No search context found")
+}
+
+/// The arrival by which a document was sorted.
+fn arrival_of(sort: &Value) -> Option<Millis> {
+    match sort {
+        // The lowest number stands for none.
+        Value::Number(number) => number.as_i64().filter(|&at| at != i64::MIN).map(Millis),
+        Value::String(text) => parse_date(text),
+        _ => None,
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a busy cluster is not to be asked again at once"
+)]
+async fn wait(pause: Duration) {
+    tokio::time::sleep(pause).await;
+}
+
+#[cfg(test)]
+#[path = "scan_tests.rs"]
+mod tests;

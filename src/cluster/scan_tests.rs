@@ -1,0 +1,185 @@
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use super::*;
+
+/// A cluster that gives these answers, one a connection; the task ends with what it was asked: head and body.
+async fn cluster(answers: Vec<(u16, Value)>) -> (Operator, JoinHandle<Vec<(String, Value)>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let task = tokio::spawn(async move {
+        let mut asked = Vec::new();
+        for (status, answer) in answers {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = Vec::new();
+            let (head, length) = loop {
+                let mut buffer = [0; 4096];
+                let read = stream.read(&mut buffer).await.unwrap();
+                request.extend_from_slice(&buffer[..read]);
+                let text = String::from_utf8_lossy(&request).into_owned();
+                if let Some((head, _)) = text.split_once("\r\n\r\n") {
+                    let length = head
+                        .lines()
+                        .find_map(|line| line.strip_prefix("content-length: "));
+                    break (
+                        head.to_owned(),
+                        length.map_or(0, |length| length.parse().unwrap()),
+                    );
+                }
+            };
+            let mut body = request.split_off(head.len() + 4);
+            while body.len() < length {
+                let mut buffer = [0; 4096];
+                let read = stream.read(&mut buffer).await.unwrap();
+                body.extend_from_slice(&buffer[..read]);
+            }
+            let path = head.lines().next().unwrap().to_owned();
+            asked.push((path, serde_json::from_slice(&body).unwrap_or_default()));
+            let answer = answer.to_string();
+            let head = format!(
+                "HTTP/1.1 {status} X\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+                answer.len()
+            );
+            stream.write_all((head + &answer).as_bytes()).await.unwrap();
+        }
+        asked
+    });
+    (Operator::new(&url, None).unwrap(), task)
+}
+
+fn wanted() -> Wanted {
+    Wanted {
+        indices: vec!["news-*".into()],
+        names: StampNames::new("cluster_").unwrap(),
+        fields: vec!["content".into()],
+        since: None,
+    }
+}
+
+fn overview(shards: u64, documents: u64) -> (u16, Value) {
+    let answer = json!({
+        "_shards": {"total": shards},
+        "hits": {"total": {"value": documents}},
+        "aggregations": {"last": {"value": if documents > 0 { json!(1.5e12) } else { Value::Null }}},
+    });
+    (200, answer)
+}
+
+/// A page of documents: arrival and id.
+fn page(hits: &[(i64, &str)]) -> (u16, Value) {
+    let hits = hits.iter().map(|(arrival, id)| {
+        json!({"_index": "news-1", "_id": id, "_source": {"content": id}, "sort": [arrival, 7]})
+    });
+    let hits: Vec<Value> = hits.collect();
+    (
+        200,
+        json!({"pit_id": "next", "timed_out": false, "_shards": {"failed": 0}, "hits": {"hits": hits}}),
+    )
+}
+
+fn ids(hits: Option<Vec<Hit>>) -> Vec<(String, Option<i64>)> {
+    let hits = hits.unwrap_or_default().into_iter();
+    hits.map(|hit| {
+        let source: Value = serde_json::from_slice(&hit.source).unwrap();
+        (
+            source["content"].as_str().unwrap().to_owned(),
+            hit.arrival.map(|at| at.0),
+        )
+    })
+    .collect()
+}
+
+fn of(id: &str, arrival: i64) -> (String, Option<i64>) {
+    (id.to_owned(), Some(arrival))
+}
+
+#[tokio::test]
+async fn a_scan_survives_a_busy_cluster_and_a_lost_point_in_time() {
+    let lost = json!({"error": {"reason": "No search context found for id [1]"}});
+    let (operator, asked) = cluster(vec![
+        overview(2, 4),
+        (400, json!({"error": "no handler found"})),
+        (200, json!({"pit_id": "one"})),
+        page(&[(1, "a"), (2, "b")]),
+        (404, lost),
+        (200, json!({"pit_id": "two"})),
+        (429, json!({"error": "too many requests"})),
+        // What was read of the last arrival comes once more.
+        page(&[(2, "b")]),
+        page(&[(2, "c")]),
+        (200, json!({})),
+    ])
+    .await;
+    let mut scan = Scan::open(&operator, wanted(), 2).await.unwrap();
+    assert_eq!(ids(scan.next().await.unwrap()), [of("a", 1), of("b", 2)]);
+    assert_eq!(ids(scan.next().await.unwrap()), [of("c", 2)]);
+    assert!(scan.next().await.unwrap().is_none());
+    scan.close().await;
+    let asked = asked.await.unwrap();
+    let paths: Vec<&str> = asked.iter().map(|(path, _)| path.as_str()).collect();
+    assert_eq!(paths[1], "POST /news-*/_pit?keep_alive=5m HTTP/1.1");
+    assert_eq!(
+        paths[2],
+        "POST /news-*/_search/point_in_time?keep_alive=5m HTTP/1.1"
+    );
+    assert_eq!(paths[9], "DELETE /_search/point_in_time HTTP/1.1");
+    let body = |at: usize| &asked[at].1;
+    assert_eq!(body(3)["_source"], json!(["content", "cluster_root"]));
+    assert_eq!(
+        (&body(4)["search_after"], &body(4)["pit"]["id"]),
+        (&json!([2, 7]), &json!("next"))
+    );
+    let since = body(7).pointer("/query/bool/filter/1/bool/should/0/range/cluster_arrival/gte");
+    assert_eq!(
+        (since, body(7).get("search_after")),
+        (Some(&json!(2)), None)
+    );
+    assert_eq!(
+        (&body(6)["size"], &body(7)["size"], &body(7)["pit"]["id"]),
+        (&json!(2), &json!(1), &json!("two"))
+    );
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_told() {
+    // Nothing tells where to go on.
+    let unsorted = json!({"pit_id": "one", "timed_out": false, "_shards": {"failed": 0}, "hits": {"hits": [
+        {"_index": "news-1", "_id": "a", "_source": {"content": "a"}, "sort": [i64::MIN, 7]},
+    ]}});
+    let lost = json!({"error": {"type": "search_context_missing_exception"}});
+    let (operator, _) = cluster(vec![
+        overview(1, 2),
+        (200, json!({"id": "one"})),
+        (200, unsorted),
+        (404, lost),
+    ])
+    .await;
+    let mut scan = Scan::open(&operator, wanted(), 1).await.unwrap();
+    assert_eq!(ids(scan.next().await.unwrap()), [("a".to_owned(), None)]);
+    assert!(matches!(scan.next().await, Err(ScanError::Lost)));
+
+    let (operator, _) = cluster(vec![
+        overview(1, 2),
+        (200, json!({"id": "one"})),
+        (403, json!("no")),
+    ])
+    .await;
+    let mut scan = Scan::open(&operator, wanted(), 1).await.unwrap();
+    let refused = scan.next().await.unwrap_err().to_string();
+    assert!(
+        refused.starts_with("the cluster answered 403 to POST /_search"),
+        "{refused}"
+    );
+
+    // No index, nothing to read.
+    let (operator, _) = cluster(vec![overview(0, 0)]).await;
+    let mut scan = Scan::open(&operator, wanted(), 1).await.unwrap();
+    assert!(scan.next().await.unwrap().is_none());
+}
+
+#[test]
+fn names_in_paths() {
+    let names = ["news-*", "a b", ".ds-x_1", "<now/d>"].map(str::to_owned);
+    assert_eq!(path_of(&names), "news-*,a%20b,.ds-x_1,%3Cnow%2Fd%3E");
+}

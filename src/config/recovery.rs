@@ -1,0 +1,61 @@
+//! The options of `spinney recover`: those of `serve` that say what a forest is and where it is stored.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{ConfigError, RawRoute, RawServeOptions};
+
+/// What was written on the command line of `spinney recover`.
+#[derive(Debug, Clone, Default, Args)]
+pub struct RawRecoverOptions {
+    /// TOML file, the one of serve: whatever is given here as well goes before it
+    #[arg(long, env = "SPINNEY_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// URL of a cluster node; it may contain credentials: https://user:password@host:9200 [default: recover_upstream,
+    /// or the first upstream, of the file; otherwise http://127.0.0.1:9200]
+    #[arg(long, env = "SPINNEY_UPSTREAM", value_name = "URL")]
+    upstream: Option<String>,
+    /// PEM file of the authority that signed the cluster's certificates, if it is none of the system's
+    #[arg(long, env = "SPINNEY_UPSTREAM_CA", value_name = "FILE")]
+    upstream_ca: Option<PathBuf>,
+    /// Directory in which the forests are stored: the one that serve is given. No spinney may be running on it
+    #[arg(long, env = "SPINNEY_DATA_DIR", value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Memory for the forests [default: half of the machine's]
+    #[arg(long, env = "SPINNEY_FOREST_MEMORY", value_name = "SIZE")]
+    forest_memory: Option<String>,
+    /// Threads for text work [default: all cores]
+    #[arg(long, env = "SPINNEY_THREADS", value_name = "N")]
+    threads: Option<usize>,
+    /// Prefix of the names of the stamp's fields [default: cluster_]
+    #[arg(long, env = "SPINNEY_PREFIX", value_name = "PREFIX")]
+    prefix: Option<String>,
+    #[command(flatten)]
+    route: RawRoute,
+}
+
+impl RawRecoverOptions {
+    /// The options of a `serve` that would store the same forests.
+    ///
+    /// # Errors
+    /// When the configuration file cannot be read.
+    pub fn over_file(self) -> Result<RawServeOptions, ConfigError> {
+        let raw = RawServeOptions {
+            recover_upstream: self.upstream,
+            upstream_ca: self.upstream_ca,
+            data_dir: self.data_dir,
+            forest_memory: self.forest_memory,
+            threads: self.threads,
+            prefix: self.prefix,
+            single: self.route,
+            ..RawServeOptions::default()
+        };
+        let raw = raw.over_file(self.config.as_deref())?;
+        Ok(RawServeOptions {
+            // It is what is done anyway.
+            recover_at_start: None,
+            ..raw
+        })
+    }
+}

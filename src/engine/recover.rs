@@ -1,0 +1,214 @@
+//! Stored documents become a forest again: their texts are read on all threads, and placed by one, under the roots that they
+//! are stored with.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rayon::prelude::*;
+
+use super::read::features;
+use super::{Engine, Unavailable};
+use crate::bulk::{self, Selected};
+use crate::config::Clock;
+use crate::fingerprint::Fingerprint;
+use crate::forest::Root;
+use crate::forest::local::{Recovered, Recovery};
+use crate::forest::port::{Answer, Document, When};
+use crate::method::Workspace;
+use crate::time::Millis;
+
+/// What a forest can be rebuilt from.
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// The name of the forest.
+    pub forest: String,
+    /// The indices of its routes: names and patterns.
+    pub indices: Vec<String>,
+    /// The fields that its routes read.
+    pub fields: Vec<String>,
+    /// How long its nodes live.
+    pub window: Option<Millis>,
+    /// Whose time counts.
+    pub clock: Clock,
+    /// The latest time that it has seen.
+    pub seen: Option<Millis>,
+    /// The first of its routes.
+    route: usize,
+    at: usize,
+    short: Option<usize>,
+}
+
+/// A document as an index holds it.
+#[derive(Debug, Clone)]
+pub struct StoredDocument {
+    /// The index that it is in.
+    pub index: String,
+    /// Its source, or as much of it as its route reads, with its root.
+    pub source: Bytes,
+    /// The arrival that it is stamped with.
+    pub arrival: Option<Millis>,
+}
+
+/// A recovery of one forest, and of that of its short texts.
+pub struct Recovering {
+    engine: Arc<Engine>,
+    source: Source,
+    latest: Millis,
+    forests: Vec<(usize, Answer<Recovery>)>,
+}
+
+impl Engine {
+    /// What each forest can be rebuilt from.
+    ///
+    /// # Errors
+    /// When a forest cannot be asked any more.
+    pub async fn sources(&self) -> Result<Vec<Source>, Unavailable> {
+        let mut sources: Vec<Source> = Vec::new();
+        for (route, bound) in self.routes.iter().enumerate() {
+            let at = match sources.iter().position(|source| source.at == bound.forest) {
+                Some(at) => at,
+                None => {
+                    let mut seen = None;
+                    for forest in std::iter::once(bound.forest).chain(bound.short) {
+                        if let Some(entry) = self.forests.get(forest) {
+                            seen = seen.max(entry.port.stats().await?.clock);
+                        }
+                    }
+                    sources.push(Source {
+                        forest: bound.route.forest.clone(),
+                        indices: Vec::new(),
+                        fields: Vec::new(),
+                        window: bound.route.window,
+                        clock: bound.route.clock.clone(),
+                        seen,
+                        route,
+                        at: bound.forest,
+                        short: bound.short,
+                    });
+                    sources.len() - 1
+                }
+            };
+            let Some(source) = sources.get_mut(at) else {
+                continue;
+            };
+            let route = &bound.route;
+            let fields = route.text_fields.iter().map(String::as_str);
+            let fields = fields
+                .chain(route.title_field.as_deref())
+                .chain(route.url_field.as_deref())
+                .chain(route.method.own_field());
+            add_new(&mut source.fields, fields);
+            add_new(&mut source.indices, route.patterns());
+        }
+        Ok(sources)
+    }
+
+    /// Begins to take stored documents into a forest. `rest`: it may know them already. A later arrival than `latest` counts as
+    /// that.
+    pub fn recover(self: &Arc<Self>, source: Source, rest: bool, latest: Millis) -> Recovering {
+        let forests = std::iter::once(source.at).chain(source.short);
+        let begun = || -> Answer<Recovery> {
+            let recovery = match rest {
+                true => Recovery::of_the_rest(),
+                false => Recovery::default(),
+            };
+            Box::pin(std::future::ready(Ok(recovery)))
+        };
+        Recovering {
+            engine: self.clone(),
+            latest,
+            forests: forests.map(|forest| (forest, begun())).collect(),
+            source,
+        }
+    }
+
+    /// The forest of a stored document, and what that is told of it; none if the document is of another forest, or has no root.
+    fn read_stored(
+        &self,
+        stored: &StoredDocument,
+        source: &Source,
+        latest: Millis,
+        workspace: &mut Workspace,
+    ) -> Option<(usize, Document)> {
+        // Behind an alias or a data stream stand indices of other names.
+        let route = self.route(&stored.index).unwrap_or(source.route);
+        let bound = self.routes.get(route)?;
+        if bound.forest != source.at {
+            return None;
+        }
+        let document = bulk::scan(&stored.source, &bound.stored).ok()?;
+        let root = document.first(Selected::Id)?;
+        let root = Fingerprint::written(root, true)?;
+        let (features, title) = features(&bound.route, &document, workspace);
+        let when = match (&bound.route.clock, stored.arrival) {
+            (Clock::None, _) | (_, None) => When::Still,
+            (_, Some(arrival)) => When::At(arrival.min(latest)),
+        };
+        let document = Document {
+            when,
+            title,
+            given: Some(Root(root)),
+            features,
+        };
+        Some((bound.forest_of(document.features.as_ref()), document))
+    }
+}
+
+impl Recovering {
+    /// Takes documents in, in the order of their arrival.
+    ///
+    /// # Errors
+    /// When a forest cannot be asked any more.
+    pub async fn add(&mut self, documents: Vec<StoredDocument>) -> Result<(), Unavailable> {
+        let (engine, source, latest) = (self.engine.clone(), self.source.clone(), self.latest);
+        let read = move || -> Vec<(usize, Document)> {
+            let documents = documents.par_iter();
+            let read = documents.map_init(Workspace::default, |workspace, stored| {
+                engine.read_stored(stored, &source, latest, workspace)
+            });
+            read.collect::<Vec<_>>().into_iter().flatten().collect()
+        };
+        let read = self.engine.run(read).await?;
+        let mut parts: Vec<Vec<Document>> = self.forests.iter().map(|_| Vec::new()).collect();
+        for (forest, document) in read {
+            let part = self.forests.iter().position(|(at, _)| *at == forest);
+            if let Some(part) = part.and_then(|part| parts.get_mut(part)) {
+                part.push(document);
+            }
+        }
+        self.place(parts, false).await
+    }
+
+    /// What has become of the documents, all of which were taken in.
+    ///
+    /// # Errors
+    /// As [`add`](Recovering::add).
+    pub async fn finish(mut self) -> Result<Recovered, Unavailable> {
+        let nothing = self.forests.iter().map(|_| Vec::new()).collect();
+        self.place(nothing, true).await?;
+        let mut recovered = Recovered::default();
+        for (_, placing) in self.forests {
+            recovered.add(placing.await?.recovered());
+        }
+        Ok(recovered)
+    }
+
+    /// Hands documents over, once those before them are placed. Does not wait for them: others are read meanwhile.
+    async fn place(&mut self, parts: Vec<Vec<Document>>, over: bool) -> Result<(), Unavailable> {
+        for ((forest, placing), documents) in self.forests.iter_mut().zip(parts) {
+            let recovery = placing.as_mut().await?;
+            if let Some(entry) = self.engine.forests.get(*forest) {
+                *placing = entry.port.recover(documents, recovery, over);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn add_new<'a>(to: &mut Vec<String>, names: impl Iterator<Item = &'a str>) {
+    for name in names {
+        if !to.iter().any(|known| known == name) {
+            to.push(name.to_owned());
+        }
+    }
+}

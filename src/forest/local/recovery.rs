@@ -1,0 +1,244 @@
+//! A forest from what is stored in an index: documents with the roots that they were given, in the order in which they came.
+//!
+//! What is stored stands. A document goes into the tree of its root, and founds it where it is not there. The proof of a
+//! tree is its founder's, and a founder has the root among its own fingerprints; so where the first document of a tree has
+//! not, others of the same moment get their turn before it, and the first one that has puts its proof in the place of
+//! that document's.
+//!
+//! Documents of one moment are taken for those of one request, as they mostly are: what they teach counts once for all of
+//! them, and a fingerprint that is the root of one of them is no leaf for the others.
+
+use std::collections::HashSet;
+use std::vec::IntoIter;
+
+use super::State;
+use crate::fingerprint::Fingerprint;
+use crate::forest::law::may_found;
+use crate::forest::port::{Document, Earlier, Outcome, Settlement};
+use crate::forest::seen::{Claim, Stored};
+use crate::forest::{Decision, Placement, Root};
+use crate::method::{Count, Family, Features, Query};
+use crate::time::Millis;
+
+/// Documents, and bytes of their features, that are taken for one moment.
+const GROUP: usize = 4096;
+const GROUP_BYTES: usize = 64 << 20;
+
+/// What became of stored documents.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// Documents that were given.
+    pub documents: u64,
+    /// Of them, those that have their place.
+    pub placed: u64,
+    /// Of them, those that stand in another tree than the one they are stored with: their text has its place there, or
+    /// another tree has the place of their root.
+    pub elsewhere: u64,
+    /// Those that the forest knew already.
+    pub known: u64,
+    /// Those without usable text.
+    pub without_text: u64,
+}
+
+impl Recovered {
+    /// Adds the counts of another forest.
+    pub fn add(&mut self, other: Recovered) {
+        self.documents += other.documents;
+        self.placed += other.placed;
+        self.elsewhere += other.elsewhere;
+        self.known += other.known;
+        self.without_text += other.without_text;
+    }
+}
+
+/// What is known of a recovery from one batch of documents to the next.
+#[derive(Debug, Default)]
+pub struct Recovery {
+    /// Documents of one moment, of which more may come.
+    waiting: Vec<Document>,
+    waiting_bytes: usize,
+    /// Roots of trees that keep the proof of a document that cannot have founded them.
+    unproved: HashSet<Fingerprint>,
+    passes_known: bool,
+    recovered: Recovered,
+}
+
+impl Recovery {
+    /// Into a forest that may know the documents already: those that it knows change nothing.
+    pub fn of_the_rest() -> Recovery {
+        Recovery {
+            passes_known: true,
+            ..Recovery::default()
+        }
+    }
+
+    /// What became of the documents so far.
+    pub fn recovered(&self) -> Recovered {
+        self.recovered
+    }
+
+    /// The documents of the next moment, once all of them are there.
+    pub(in crate::forest) fn next_group(
+        &mut self,
+        documents: &mut IntoIter<Document>,
+        over: bool,
+    ) -> Option<Vec<Document>> {
+        while let Some(document) = documents.as_slice().first() {
+            let is_other = |first: &Document| first.when != document.when;
+            let is_over = self.waiting.first().is_some_and(is_other);
+            if is_over || self.waiting.len() >= GROUP || self.waiting_bytes >= GROUP_BYTES {
+                return self.take_group();
+            }
+            let features = document.features.as_ref();
+            self.waiting_bytes += features.map_or(0, Features::heap_bytes);
+            self.waiting.extend(documents.next());
+        }
+        if over { self.take_group() } else { None }
+    }
+
+    fn take_group(&mut self) -> Option<Vec<Document>> {
+        self.waiting_bytes = 0;
+        let group = std::mem::take(&mut self.waiting);
+        Some(group).filter(|group| !group.is_empty())
+    }
+}
+
+/// What came of one document.
+enum Fate {
+    Known,
+    /// Others of its moment may found its tree.
+    Later,
+    Placed {
+        placement: Placement,
+        /// It has founded its tree, now or then.
+        founds: bool,
+    },
+}
+
+/// The documents of one moment.
+struct Moment<'a> {
+    /// The roots of all of them, where there are several.
+    roots: Option<&'a HashSet<Fingerprint>>,
+    earlier: Earlier,
+    settlements: Vec<Settlement>,
+}
+
+impl<F: Family> State<F> {
+    /// Takes in the documents of one moment.
+    pub(in crate::forest) fn recover(&mut self, group: Vec<Document>, recovery: &mut Recovery) {
+        let roots = group.iter().filter_map(|document| document.given);
+        let roots: HashSet<Fingerprint> = match group.len() {
+            0 | 1 => HashSet::new(),
+            _ => roots.map(|root| root.0).collect(),
+        };
+        let mut moment = Moment {
+            roots: Some(&roots).filter(|roots| !roots.is_empty()),
+            earlier: Earlier::default(),
+            settlements: Vec::with_capacity(group.len()),
+        };
+        recovery.recovered.documents += group.len() as u64;
+        let mut later = Vec::new();
+        for document in group {
+            later.extend(self.recover_one(document, &mut moment, recovery, false));
+        }
+        for document in later {
+            self.recover_one(document, &mut moment, recovery, true);
+        }
+        self.settle(moment.settlements, self.forest.clock());
+    }
+
+    /// Takes in one document; gives it back if others are to come first, unless it is `last`.
+    fn recover_one(
+        &mut self,
+        mut document: Document,
+        moment: &mut Moment<'_>,
+        recovery: &mut Recovery,
+        last: bool,
+    ) -> Option<Document> {
+        let at = self.time(document.when, &moment.earlier);
+        let features = document.features.as_mut().and_then(F::features);
+        let (Some(features), Some(root)) = (features, document.given) else {
+            recovery.recovered.without_text += 1;
+            return None;
+        };
+        match self.place_recovered(features, root, at, moment, recovery, last) {
+            Fate::Known => recovery.recovered.known += 1,
+            Fate::Later => return Some(document),
+            Fate::Placed { placement, founds } => {
+                recovery.recovered.placed += 1;
+                recovery.recovered.elsewhere += u64::from(placement.root != root);
+                let lesson = founds.then(|| F::lesson(features).hashes);
+                if let Some(hashes) = &lesson {
+                    moment.earlier.taught.add(hashes);
+                }
+                let count = Count {
+                    title: document.title,
+                    sign: placement.sign,
+                };
+                moment.earlier.tallies.add(placement.root.0, count);
+                moment.settlements.push(Settlement {
+                    rollback: placement.rollback,
+                    claimed: None,
+                    lesson,
+                    counted: (placement.root, count),
+                    outcome: Outcome::Accepted,
+                });
+            }
+        }
+        None
+    }
+
+    fn place_recovered(
+        &mut self,
+        features: &mut F::Features,
+        root: Root,
+        at: Option<Millis>,
+        moment: &Moment<'_>,
+        recovery: &mut Recovery,
+        last: bool,
+    ) -> Fate {
+        let Self {
+            forest, learned, ..
+        } = self;
+        let now = at.unwrap_or(Millis(0));
+        forest.advance(now);
+        let earlier = &moment.earlier;
+        F::ask(features, learned, &earlier.taught, |query| {
+            let query = &Query {
+                earlier: Some(&earlier.tallies),
+                ..*query
+            };
+            if recovery.passes_known && forest.known(query) == Some(root) {
+                return Fate::Known;
+            }
+            let (has_tree, may_found) = (forest.has_tree(root), may_found(query, root));
+            if !has_tree && !may_found && !last {
+                return Fate::Later;
+            }
+            let founds_again = has_tree && may_found && recovery.unproved.remove(&root.0);
+            if founds_again {
+                forest.found_again(root, query.proof);
+            }
+            let claim = Claim {
+                root,
+                stored: Some(Stored {
+                    is_proved: match has_tree {
+                        true => !recovery.unproved.contains(&root.0),
+                        false => may_found,
+                    },
+                }),
+                reserved: moment.roots,
+            };
+            let placement = forest.place_stored(query, now, claim);
+            let is_new = placement.decision == Decision::NewRoot;
+            if is_new && placement.root == root && !may_found {
+                recovery.unproved.insert(root.0);
+            }
+            Fate::Placed {
+                // Of one that cannot be the founder it is not known what it taught.
+                founds: founds_again || (is_new && (may_found || placement.root != root)),
+                placement,
+            }
+        })
+    }
+}

@@ -1,0 +1,297 @@
+//! A forest that is rebuilt from what is stored answers what the first one has answered.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::forest::local::{Recovered, Recovery, State};
+use crate::forest::port::{Commit, Document, Earlier, Outcome, Settlement, When};
+use crate::method::{
+    Attributes, Family, Method, Short, Similarity, Staged, Strict, Verified, WIDE, Workspace,
+};
+use crate::text::Fields;
+
+/// What an index holds of a document.
+#[derive(Debug, Clone, Copy)]
+struct Kept {
+    number: u64,
+    root: Root,
+    arrival: Millis,
+}
+
+/// A request: its documents, the pause before it, and whether the cluster refuses it.
+#[derive(Debug, Clone)]
+struct Request {
+    numbers: Vec<u64>,
+    pause: i64,
+    refused: bool,
+}
+
+fn requests(refuses: bool) -> impl Strategy<Value = Vec<Request>> {
+    let numbers = prop::collection::vec(0u64..150, 1..12);
+    let pause = prop_oneof![6 => 0i64..4, 1 => 0i64..60];
+    let refused = prop::bool::weighted(if refuses { 0.2 } else { 0.0 });
+    let request = (numbers, pause, refused).prop_map(|(numbers, pause, refused)| Request {
+        numbers,
+        pause,
+        refused,
+    });
+    prop::collection::vec(request, 1..30)
+}
+
+/// A document of a small world: of three with neighbouring numbers one is the original, and two have other ends; one of
+/// five has a sentence that is everywhere.
+fn document(method: &Method, number: u64, when: When, given: Option<Root>) -> Document {
+    let word = |n: u64| format!("{:x}", crate::hash::mix64(number / 3 * 131 + n) >> 20);
+    let len = match method {
+        Method::Short(_) => 6,
+        _ => 50,
+    };
+    let mut words: Vec<String> = (0..len).map(word).collect();
+    words.truncate(words.len() - (number % 3) as usize);
+    let mut text = words
+        .chunks(12)
+        .map(|words| words.join(" "))
+        .collect::<Vec<_>>()
+        .join(". ");
+    if number.is_multiple_of(5) && len > 6 {
+        text += ". All rights are reserved by the publisher of this page and by its many partners.";
+    }
+    let title = format!("headline {}", number / 6);
+    let fields = Fields {
+        title: Some(&title).filter(|_| len > 6).map(String::as_str),
+        body: &[&text],
+    };
+    let url = format!("https://news.example/{}", number / 2);
+    let attributes = Attributes {
+        url: Some(&url),
+        own: None,
+    };
+    Document {
+        features: method.read_with(&fields, attributes, &mut Workspace::default()),
+        when,
+        title: Some((number / 6) as u32),
+        given,
+    }
+}
+
+/// One kind of forest.
+struct Kind<F: Family> {
+    method: Method,
+    k: Distance,
+    window: Option<Millis>,
+    thresholds: <F::Proof as Proof>::Thresholds,
+}
+
+impl<F: Family> Kind<F> {
+    fn empty(&self) -> State<F> {
+        let settings = Settings {
+            k: self.k,
+            window: self.window,
+            key: HashKey::FIXED,
+        };
+        State::new(settings, self.thresholds, F::Learned::default()).unwrap()
+    }
+
+    /// The forest behind which an index was written, and what stands in that.
+    fn write(&self, requests: &[Request]) -> (State<F>, Vec<Kept>) {
+        let (mut state, mut kept, mut now) = (self.empty(), Vec::new(), 1_000_000);
+        for request in requests {
+            now += request.pause;
+            let (mut earlier, mut settlements) = (Earlier::default(), Vec::new());
+            for &number in &request.numbers {
+                let document = document(&self.method, number, When::At(Millis(now)), None);
+                let reply = state.place_by(document, Commit::Provisional, &mut earlier);
+                let placed = reply.placed.unwrap();
+                let (root, arrival) = (placed.root, placed.clock);
+                if !request.refused {
+                    kept.push(Kept {
+                        number,
+                        root,
+                        arrival,
+                    });
+                }
+                settlements.push(Settlement {
+                    rollback: placed.rollback,
+                    claimed: None,
+                    lesson: placed.lesson,
+                    counted: (root, placed.count),
+                    outcome: match request.refused {
+                        true => Outcome::Refused,
+                        false => Outcome::Accepted,
+                    },
+                });
+            }
+            state.settle(settlements, Millis(now));
+        }
+        (state, kept)
+    }
+
+    fn stored(&self, kept: &Kept) -> Document {
+        document(
+            &self.method,
+            kept.number,
+            When::At(kept.arrival),
+            Some(kept.root),
+        )
+    }
+
+    fn recover(
+        &self,
+        state: &mut State<F>,
+        kept: &[Kept],
+        mut recovery: Recovery,
+        page: usize,
+    ) -> Recovered {
+        let mut pages = kept.chunks(page).peekable();
+        while let Some(page) = pages.next() {
+            let documents: Vec<Document> = page.iter().map(|kept| self.stored(kept)).collect();
+            let mut documents = documents.into_iter();
+            while let Some(group) = recovery.next_group(&mut documents, pages.peek().is_none()) {
+                state.recover(group, &mut recovery);
+            }
+        }
+        recovery.recovered()
+    }
+
+    fn root(&self, state: &mut State<F>, number: u64) -> Root {
+        let at = When::At(state.forest().clock());
+        let check = state.check(document(&self.method, number, at, None));
+        check.check.unwrap().root
+    }
+
+    /// How many of the documents do not get the root again that they are stored with.
+    fn others(&self, state: &mut State<F>, kept: &[Kept]) -> u64 {
+        let other = |kept: &&Kept| self.root(state, kept.number) != kept.root;
+        kept.iter().filter(other).count() as u64
+    }
+
+    /// In the order in which they came the documents make the same forest, node by node, and the same for documents to
+    /// come, where no two requests came in one moment.
+    fn check_in_order(&self, requests: &[Request], page: usize) {
+        let apart = requests.iter().cloned().map(|request| Request {
+            pause: request.pause + 1,
+            ..request
+        });
+        let (mut first, kept) = self.write(&apart.collect::<Vec<_>>());
+        let mut again = self.empty();
+        let recovered = self.recover(&mut again, &kept, Recovery::default(), page);
+        assert_eq!(recovered.elsewhere, 0);
+        assert_eq!(recovered.placed, kept.len() as u64);
+        assert!(rows(first.forest()) == rows(again.forest()));
+        let (before, after) = (first.forest().stats(), again.forest().stats());
+        assert_eq!(
+            (before.nodes, before.roots, before.largest),
+            (after.nodes, after.roots, after.largest)
+        );
+        for number in 0..160 {
+            assert_eq!(
+                self.root(&mut first, number),
+                self.root(&mut again, number),
+                "{number}"
+            );
+        }
+        // All of it once more changes nothing.
+        let known = self.recover(&mut again, &kept, Recovery::of_the_rest(), page);
+        assert_eq!((known.known, known.placed), (kept.len() as u64, 0));
+        assert!(rows(first.forest()) == rows(again.forest()));
+    }
+
+    /// In whatever order the documents of one moment are read, each gets its root again.
+    fn check_in_any_order(&self, requests: &[Request], keys: &[u64], page: usize) {
+        let (_, mut kept) = self.write(requests);
+        let mut keys = keys.iter().cycle();
+        kept.sort_by_cached_key(|kept| (kept.arrival, keys.next().copied()));
+        let mut again = self.empty();
+        let recovered = self.recover(&mut again, &kept, Recovery::default(), page);
+        assert_eq!(recovered.elsewhere, 0);
+        assert_eq!(self.others(&mut again, &kept), 0);
+    }
+
+    /// Of documents whose founders are gone, because they were deleted or are older than the window.
+    fn check_the_rest(&self, requests: &[Request], gone: &[bool], page: usize) {
+        let (first, mut kept) = self.write(requests);
+        let clock = first.forest().clock();
+        let mut gone = gone.iter().cycle();
+        kept.retain(|kept| {
+            !gone.next().unwrap()
+                && self
+                    .window
+                    .is_none_or(|window| kept.arrival.0 >= clock.0 - window.0)
+        });
+        let mut again = self.empty();
+        let recovered = self.recover(&mut again, &kept, Recovery::default(), page);
+        let others = self.others(&mut again, &kept);
+        assert!(others <= recovered.elsewhere, "{others} of {recovered:?}");
+    }
+}
+
+macro_rules! for_all {
+    ($window:expr, |$kind:ident| $check:expr) => {{
+        let window = $window;
+        {
+            let $kind = Kind::<Verified> {
+                method: Method::Verified,
+                k: Distance(0),
+                window,
+                thresholds: Similarity::default(),
+            };
+            $check;
+        }
+        {
+            let $kind = Kind::<Staged> {
+                method: Method::Staged,
+                k: Distance(3),
+                window,
+                thresholds: (),
+            };
+            $check;
+        }
+        {
+            let method: Method = "short".parse().unwrap();
+            let $kind = Kind::<Short> {
+                method,
+                k: WIDE,
+                window,
+                thresholds: (),
+            };
+            $check;
+        }
+        {
+            let $kind = Kind::<Strict> {
+                method: Method::Longest,
+                k: Distance(3),
+                window,
+                thresholds: (),
+            };
+            $check;
+        }
+        {
+            let $kind = Kind::<Strict> {
+                method: Method::Sentences(2),
+                k: Distance(0),
+                window,
+                thresholds: (),
+            };
+            $check;
+        }
+    }};
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn in_order_it_is_the_same_forest(requests in requests(false), page in 1usize..40) {
+        for_all!(NEVER, |kind| kind.check_in_order(&requests, page));
+    }
+
+    #[test]
+    fn in_any_order_of_a_moment_the_roots_stand(requests in requests(true), keys in prop::collection::vec(any::<u64>(), 7), page in 1usize..40) {
+        for_all!(NEVER, |kind| kind.check_in_any_order(&requests, &keys, page));
+    }
+
+    #[test]
+    fn without_their_founders_the_roots_stand(requests in requests(true), gone in prop::collection::vec(prop::bool::weighted(0.3), 11), window in prop::option::of(30i64..300), page in 1usize..40) {
+        for_all!(window.map(Millis), |kind| kind.check_the_rest(&requests, &gone, page));
+    }
+}
