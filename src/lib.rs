@@ -14,6 +14,8 @@ mod proxy;
 mod api;
 // What all requests share.
 mod state;
+// The sizes of groups, counted in the background.
+mod counts;
 // The client of the search cluster.
 mod cluster;
 // What the rooms above share of HTTP.

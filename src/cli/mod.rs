@@ -2,6 +2,7 @@
 
 mod eval;
 mod inspect;
+mod reconcile;
 mod serve;
 mod setup;
 mod stamp;
@@ -47,6 +48,8 @@ enum Command {
     Eval(Box<eval::Args>),
     /// Show the forests that are stored in a directory
     Inspect(inspect::Args),
+    /// Compare an index with the counts of its groups, and mend them
+    Reconcile(reconcile::Args),
     /// Install the component and index template that the stamp's fields need
     Setup(setup::Args),
 }
@@ -59,6 +62,7 @@ pub fn main() -> ExitCode {
         Command::Stamp(args) => stamp::run(&args),
         Command::Eval(args) => eval::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Inspect(args) => inspect::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Reconcile(args) => reconcile::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Setup(args) => setup::run(&args).map(|()| ExitCode::SUCCESS),
     };
     match result {
