@@ -76,6 +76,7 @@ fn tree(size: &TreeSize) -> Value {
 fn add_counts(gauges: &mut Gauges, progress: &Progress) {
     let Progress {
         touched_roots,
+        reconciling,
         lag,
         status,
     } = progress;
@@ -99,7 +100,7 @@ fn add_counts(gauges: &mut Gauges, progress: &Progress) {
         (
             "counts_reconciling_indices",
             "Indices that wait to be compared with their entries as a whole",
-            status.reconciling,
+            *reconciling,
         ),
         (
             "counts_entries_written",

@@ -285,7 +285,10 @@ mod tests {
             ("items.*.status", false),
             ("items.*.result,items.*.status", false),
             ("items.*.result,items.*.status,items.*._*", true),
-            ("items.*.error,items.*.s*,items.*.*t,items.*._i*,items.*._seq_no", true),
+            (
+                "items.*.error,items.*.s*,items.*.*t,items.*._i*,items.*._seq_no",
+                true,
+            ),
             ("items.index.status", false),
             ("items.*.error", false),
             ("**.status,**.result,**._id,**._index,**._seq_no", true),

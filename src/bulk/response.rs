@@ -24,7 +24,7 @@ pub struct Outcome {
     /// The operation of each item; `None` for one that this answer doesn't name.
     pub ops: Vec<Option<Op>>,
     /// Which documents of which indices have changed.
-    pub changes: Changes,
+    pub changes: Box<Changes>,
     /// Whether each item has a status: `filter_path` can drop it.
     pub all_have_status: bool,
     /// Whether the answer, which then is that to a single document, says `noop` itself.

@@ -65,6 +65,18 @@ pub struct Seen {
     pub is_deleted: bool,
 }
 
+impl Seen {
+    /// A document that was deleted, when nobody knows more of it.
+    pub fn gone(id: &str) -> Seen {
+        Seen {
+            id: id.to_owned(),
+            seq_no: u64::MAX,
+            is_deleted: true,
+            ..Seen::default()
+        }
+    }
+}
+
 /// The documents that a write has changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
@@ -193,7 +205,7 @@ mod tests {
         let (whole, cut) = (whole.finish(), cut.finish());
         assert!(whole.well_formed, "{answer}");
         assert_eq!(whole.changes, cut.changes, "cut at every byte");
-        whole.changes
+        *whole.changes
     }
 
     fn seen(item: usize, id: &str, seq_no: u64, is_deleted: bool) -> Seen {
@@ -228,7 +240,10 @@ mod tests {
             [Some("news-1"), Some("news-2"), Some("news-2")]
         );
         let replaced = [(1, "b"), (3, "d"), (6, "")];
-        assert_eq!(changes.replaced, replaced.map(|(at, id)| (at, id.to_owned())));
+        assert_eq!(
+            changes.replaced,
+            replaced.map(|(at, id)| (at, id.to_owned()))
+        );
         let last = [
             seen(0, "a", 7, false),
             seen(1, "b", 12_345_678_901, false),
@@ -256,7 +271,10 @@ mod tests {
         );
         assert!(changes.is_vague);
         let index_of = |item| changes.index_of(item);
-        assert_eq!([index_of(0), index_of(1), index_of(2)], [None, Some("n"), None]);
+        assert_eq!(
+            [index_of(0), index_of(1), index_of(2)],
+            [None, Some("n"), None]
+        );
         assert_eq!(changes.replaced, [(1, String::new())]);
         assert!(changes.last.is_empty());
     }
@@ -264,12 +282,17 @@ mod tests {
     #[test]
     fn what_is_kept_is_bounded() {
         let item = |n: usize| {
-            format!(r#"{{"index":{{"_index":"n","_id":"{n}","_seq_no":{n},"status":201,"result":"created"}}}}"#)
+            format!(
+                r#"{{"index":{{"_index":"n","_id":"{n}","_seq_no":{n},"status":201,"result":"created"}}}}"#
+            )
         };
         let items: Vec<String> = (0..3 * LAST).map(item).collect();
         let changes = changes(&format!(r#"{{"items":[{}]}}"#, items.join(",")));
         assert_eq!(changes.last.len(), LAST);
-        assert_eq!(changes.last.back().map(|seen| seen.item), Some(3 * LAST - 1));
+        assert_eq!(
+            changes.last.back().map(|seen| seen.item),
+            Some(3 * LAST - 1)
+        );
         assert_eq!((changes.indices.len(), changes.replaced.len()), (1, 0));
         let long = "x".repeat(5000);
         let answer = format!(r#"{{"_index":"n","_id":"{long}","_seq_no":1,"result":"updated"}}"#);

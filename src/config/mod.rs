@@ -161,7 +161,12 @@ pub struct RawServeOptions {
     counts: Option<String>,
     /// URL of a cluster node with the credentials to count with: https://user:password@host:9200 [default: the first --upstream, without
     /// credentials]
-    #[arg(long, env = "SPINNEY_COUNTS_URL", value_name = "URL", hide_env_values = true)]
+    #[arg(
+        long,
+        env = "SPINNEY_COUNTS_URL",
+        value_name = "URL",
+        hide_env_values = true
+    )]
     counts_url: Option<String>,
     /// Rewrite the publish_address in /_nodes/http answers to this host:port, so that sniffing clients stay with spinney
     #[arg(long, env = "SPINNEY_PUBLISH_ADDRESS", value_name = "HOST:PORT")]

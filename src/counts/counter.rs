@@ -46,7 +46,7 @@ pub(super) struct Counter {
 }
 
 impl Counter {
-    pub(super) fn new(searcher: Searcher, shared: Arc<Shared>, patterns: Vec<String>) -> Counter {
+    pub(super) fn new(searcher: Searcher, shared: Arc<Shared>, patterns: &[String]) -> Counter {
         Counter {
             searcher,
             shared,
@@ -97,7 +97,7 @@ impl Counter {
         let now = Instant::now();
         if self.watched.is_none_or(|at| now >= at + WATCH) {
             let found = self.searcher.indices(&self.patterns).await?;
-            for index in found {
+            for index in &found {
                 self.track(index);
             }
             self.watched = Some(now);
@@ -148,15 +148,14 @@ impl Counter {
             let found = self.searcher.indices(&name).await?;
             // Where documents were stamped, the index is ours; a deletion by query may be anybody's.
             let is_ours = |found: &Found| {
-                found.has_documents()
-                    && (has_documents || self.indices.contains_key(&found.name))
+                found.has_documents() && (has_documents || self.indices.contains_key(&found.name))
             };
             let found: Vec<Found> = found.into_iter().filter(is_ours).collect();
             if !matches!(&*found, [only] if only.name == name) {
                 let names: Vec<&str> = found.iter().map(|found| &*found.name).collect();
                 self.shared.touched.lock().stands_for(&name, &names);
             }
-            for index in found {
+            for index in &found {
                 self.track(index);
             }
         }
@@ -164,19 +163,24 @@ impl Counter {
     }
 
     /// Keeps an index true from now on, beginning with all of it: nobody knows what was written before.
-    fn track(&mut self, found: Found) {
+    fn track(&mut self, found: &Found) {
         if !found.has_documents() || self.indices.contains_key(&found.name) {
             return;
         }
+        self.mark(&found.name);
+        self.shared.known.write().insert(found.name.clone());
+        self.indices
+            .insert(found.name.clone(), Tracked::new(found, Instant::now()));
+    }
+
+    /// All of an index is to be counted, by what will be visible then.
+    fn mark(&self, name: &str) {
         let whole = Written {
-            index: &found.name,
+            index: name,
             whole: true,
             ..Written::default()
         };
         self.shared.touched.lock().note(&whole, Instant::now());
-        self.shared.known.write().insert(found.name.clone());
-        self.indices
-            .insert(found.name.clone(), Tracked::new(&found, Instant::now()));
     }
 
     /// The index is gone.
@@ -186,7 +190,7 @@ impl Counter {
         }
         self.shared.known.write().remove(name);
         let mut touched = self.shared.touched.lock();
-        touched.settled(name);
+        touched.settled(name, false);
         touched.stands_for(name, &[]);
         debug!(index = name, "an index is gone");
     }
@@ -194,14 +198,19 @@ impl Counter {
     /// One range of an index that was marked or, if there is none, of the next one in passing.
     async fn between_ticks(&mut self, next_tick: Instant) -> Result<(), CountError> {
         let began = Instant::now();
-        let marked = self.indices.iter().find(|(_, index)| index.wants_pass(began));
+        let marked = self
+            .indices
+            .iter()
+            .find(|(_, index)| index.wants_pass(began));
         if let Some(name) = marked.map(|(name, _)| name.clone()) {
             let result = self.whole(&name).await;
-            self.show_figures();
             rest(began, COUNTING, &self.shared).await;
             return self.settle_failure(&name, result);
         }
-        let rolling = self.indices.iter().filter(|(_, index)| index.rolls_at() <= began);
+        let rolling = self
+            .indices
+            .iter()
+            .filter(|(_, index)| index.rolls_at() <= began);
         let (behind, others): (Vec<_>, Vec<_>) = rolling
             .map(|(name, _)| name.clone())
             .partition(|name| *name > self.last_rolled);
@@ -236,6 +245,7 @@ impl Counter {
         }
         let found = *pass.findings();
         index.passed();
+        self.shared.touched.lock().mark(name, index.is_marked());
         let mut status = self.shared.status.lock();
         status.reconciled += 1;
         status.kept.add(found.kept);
@@ -258,6 +268,7 @@ impl Counter {
             index.rolling = None;
         }
         index.roll_not_before(Instant::now() + every);
+        index.is_well();
         Ok(())
     }
 
@@ -270,6 +281,10 @@ impl Counter {
         if let Some(index) = self.indices.get_mut(name) {
             index.failed(Instant::now());
             index.rolling = None;
+        }
+        if error.kind() == Failure::Missing {
+            // The next tick finds out whether the index is gone.
+            self.mark(name);
         }
         self.failed(error).map_or(Ok(()), Err)
     }
@@ -291,10 +306,7 @@ impl Counter {
     }
 
     fn show_figures(&self) {
-        let reconciling = self.indices.values().filter(|index| index.is_marked());
-        let mut status = self.shared.status.lock();
-        status.indices = self.indices.len() as u64;
-        status.reconciling = reconciling.count() as u64;
+        self.shared.status.lock().indices = self.indices.len() as u64;
     }
 
     /// Says how it goes: in the log only when that changes.
@@ -314,10 +326,9 @@ impl Counter {
                 State::Refused,
                 "give the user of --counts-url the rights that spinney serve --help names, or turn it off with --counts off",
             ),
-            Failure::Away | Failure::Missing => (
-                State::Unreachable,
-                "it is tried again, and nothing is lost",
-            ),
+            Failure::Away | Failure::Missing => {
+                (State::Unreachable, "it is tried again, and nothing is lost")
+            }
             Failure::Other => (State::Failing, "it is tried again, and nothing is lost"),
         };
         let reason = error.to_string();

@@ -32,7 +32,10 @@ mod tests {
         assert_eq!(rest_after(millis(200), COUNTING, millis(0)), millis(3800));
         assert_eq!(rest_after(millis(4), ROLLING, millis(250)), millis(246));
         assert_eq!(rest_after(millis(10), ROLLING, millis(250)), millis(490));
-        assert_eq!(rest_after(Duration::MAX, COUNTING, millis(1)), Duration::MAX);
+        assert_eq!(
+            rest_after(Duration::MAX, COUNTING, millis(1)),
+            Duration::MAX
+        );
         let waits: Vec<u64> = (0..8).map(|failures| backoff(failures).as_secs()).collect();
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
     }

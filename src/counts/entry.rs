@@ -161,7 +161,9 @@ mod tests {
         for (operations, text) in lines {
             let text = std::str::from_utf8(text).unwrap();
             assert!(text.ends_with('\n'));
-            let mut lines = text.lines().map(|l| serde_json::from_str::<Value>(l).unwrap());
+            let mut lines = text
+                .lines()
+                .map(|l| serde_json::from_str::<Value>(l).unwrap());
             let mut seen = 0;
             while let Some(action) = lines.next() {
                 seen += 1;

@@ -95,7 +95,7 @@ impl Counts {
         &self,
         operator: Operator,
         fields: Fields,
-        patterns: Vec<String>,
+        patterns: &[String],
     ) -> Option<Running> {
         let shared = self.shared.clone()?;
         let (stop, stopped) = watch::channel(false);
@@ -148,6 +148,7 @@ impl Counts {
         let lag = waiting.since.map(|since| since.elapsed());
         Some(Progress {
             touched_roots: waiting.roots as u64,
+            reconciling: waiting.marked as u64,
             lag: lag.unwrap_or_default(),
             status,
         })
@@ -159,6 +160,8 @@ impl Counts {
 pub(crate) struct Progress {
     /// Roots that wait to be counted.
     pub touched_roots: u64,
+    /// Indices that are being compared as a whole, or wait for it.
+    pub reconciling: u64,
     /// Since when the first of what waits has waited; zero: nothing waits.
     pub lag: Duration,
     /// What the task says.
@@ -175,7 +178,7 @@ impl Progress {
             "lag_s": self.lag.as_secs_f64(),
             "touched_roots": self.touched_roots,
             "indices": status.indices,
-            "reconciling": status.reconciling,
+            "reconciling": self.reconciling,
             "reconciled": status.reconciled,
             "roots_counted": status.roots_counted,
             "entries_written": status.kept.written,

@@ -43,9 +43,10 @@ pub(crate) struct Parts {
 impl Parts {
     /// Cuts all keys of an index so that about `each` of its documents fall into a range, if keys are spread evenly.
     pub(super) fn of(documents: u64, each: u64) -> Parts {
-        let wanted = documents.div_ceil(each.max(1)).max(1).next_power_of_two();
+        let wanted = documents.div_ceil(each.max(1)).clamp(1, MOST_PARTS.into());
+        let parts = u32::try_from(wanted).unwrap_or(MOST_PARTS);
         Parts {
-            parts: u32::try_from(wanted).unwrap_or(MOST_PARTS).min(MOST_PARTS),
+            parts: parts.next_power_of_two(),
         }
     }
 

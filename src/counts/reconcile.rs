@@ -106,12 +106,7 @@ impl Pass {
 }
 
 impl Searcher {
-    async fn compare(
-        &self,
-        index: &str,
-        range: Range,
-        mode: Mode,
-    ) -> Result<Findings, CountError> {
+    async fn compare(&self, index: &str, range: Range, mode: Mode) -> Result<Findings, CountError> {
         let mut findings = Findings::default();
         let mut ranges = vec![range];
         while let Some(range) = ranges.pop() {
@@ -136,7 +131,9 @@ impl Searcher {
                 if !diff.missing.is_empty() || !diff.wrong.is_empty() {
                     self.ensure_roots(index).await?;
                 }
-                findings.kept.add(self.keep_diff(index, &diff, counted_at).await?);
+                findings
+                    .kept
+                    .add(self.keep_diff(index, &diff, counted_at).await?);
             }
         }
         Ok(findings)

@@ -124,7 +124,9 @@ impl Searcher {
     ) -> Result<Value, CountError> {
         let asking = self.operator.ask(method, path, body);
         let answer = tokio::time::timeout(TIMEOUT, asking).await;
-        answer.map_err(|_| CountError::TimedOut(path.to_owned()))?.map_err(Into::into)
+        answer
+            .map_err(|_| CountError::TimedOut(path.to_owned()))?
+            .map_err(Into::into)
     }
 
     pub(super) async fn send_lines(
@@ -134,13 +136,15 @@ impl Searcher {
     ) -> Result<Value, CountError> {
         let sending = self.operator.send_lines(path, lines);
         let answer = tokio::time::timeout(TIMEOUT, sending).await;
-        answer.map_err(|_| CountError::TimedOut(path.to_owned()))?.map_err(Into::into)
+        answer
+            .map_err(|_| CountError::TimedOut(path.to_owned()))?
+            .map_err(Into::into)
     }
 
     /// The indices behind a name, an alias or a pattern; none if there is none.
     pub(super) async fn indices(&self, expression: &str) -> Result<Vec<Found>, CountError> {
         let path = format!(
-            "/{}/_settings?flat_settings=true&ignore_unavailable=true&allow_no_indices=true&expand_wildcards=open,hidden\
+            "/{}/_settings?ignore_unavailable=true&allow_no_indices=true&expand_wildcards=open,hidden\
              &filter_path=*.settings.index.uuid,*.settings.index.refresh_interval",
             encoded(expression)
         );
@@ -151,11 +155,11 @@ impl Searcher {
         let indices = answer.as_object().into_iter().flatten();
         Ok(indices
             .map(|(name, index)| {
-                let text = |setting: &str| index["settings"][setting].as_str();
+                let text = |setting: &str| index["settings"]["index"][setting].as_str();
                 Found {
                     name: name.clone(),
-                    uuid: text("index.uuid").unwrap_or_default().to_owned(),
-                    refresh: refresh_interval(text("index.refresh_interval")),
+                    uuid: text("uuid").unwrap_or_default().to_owned(),
+                    refresh: refresh_interval(text("refresh_interval")),
                 }
             })
             .collect())
@@ -256,7 +260,10 @@ impl Searcher {
             Some(seq_no) => seq_no >= seen.seq_no,
             None => seen.is_deleted,
         };
-        Ok(witnesses.into_iter().filter(|seen| !is_seen(seen)).collect())
+        Ok(witnesses
+            .into_iter()
+            .filter(|seen| !is_seen(seen))
+            .collect())
     }
 
     /// Of writes that are not seen, the ids of those that another write has overtaken: they never will be.
@@ -318,7 +325,10 @@ impl Searcher {
         let answer = self.groups(view, &filter, roots.len().max(1)).await?;
         match answer {
             (groups, _) if groups.len() <= roots.len() => Ok(groups),
-            _ => Err(not_understood("/_search", "there are more groups than roots")),
+            _ => Err(not_understood(
+                "/_search",
+                "there are more groups than roots",
+            )),
         }
     }
 
@@ -438,6 +448,9 @@ mod tests {
     #[test]
     fn names_in_paths() {
         assert_eq!(encoded("news-*,b_1.x"), "news-*,b_1.x");
-        assert_eq!(encoded("<news-{now/d}>/a?"), "%3Cnews%2D%7Bnow%2Fd%7D%3E%2Fa%3F".replace("%2D", "-"));
+        assert_eq!(
+            encoded("<news-{now/d}>/a?"),
+            "%3Cnews%2D%7Bnow%2Fd%7D%3E%2Fa%3F".replace("%2D", "-")
+        );
     }
 }

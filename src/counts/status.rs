@@ -42,8 +42,6 @@ pub(crate) struct Status {
     pub reason: Option<String>,
     /// Indices that are kept true.
     pub indices: u64,
-    /// Of them, those that wait to be compared as a whole, or are being compared.
-    pub reconciling: u64,
     /// Indices that have been compared as a whole.
     pub reconciled: u64,
     /// Roots that were counted because something had been written.

@@ -84,6 +84,8 @@ pub(super) struct Touched {
     gathering: HashMap<String, Generation>,
     /// Of the generations in hand: since when, and how many roots.
     in_hand: HashMap<String, (Option<Instant>, usize)>,
+    /// Indices that are being compared as a whole, or wait for it.
+    marked: HashSet<String>,
     roots: usize,
     ids: usize,
     /// Every index is to be counted as a whole, those too that have found no room here.
@@ -97,6 +99,8 @@ pub(super) struct Waiting {
     pub roots: usize,
     /// Since when; `None`: nothing does.
     pub since: Option<Instant>,
+    /// Indices that are being compared as a whole, or wait for it.
+    pub marked: usize,
 }
 
 impl Touched {
@@ -105,6 +109,7 @@ impl Touched {
             limits,
             gathering: HashMap::new(),
             in_hand: HashMap::new(),
+            marked: HashSet::new(),
             roots: 0,
             ids: 0,
             everything: None,
@@ -155,7 +160,8 @@ impl Touched {
 
     /// Something was written, and nobody knows where.
     pub(super) fn note_everything(&mut self, now: Instant) {
-        self.everything.get_or_insert(now);
+        // The last time counts: what came then has to be visible.
+        self.everything = Some(now);
     }
 
     /// Marks all these indices if something was written to an unknown one. More of them than there is room for come at the
@@ -219,9 +225,19 @@ impl Touched {
         Some(of)
     }
 
-    /// The generation of this index in hand has been counted.
-    pub(super) fn settled(&mut self, index: &str) {
+    /// The generation of this index in hand has been counted, and at once the index is marked or not: nobody sees it between
+    /// the two.
+    pub(super) fn settled(&mut self, index: &str, is_marked: bool) {
         self.in_hand.remove(index);
+        self.mark(index, is_marked);
+    }
+
+    /// Whether an index is to be compared as a whole.
+    pub(super) fn mark(&mut self, index: &str, is_marked: bool) {
+        match is_marked {
+            true => drop(self.marked.insert(index.to_owned())),
+            false => drop(self.marked.remove(index)),
+        }
     }
 
     /// How much waits, in hand or not.
@@ -232,6 +248,7 @@ impl Touched {
         Waiting {
             roots: self.roots + in_hand_roots,
             since: gathering.chain(in_hand).fold(self.everything, earliest),
+            marked: self.marked.len(),
         }
     }
 
@@ -318,11 +335,13 @@ mod tests {
         let waiting = touched.waiting();
         assert_eq!((waiting.roots, waiting.since), (3, Some(at(1))));
         assert_eq!((a.roots.len(), a.unproven), (2, Some(at(1))));
-        touched.settled("a");
+        touched.settled("a", true);
         let waiting = touched.waiting();
         assert_eq!((waiting.roots, waiting.since), (1, Some(at(2))));
         touched.seal("a").unwrap();
-        touched.settled("a");
+        touched.settled("a", true);
+        assert_eq!(touched.waiting().marked, 1);
+        touched.mark("a", false);
         assert_eq!(touched.waiting(), Waiting::default());
         assert!(touched.seal("a").is_none());
     }
@@ -346,7 +365,7 @@ mod tests {
             let of = touched.seal(index).unwrap();
             assert_eq!((of.roots.len(), of.replaced.len()), (1, 1));
             assert!(of.witnesses.is_empty() && of.unproven == Some(now));
-            touched.settled(index);
+            touched.settled(index, false);
         }
         assert_eq!((touched.roots, touched.ids), (0, 0));
     }
@@ -395,7 +414,7 @@ mod tests {
                     }
                     Step::Settled(index) => {
                         if let Some(of) = held.remove(&name(index)) {
-                            touched.settled(&name(index));
+                            touched.settled(&name(index), false);
                             let owed = owed.get_mut(&name(index)).unwrap();
                             owed.retain(|root| !of.whole && !of.roots.contains(root));
                         }

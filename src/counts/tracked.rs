@@ -111,6 +111,11 @@ impl Tracked {
         self.failures > 0
     }
 
+    /// The last attempt at something was a success.
+    pub(super) fn is_well(&mut self) {
+        self.failures = 0;
+    }
+
     /// It is left alone for a while.
     pub(super) fn failed(&mut self, now: Instant) {
         self.retry_at = now + backoff(self.failures);
@@ -121,7 +126,7 @@ impl Tracked {
     pub(super) fn passed(&mut self) {
         self.pass = None;
         self.marked = std::mem::take(&mut self.marked_again);
-        self.failures = 0;
+        self.is_well();
     }
 
     fn mark(&mut self) {
@@ -169,7 +174,6 @@ impl Tracked {
             false => Ok(false),
         };
         if let Ok(true) = is_settled {
-            shared.touched.lock().settled(name);
             self.counted = Instant::now();
             if generation.since.is_some() {
                 self.busy = self.counted;
@@ -177,7 +181,8 @@ impl Tracked {
             if generation.whole {
                 self.mark();
             }
-            self.failures = 0;
+            shared.touched.lock().settled(name, self.marked);
+            self.is_well();
         } else {
             self.in_hand = Some(generation);
         }

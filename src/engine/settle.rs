@@ -101,9 +101,8 @@ impl Placed {
         resolution: &'p Resolution,
     ) -> impl Iterator<Item = (usize, u64)> + 'p {
         let joined = self.held.iter().filter(|held| held.has_joined);
-        let stored = joined.filter(|held| {
-            outcome(&self.ops, held.item, resolution).0 != Outcome::Refused
-        });
+        let stored =
+            joined.filter(|held| outcome(&self.ops, held.item, resolution).0 != Outcome::Refused);
         stored.map(|held| (held.item, held.counted.0.0.0))
     }
 

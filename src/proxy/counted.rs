@@ -26,8 +26,8 @@ pub(super) fn note(state: &AppState, index: Option<&str>, placed: &Placed, told:
     }
     let unknown = Changes::unknown();
     let changes = match told {
-        Resolution::Items(outcome) if placed.is_answered_by(outcome) => &outcome.changes,
-        Resolution::Document(_, outcome) if outcome.well_formed => &outcome.changes,
+        Resolution::Items(outcome) if placed.is_answered_by(outcome) => &*outcome.changes,
+        Resolution::Document(_, outcome) if outcome.well_formed => &*outcome.changes,
         _ => &unknown,
     };
     let name_of = |item: usize| changes.index_of(item).or(index);
@@ -61,13 +61,15 @@ pub(super) fn note(state: &AppState, index: Option<&str>, placed: &Placed, told:
     if is_lost {
         state.counts.note_everything();
     }
-    state.counts.note(parts.iter().map(|(&index, part)| Written {
-        index,
-        roots: &part.roots,
-        replaced: &part.replaced,
-        witnesses: &part.witnesses,
-        whole: part.whole,
-    }));
+    state
+        .counts
+        .note(parts.iter().map(|(&index, part)| Written {
+            index,
+            roots: &part.roots,
+            replaced: &part.replaced,
+            witnesses: &part.witnesses,
+            whole: part.whole,
+        }));
 }
 
 fn changed_nothing(told: &Resolution) -> bool {
@@ -135,10 +137,13 @@ impl Passing {
             Passing::Anywhere => state.counts.note_everything(),
             Passing::Delete { index, id } => {
                 let is_kept = state.engine.routes(index) || state.counts.knows(index);
-                let replaced = [id.as_str()];
+                let (replaced, gone) = ([id.as_str()], Seen::gone(id));
+                let witnesses = [&gone];
                 let deleted = Written {
                     index,
                     replaced: &replaced,
+                    // Whether it is gone, nobody knows without an answer.
+                    witnesses: if status.is_some() { &witnesses } else { &[] },
                     ..Written::default()
                 };
                 state.counts.note(is_kept.then_some(deleted).into_iter());
@@ -171,15 +176,31 @@ mod tests {
         };
         let by_query = |index: &str| Some(Passing::ByQuery(index.into()));
         for (method, path, expected) in [
-            (Method::DELETE, "/news-1/_doc/a%2Fb", delete("news-1", "a/b")),
+            (
+                Method::DELETE,
+                "/news-1/_doc/a%2Fb",
+                delete("news-1", "a/b"),
+            ),
             (Method::DELETE, "/news-1/article/7/", delete("news-1", "7")),
             (Method::DELETE, "/news-1", None),
             (Method::DELETE, "/news-1/_alias/a", None),
             (Method::DELETE, "/_template/x/y", None),
             (Method::GET, "/news-1/_doc/7", None),
-            (Method::POST, "/news-*,b/_delete_by_query", by_query("news-*,b")),
-            (Method::POST, "/news-1/article/_update_by_query", by_query("news-1")),
-            (Method::POST, "/_all/_delete_by_query", Some(Passing::Anywhere)),
+            (
+                Method::POST,
+                "/news-*,b/_delete_by_query",
+                by_query("news-*,b"),
+            ),
+            (
+                Method::POST,
+                "/news-1/article/_update_by_query",
+                by_query("news-1"),
+            ),
+            (
+                Method::POST,
+                "/_all/_delete_by_query",
+                Some(Passing::Anywhere),
+            ),
             (Method::POST, "/_reindex", Some(Passing::Anywhere)),
             (Method::POST, "/_reindex/7/_rethrottle", None),
             (Method::POST, "/_delete_by_query/7/_rethrottle", None),

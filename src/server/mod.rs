@@ -156,10 +156,10 @@ fn count(state: &AppState, config: &ServeOptions) -> Option<Running> {
         }
     };
     let patterns = config.routes.iter().flat_map(Route::patterns);
-    let patterns = patterns.map(str::to_owned).collect();
+    let patterns: Vec<String> = patterns.map(str::to_owned).collect();
     state
         .counts
-        .start(operator, Fields::new(&config.prefix), patterns)
+        .start(operator, Fields::new(&config.prefix), &patterns)
 }
 
 /// Says once that documents are forgotten before their window ends.
