@@ -112,7 +112,9 @@ impl Searcher {
         while let Some(range) = ranges.pop() {
             // Before the count: whoever counts later has the later time.
             let counted_at = clock::now().0;
-            let groups = match (self.enumerate(index, range).await?, range.halves()) {
+            let asked = tokio::try_join!(self.enumerate(index, range), self.stored(index, range));
+            let (enumerated, stored) = asked?;
+            let groups = match (enumerated, range.halves()) {
                 (Enumerated::All(groups), _) => groups,
                 (Enumerated::TooMany, Some((low, high))) => {
                     ranges.extend([high, low]);
@@ -121,7 +123,6 @@ impl Searcher {
                 // One key has one group.
                 (Enumerated::TooMany, None) => Groups::new(),
             };
-            let stored = self.stored(index, range).await?;
             let diff = Diff::between(&groups, &stored);
             findings.groups += groups.len() as u64;
             findings.missing += diff.missing.len() as u64;

@@ -144,7 +144,7 @@ impl Searcher {
     /// The indices behind a name, an alias or a pattern; none if there is none.
     pub(super) async fn indices(&self, expression: &str) -> Result<Vec<Found>, CountError> {
         let path = format!(
-            "/{}/_settings?ignore_unavailable=true&allow_no_indices=true&expand_wildcards=open,hidden\
+            "/{}/_settings?ignore_unavailable=true&allow_no_indices=true&expand_wildcards=open\
              &filter_path=*.settings.index.uuid,*.settings.index.refresh_interval",
             encoded(expression)
         );
