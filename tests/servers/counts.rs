@@ -256,10 +256,7 @@ async fn entries_are_what_a_naive_count_gives() {
         let query = json!({"query": {"terms": {"medium": ["m1", "m2"]}}});
         scene.send(
             "POST",
-            &format!(
-                "/{}/_delete_by_query?conflicts=proceed&refresh=true",
-                scene.index
-            ),
+            &format!("/{}/_delete_by_query?refresh=true", scene.index),
             &query,
         );
         scene.holds("after a deletion by query").await;
