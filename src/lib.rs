@@ -16,6 +16,8 @@ mod api;
 mod state;
 // Forests from the index alone: the command of an operator, and what a start has missed.
 mod recovery;
+// The sizes of groups, counted in the background.
+mod counts;
 // The client of the search cluster.
 mod cluster;
 // What the rooms above share of HTTP.

@@ -13,6 +13,7 @@ use tracing::error;
 use crate::clock;
 use crate::cluster::{self, ClientError};
 use crate::config::ServeOptions;
+use crate::counts::Counts;
 use crate::engine::{Engine, EngineError, RequestContext, Unavailable};
 use crate::hash::HashKey;
 use crate::http::ProxyError;
@@ -34,6 +35,8 @@ pub(crate) struct AppState {
     pub engine: Arc<Engine>,
     /// The search cluster.
     pub cluster: cluster::Client,
+    /// Gets to know which groups have changed.
+    pub counts: Counts,
     /// Bytes of write requests that may be held.
     pub budget: Arc<Budget>,
     /// How long the body of a write may take.
@@ -96,6 +99,7 @@ impl AppState {
                 config.upstream_identity.as_ref(),
                 config.limits.upstream_timeout,
             )?,
+            counts: Counts::new(config.counts.is_some() && !config.routes.is_empty()),
             budget: Budget::new(config.budget, config.limits.client_share),
             body_timeout: config.limits.body_timeout,
             idle_timeout: config.limits.idle_timeout,

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::counts::{Progress, State};
 use crate::forest::{Stats, Stored, TreeSize};
 use crate::http::ProxyError;
 use crate::state::AppState;
@@ -31,6 +32,9 @@ pub(super) async fn stats(state: &AppState) -> Value {
         "counters": counters,
         "refusals": refusals,
     });
+    if let Some(progress) = state.counts.progress() {
+        stats["counts"] = progress.json();
+    }
     match state.engine.stats().await {
         Ok(forests) => {
             let forests: Map<_, _> = forests
@@ -108,6 +112,61 @@ fn add_stored(gauges: &mut Gauges, forests: &[(String, Stats)]) {
     );
 }
 
+/// How far counting in the background is.
+fn add_counts(gauges: &mut Gauges, progress: &Progress) {
+    let Progress {
+        touched_roots,
+        reconciling,
+        lag,
+        status,
+    } = progress;
+    let is_well = status.state == State::Counting;
+    for (name, help, value) in [
+        (
+            "counts_up",
+            "Whether groups are counted: 1, or 0 if the cluster refuses or is away",
+            u64::from(is_well),
+        ),
+        (
+            "counts_lag_seconds",
+            "Seconds since the first write whose groups have not been counted, rounded up",
+            lag.as_secs() + u64::from(lag.subsec_nanos() > 0),
+        ),
+        (
+            "counts_touched_roots",
+            "Roots that wait to be counted",
+            *touched_roots,
+        ),
+        (
+            "counts_reconciling_indices",
+            "Indices that wait to be compared with their entries as a whole",
+            *reconciling,
+        ),
+        (
+            "counts_entries_written",
+            "Entries of roots indices that were written since the start",
+            status.kept.written,
+        ),
+        (
+            "counts_entries_removed",
+            "Entries of roots indices that were removed since the start",
+            status.kept.removed,
+        ),
+        (
+            "counts_busy_milliseconds",
+            "Time since the start in which the cluster counted for spinney",
+            u64::try_from(status.busy.as_millis()).unwrap_or(u64::MAX),
+        ),
+        (
+            "counts_errors",
+            "Times that the cluster could not be asked, or refused",
+            status.errors,
+        ),
+    ] {
+        gauges.add(name, help, value);
+    }
+}
+
 /// The state as OpenMetrics text, without forests where one is out of service.
 ///
 /// # Errors
@@ -139,6 +198,9 @@ pub(super) async fn metrics(state: &AppState) -> Result<String, ProxyError> {
         "Bytes of write requests held",
         state.budget.used() as u64,
     );
+    if let Some(progress) = state.counts.progress() {
+        add_counts(&mut gauges, &progress);
+    }
     // Counters and readiness say what is wrong then.
     let forests = state.engine.stats().await.unwrap_or_default();
     let mut each = |name, help, value: fn(&Stats) -> usize| {

@@ -1,5 +1,5 @@
-//! The servers' `filter_path`: which parts of an answer a caller wants to see. spinney needs status and result of every item
-//! whatever the caller asked for; it asks for that too, and then gives the caller what the caller asked for.
+//! The servers' `filter_path`: which parts of an answer a caller wants to see. spinney needs status and result of every item, and
+//! which document it is, whatever the caller asked for; it asks for that too, and then gives the caller what the caller asked for.
 //!
 //! A filter is a list of paths. In a path, `*` stands for any characters of a name and `**` for any number of names; arrays
 //! are looked through. A container is there if anything in it is. Paths that begin with `-` exclude; filters with such
@@ -15,7 +15,8 @@ use super::op::Op;
 
 /// What makes the server tell what became of every item: to be added to the value of the parameter, percent-encoded where it
 /// must be.
-pub const OUTCOME_OF_ITEMS: &str = "%2Citems.*.status%2Citems.*.result";
+pub const OUTCOME_OF_ITEMS: &str =
+    "%2Citems.*.status%2Citems.*.result%2Citems.*._index%2Citems.*._id%2Citems.*._seq_no";
 
 /// The paths of one `filter_path`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,9 +51,9 @@ impl FilterPath {
         (!paths.is_empty()).then_some(FilterPath(paths))
     }
 
-    /// Whether the answer to a bulk has status and result of every item in spite of this filter.
+    /// Whether the answer to a bulk has in spite of this filter what [`OUTCOME_OF_ITEMS`] asks for.
     pub fn keeps_outcome(&self) -> bool {
-        let fields = ["status", "result"];
+        let fields = ["status", "result", "_index", "_id", "_seq_no"];
         let mut paths = Op::ALL
             .iter()
             .flat_map(|op| fields.map(|field| ["items", op.name(), field]));
@@ -282,11 +283,15 @@ mod tests {
             ("items", true),
             ("items.*", true),
             ("items.*.status", false),
-            ("items.*.result,items.*.status", true),
-            ("items.*.error,items.*.s*,items.*.*t", true),
+            ("items.*.result,items.*.status", false),
+            ("items.*.result,items.*.status,items.*._*", true),
+            (
+                "items.*.error,items.*.s*,items.*.*t,items.*._i*,items.*._seq_no",
+                true,
+            ),
             ("items.index.status", false),
             ("items.*.error", false),
-            ("**.status,**.result", true),
+            ("**.status,**.result,**._id,**._index,**._seq_no", true),
             ("*", true),
         ] {
             let filter = FilterPath::parse(filter).unwrap();

@@ -8,6 +8,7 @@
 use memchr::memchr2;
 
 use super::op::Op;
+use super::seen::{Changes, Result, Word};
 
 /// What became of the items of a bulk request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -22,6 +23,8 @@ pub struct Outcome {
     pub unchanged: Vec<usize>,
     /// The operation of each item; `None` for one that this answer doesn't name.
     pub ops: Vec<Option<Op>>,
+    /// Which documents of which indices have changed.
+    pub changes: Box<Changes>,
     /// Whether each item has a status: `filter_path` can drop it.
     pub all_have_status: bool,
     /// Whether the answer, which then is that to a single document, says `noop` itself.
@@ -85,6 +88,8 @@ pub struct ResponseScanner {
     at_items: bool,
     /// The key before the value that comes is `result` of an item, or of the answer.
     at_result: bool,
+    /// Which text of an item, or of the answer, the value that comes is.
+    at_word: Option<Word>,
     op: Option<Op>,
     /// The item has a member `error`.
     error: bool,
@@ -110,6 +115,7 @@ impl Default for ResponseScanner {
             at_status: false,
             at_items: false,
             at_result: false,
+            at_word: None,
             unchanged: false,
             op: None,
             error: false,
@@ -140,6 +146,10 @@ impl ResponseScanner {
 
     /// What the answer said, once all of it has been pushed.
     pub fn finish(mut self) -> Outcome {
+        if !self.items_seen {
+            // The answer to a single document is one item, in a way.
+            self.outcome.changes.end(0, true);
+        }
         self.outcome.well_formed =
             !self.broken && self.expect == Expect::Nothing && self.token == Token::None;
         self.outcome
@@ -228,6 +238,9 @@ impl ResponseScanner {
             *slot = byte;
         }
         self.word_len = self.word_len.saturating_add(bytes.len());
+        if let Some(word) = self.at_word {
+            self.outcome.changes.push(word, bytes);
+        }
     }
 
     /// The token just read, empty if it was longer than any that matters.
@@ -240,8 +253,15 @@ impl ResponseScanner {
         self.expect = Expect::Colon;
         self.at_items = false;
         self.at_status = false;
-        self.at_result = self.word() == b"result"
-            && (self.open.len() == 1 || self.in_items && self.open.len() == 4);
+        self.at_word = None;
+        self.at_result = false;
+        if self.open.len() == 1 || self.in_items && self.open.len() == 4 {
+            self.at_result = self.word() == b"result";
+            self.at_word = Word::of(self.word());
+            if let Some(word) = self.at_word {
+                self.outcome.changes.begin(word);
+            }
+        }
         match self.open.len() {
             1 => self.at_items = self.word() == b"items",
             3 if self.in_items => {
@@ -260,7 +280,12 @@ impl ResponseScanner {
 
     /// A string that is no key has ended.
     fn string(&mut self) {
-        if self.at_result && self.word() == b"noop" {
+        if !self.at_result {
+            return;
+        }
+        let result = Result::of(self.word());
+        self.outcome.changes.result(result);
+        if result == Some(Result::Noop) {
             match self.open.len() {
                 1 => self.outcome.whole_is_unchanged = true,
                 4 => self.unchanged = true,
@@ -302,6 +327,7 @@ impl ResponseScanner {
         }
         self.at_status = false;
         self.at_result = false;
+        self.at_word = None;
         self.expect = Expect::CommaOrEnd;
     }
 
@@ -317,6 +343,7 @@ impl ResponseScanner {
             self.items_seen = true;
             self.in_items = !object;
         }
+        self.at_word = None;
         self.open.push(object);
         self.expect = if object {
             Expect::KeyOrEnd
@@ -357,6 +384,8 @@ impl ResponseScanner {
         }
         self.ops_in_item = 0;
         self.status_seen = false;
+        let is_accepted = self.status.is_some_and(|status| status < 300);
+        self.outcome.changes.end(position, is_accepted);
         match self.status.take() {
             Some(404) if op == Some(Op::Delete) && !error => {}
             Some(status) if status >= 300 => self.outcome.failed.push((position, status)),

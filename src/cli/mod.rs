@@ -2,6 +2,7 @@
 
 mod eval;
 mod inspect;
+mod reconcile;
 mod recover;
 mod serve;
 mod setup;
@@ -50,6 +51,8 @@ enum Command {
     Inspect(inspect::Args),
     /// Rebuild the forests from the stamped documents of their indices, when what was stored is lost
     Recover(Box<recover::Args>),
+    /// Compare an index with the counts of its groups, and mend them
+    Reconcile(reconcile::Args),
     /// Install the component and index template that the stamp's fields need
     Setup(setup::Args),
 }
@@ -63,6 +66,7 @@ pub fn main() -> ExitCode {
         Command::Eval(args) => eval::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Inspect(args) => inspect::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Recover(args) => recover::run(*args),
+        Command::Reconcile(args) => reconcile::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Setup(args) => setup::run(&args).map(|()| ExitCode::SUCCESS),
     };
     match result {

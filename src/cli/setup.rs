@@ -9,8 +9,11 @@ use super::{print, say};
 use crate::bulk::StampNames;
 use crate::cluster::operator::{Operator, Template};
 use crate::config::DEFAULT_PREFIX;
+use crate::counts;
 
 const COMPONENT: &str = include_str!("../../mappings/component-template.json");
+/// Of the indices that `spinney serve` counts in.
+const ROOTS_NAME: &str = "spinney-roots";
 /// As mappings/index-template.json names it.
 const COMPONENT_NAME: &str = "spinney-stamp";
 const TEMPLATE: &str = include_str!("../../mappings/index-template.json");
@@ -29,7 +32,7 @@ pub(super) struct Args {
     #[arg(long, env = "SPINNEY_UPSTREAM_CA", value_name = "FILE")]
     upstream_ca: Option<PathBuf>,
     /// Index pattern that gets the template; without one only the component template is installed, for your own
-    /// templates to name in composed_of
+    /// templates to name in composed_of, and the template of spinney's own indices of roots
     #[arg(
         long,
         env = "SPINNEY_INDEX",
@@ -101,6 +104,10 @@ fn templates(args: &Args) -> anyhow::Result<Vec<Template>> {
         name: COMPONENT_NAME.into(),
         body: component,
     }];
+    templates.push(Template::Index {
+        name: ROOTS_NAME.into(),
+        body: serde_json::from_str(counts::TEMPLATE).context("mappings/roots-index.json")?,
+    });
     if !args.index.is_empty() {
         let mut template: Value =
             serde_json::from_str(TEMPLATE).context("mappings/index-template.json")?;

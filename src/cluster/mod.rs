@@ -12,6 +12,7 @@ mod aliases;
 mod early_response;
 mod nodes;
 pub(crate) mod operator;
+pub(crate) mod roots;
 pub(crate) mod scan;
 
 use std::error::Error;

@@ -3,6 +3,7 @@
 //! Raw options ([`RawServeOptions`], [`RawRoute`]) are what was written there: strings, any of which may be absent.
 //! `validate` turns them into validated options ([`ServeOptions`], [`Route`]): typed, with the defaults filled in.
 
+mod counts;
 mod form;
 mod limits;
 mod memory;
@@ -21,6 +22,7 @@ use serde::Deserialize;
 use crate::bulk::StampNames;
 use crate::time::Millis;
 
+pub use counts::Counting;
 pub use form::StampForm;
 pub use limits::Limits;
 pub use recovery::RawRecoverOptions;
@@ -168,6 +170,21 @@ pub struct RawServeOptions {
     /// fingerprints and proof, for a look at them, or to use them without the text) [default: lean]
     #[arg(long, env = "SPINNEY_STAMP", value_name = "FORM")]
     stamp: Option<String>,
+    /// Count the groups of similar documents in the background, so that lists can be sorted by similar count: on or off. Own indices
+    /// spinney-roots-* are written. Rights needed: on the routed indices read and view_index_metadata (OpenSearch: also
+    /// indices:data/read/point_in_time/create and delete), on spinney-roots-* all of index management, read and write
+    /// [default: on]
+    #[arg(long, env = "SPINNEY_COUNTS", value_name = "WHETHER")]
+    counts: Option<String>,
+    /// URL of a cluster node with the credentials to count with: https://user:password@host:9200 [default: the first --upstream, without
+    /// credentials]
+    #[arg(
+        long,
+        env = "SPINNEY_COUNTS_URL",
+        value_name = "URL",
+        hide_env_values = true
+    )]
+    counts_url: Option<String>,
     /// Rewrite the publish_address in /_nodes/http answers to this host:port, so that sniffing clients stay with spinney
     #[arg(long, env = "SPINNEY_PUBLISH_ADDRESS", value_name = "HOST:PORT")]
     publish_address: Option<String>,
@@ -238,6 +255,8 @@ pub struct ServeOptions {
     pub prefix: String,
     /// Which fields a stamp has.
     pub stamp: StampForm,
+    /// As whom groups are counted; `None`: they are not.
+    pub counts: Option<Counting>,
     /// `host:port` to put into the answers that sniffing clients read.
     pub publish_address: Option<String>,
     /// Form of the log lines.
@@ -288,6 +307,8 @@ impl RawServeOptions {
             threads: self.threads.or(below.threads),
             prefix: self.prefix.or(below.prefix),
             stamp: self.stamp.or(below.stamp),
+            counts: self.counts.or(below.counts),
+            counts_url: self.counts_url.or(below.counts_url),
             publish_address: self.publish_address.or(below.publish_address),
             log_format: self.log_format.or(below.log_format),
             log: self.log.or(below.log),
@@ -303,6 +324,7 @@ impl RawServeOptions {
     pub fn validate(self) -> Result<ServeOptions, ConfigError> {
         let limits = Limits::of(&self)?;
         let storage = Storage::of(&self)?;
+        let counts = Counting::of(&self)?;
         let listen = self.listen.as_deref().unwrap_or("127.0.0.1:9201");
         let listen = address("listen", listen)?;
         let admin_listen = self.admin_listen.as_deref();
@@ -382,6 +404,7 @@ impl RawServeOptions {
             threads: self.threads.unwrap_or(0),
             prefix,
             stamp: StampForm::of(self.stamp.as_deref())?,
+            counts,
             publish_address: self.publish_address,
             log_format,
             log: self.log.unwrap_or_else(|| "info".into()),

@@ -211,8 +211,11 @@ impl Engine {
                         claimed: place.claimed,
                         lesson: place.lesson.take(),
                         counted: (place.root, place.count),
+                        has_joined: place.decision != Decision::NewRoot,
                         late,
                     });
+                } else {
+                    placed.stands_alone(item);
                 }
             }
             stamped.waited += placements.waited;

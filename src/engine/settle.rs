@@ -1,5 +1,6 @@
 //! The second phase: what the cluster's answer takes back.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::late::Late;
@@ -17,6 +18,8 @@ pub struct Placed {
     ops: Vec<Op>,
     caller: Option<u64>,
     held: Vec<Held>,
+    /// Items whose document has a root of its own, outside of the forests.
+    alone: Vec<usize>,
 }
 
 /// One document that was placed.
@@ -29,6 +32,8 @@ pub(super) struct Held {
     pub(super) claimed: Option<Millis>,
     pub(super) lesson: Option<Vec<u64>>,
     pub(super) counted: (Root, Count),
+    /// Whether it joined a tree that was there.
+    pub(super) has_joined: bool,
     /// To be placed if it is accepted, and not before.
     pub(super) late: Option<Late>,
 }
@@ -46,6 +51,8 @@ pub enum Resolution {
     Unchanged,
     /// The items of a bulk response.
     Items(bulk::Outcome),
+    /// The status of a response to a single document, and what it says.
+    Document(u16, bulk::Outcome),
 }
 
 /// What settling did.
@@ -79,7 +86,44 @@ impl Placed {
             ops,
             caller,
             held: Vec::new(),
+            alone: Vec::new(),
         }
+    }
+
+    pub(super) fn stands_alone(&mut self, item: usize) {
+        self.alone.push(item);
+    }
+
+    /// Items whose documents joined a tree and are stored, as far as anybody knows, with their roots. In the order of the items
+    /// of each forest.
+    pub fn joined<'p>(
+        &'p self,
+        resolution: &'p Resolution,
+    ) -> impl Iterator<Item = (usize, u64)> + 'p {
+        let joined = self.held.iter().filter(|held| held.has_joined);
+        let stored =
+            joined.filter(|held| outcome(&self.ops, held.item, resolution).0 != Outcome::Refused);
+        stored.map(|held| (held.item, held.counted.0.0.0))
+    }
+
+    /// Of these items, which replaced documents, those that may have given one another root: all but updates that were not
+    /// stamped.
+    pub fn moved<'c>(&self, replaced: &'c [(usize, String)]) -> Vec<&'c (usize, String)> {
+        let is_update = |item: usize| self.ops.get(item) == Some(&Op::Update);
+        let mut stamped = HashSet::new();
+        if replaced.iter().any(|&(item, _)| is_update(item)) {
+            stamped.extend(self.held.iter().map(|held| held.item));
+            stamped.extend(&self.alone);
+        }
+        let moved = replaced.iter();
+        moved
+            .filter(|(item, _)| !is_update(*item) || stamped.contains(item))
+            .collect()
+    }
+
+    /// Whether any document was stamped.
+    pub fn has_stamped(&self) -> bool {
+        !self.held.is_empty() || !self.alone.is_empty()
     }
 
     pub(super) fn hold(&mut self, held: Held) {
@@ -256,7 +300,9 @@ fn outcome(ops: &[Op], item: usize, resolution: &Resolution) -> (Outcome, Option
     let items = match resolution {
         Resolution::Unknown => return (Outcome::Unknown, None),
         Resolution::NotSent => return (Outcome::Refused, None),
-        Resolution::Status(status) => return (outcome_of(*status), Some(*status)),
+        Resolution::Status(status) | Resolution::Document(status, _) => {
+            return (outcome_of(*status), Some(*status));
+        }
         Resolution::Unchanged => return (unchanged, None),
         Resolution::Items(items) => items,
     };

@@ -1,5 +1,5 @@
 //! Bulks whose sender wants to see a part of the answer only (`filter_path`). Where that part does not have status and result of
-//! every item, the cluster is asked for them too, and the sender gets what it asked for.
+//! every item, and its document, the cluster is asked for them too, and the sender gets what it asked for.
 
 use std::fmt::Display;
 use std::pin::Pin;
@@ -212,11 +212,11 @@ mod tests {
         for (uri, widened) in [
             (
                 "/_bulk?filter_path=took",
-                "/_bulk?filter_path=took%2Citems.*.status%2Citems.*.result",
+                "/_bulk?filter_path=took%2Citems.*.status%2Citems.*.result%2Citems.*._index%2Citems.*._id%2Citems.*._seq_no",
             ),
             (
                 "/a/_bulk?refresh&filter%5Fpath=took%2Cerrors&x=%20",
-                "/a/_bulk?refresh&filter%5Fpath=took%2Cerrors%2Citems.*.status%2Citems.*.result&x=%20",
+                "/a/_bulk?refresh&filter%5Fpath=took%2Cerrors%2Citems.*.status%2Citems.*.result%2Citems.*._index%2Citems.*._id%2Citems.*._seq_no&x=%20",
             ),
         ] {
             let (filter, asked) = asked(uri, None);
@@ -263,7 +263,7 @@ mod tests {
             ("/_bulk?filter_path", None),
             ("/_bulk?filter_path=items", None),
             (
-                "/_bulk?filter_path=errors,items.*.status,items.*.result",
+                "/_bulk?filter_path=errors,items.*.status,items.*.result,items.*._*",
                 None,
             ),
             ("/_bulk?filter_path=-took", None),

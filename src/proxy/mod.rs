@@ -6,6 +6,7 @@
 //! client <-- response_body: streamed back; of a bulk, read on the way and settled by placement
 //! ```
 
+mod counted;
 mod filtered;
 mod logging;
 mod names;
@@ -24,6 +25,7 @@ use hyper::{Request, Response};
 use crate::http::{Body, ProxyError};
 use crate::shutdown::InFlightGuard;
 use crate::state::AppState;
+use counted::Passing;
 use response_body::ResponseBody;
 use router::Target;
 
@@ -45,7 +47,15 @@ pub(crate) async fn handle(
     {
         return sniff::handle(state, request, address).await;
     }
-    relay(state, request, in_flight).await
+    let passing = match state.counts.is_on() {
+        true => Passing::of(request.method(), request.uri().path()),
+        false => None,
+    };
+    let response = relay(state, request, in_flight).await;
+    if let Some(passing) = passing {
+        passing.note(state, response.as_ref().ok().map(Response::status));
+    }
+    response
 }
 
 /// Streams a request to the cluster and the response back, byte for byte.

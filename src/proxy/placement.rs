@@ -7,6 +7,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tracing::{Instrument, Span, debug, info, warn};
 
+use super::counted;
 use crate::clock;
 use crate::engine::{Placed, Resolution};
 use crate::forest::{Notice, TreeSize};
@@ -22,6 +23,8 @@ pub(super) struct PlacementGuard {
     state: Arc<AppState>,
     in_flight: InFlightGuard,
     placed: Option<Placed>,
+    /// What the path of the request names.
+    index: Option<String>,
     sent: bool,
 }
 
@@ -36,8 +39,15 @@ impl PlacementGuard {
             state,
             in_flight,
             placed: Some(placed),
+            index: None,
             sent: false,
         }
+    }
+
+    /// The same, of a request whose path names this index.
+    pub(super) fn of_index(mut self, index: Option<String>) -> PlacementGuard {
+        self.index = index;
+        self
     }
 
     /// Whether nobody knows the writer.
@@ -80,7 +90,9 @@ impl PlacementGuard {
         // Without a runtime the process ends, and the forests with it.
         let runtime = Handle::try_current().ok()?;
         let (state, in_flight) = (self.state.clone(), self.in_flight.clone());
+        let index = self.index.take();
         let settling = async move {
+            counted::note(&state, index.as_deref(), &placed, &resolution);
             settle(&state, placed, resolution).await;
             drop(in_flight);
         };

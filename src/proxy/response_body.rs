@@ -133,7 +133,10 @@ impl Scanner {
             {
                 Resolution::Unchanged
             }
-            (Answers::Document(status), _) => Resolution::Status(status.as_u16()),
+            (Answers::Document(status), Some(outcome)) => {
+                Resolution::Document(status.as_u16(), outcome)
+            }
+            (Answers::Document(status), None) => Resolution::Status(status.as_u16()),
         }
     }
 }

@@ -241,7 +241,11 @@ async fn prepare(
     };
     count(state, &stamped, began);
     let placed = stamped.take_placed();
-    let placement = PlacementGuard::new(state.clone(), in_flight.clone(), placed);
+    let named = match &write {
+        Write::Bulk { index } => index.clone(),
+        Write::Document { index, .. } => Some(index.clone()),
+    };
+    let placement = PlacementGuard::new(state.clone(), in_flight.clone(), placed).of_index(named);
     if let Err(reason) = log_stamped(&state.engine, write, &plain, &stamped).await {
         placement.roll_back().await;
         return Err(state.engine_failed(&reason));

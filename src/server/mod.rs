@@ -17,7 +17,9 @@ use tokio_rustls::TlsAcceptor;
 use tracing::{Instrument, debug, info, warn};
 
 use crate::clock;
-use crate::config::ServeOptions;
+use crate::cluster::operator::Operator;
+use crate::config::{Counting, Route, ServeOptions};
+use crate::counts::{Fields, Running};
 use crate::http::tls::{self, TlsError};
 use crate::http::{Body, ProxyError, body};
 use crate::proxy::router::{self, Target};
@@ -113,6 +115,7 @@ pub(crate) async fn serve(
     ready(address, admin_address);
 
     tokio::spawn(expire(state.clone()));
+    let counting = count(&state, &config);
     let main = Listener::main(acceptor.clone(), config.limits);
     let accepting = tokio::spawn(accept::accept(listener, main, state.clone()));
     if let Some((listener, _)) = admin {
@@ -134,6 +137,9 @@ pub(crate) async fn serve(
         }
     };
     accepting.abort();
+    if let Some(counting) = counting {
+        counting.stop().await;
+    }
     if cut_off > 0 {
         warn!(
             requests = cut_off,
@@ -145,6 +151,25 @@ pub(crate) async fn serve(
     let _ = tokio::task::spawn_blocking(move || engine.close()).await;
     info!("stopped");
     Ok(())
+}
+
+/// Begins to count groups in the background, if somebody wants that.
+fn count(state: &AppState, config: &ServeOptions) -> Option<Running> {
+    let Counting { url } = config.counts.as_ref()?;
+    let first = || config.upstream.first().map(ToString::to_string);
+    let url = url.clone().or_else(first)?;
+    let operator = match Operator::new(&url, config.upstream_ca.as_deref()) {
+        Ok(operator) => operator,
+        Err(error) => {
+            state.counts.cannot_start(&error.to_string());
+            return None;
+        }
+    };
+    let patterns = config.routes.iter().flat_map(Route::patterns);
+    let patterns: Vec<String> = patterns.map(str::to_owned).collect();
+    state
+        .counts
+        .start(operator, Fields::new(&config.prefix), &patterns)
 }
 
 /// Says once that documents are forgotten before their window ends.

@@ -20,6 +20,7 @@ mod budget;
 mod check;
 mod clients;
 mod common;
+mod counts;
 mod faults;
 mod limits;
 mod malformed;

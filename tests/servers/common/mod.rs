@@ -233,6 +233,10 @@ impl Spinney {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
+        // Or the spinneys of all tests would count everybody's indices.
+        if !args.iter().any(|arg| arg.starts_with("--counts")) {
+            command.args(["--counts", "off"]);
+        }
         // Every option can come from the environment too; a test means only the ones that it names.
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("SPINNEY_") {

@@ -1,0 +1,107 @@
+//! `spinney reconcile`: the counts of an index's groups, compared with the index itself.
+
+use std::path::PathBuf;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::print;
+use crate::bulk::StampNames;
+use crate::cluster::operator::Operator;
+use crate::config::DEFAULT_PREFIX;
+use crate::counts::{Fields, Findings, Mode, Pass, SOON, Searcher};
+
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// URL of a cluster node; it may contain credentials: https://user:password@host:9200
+    #[arg(
+        long,
+        env = "SPINNEY_UPSTREAM",
+        value_name = "URL",
+        hide_env_values = true,
+        default_value = "http://127.0.0.1:9200"
+    )]
+    upstream: String,
+    /// PEM file of the authority that signed the cluster's certificates, if it is none of the system's
+    #[arg(long, env = "SPINNEY_UPSTREAM_CA", value_name = "FILE")]
+    upstream_ca: Option<PathBuf>,
+    /// The index, an alias of indices, or a pattern; several with commas
+    #[arg(long, value_name = "NAME")]
+    index: String,
+    /// Prefix of the names of the stamp's fields
+    #[arg(
+        long,
+        env = "SPINNEY_PREFIX",
+        value_name = "PREFIX",
+        default_value = DEFAULT_PREFIX
+    )]
+    prefix: String,
+    /// Tell the difference and change nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Compares, and mends unless it is a dry run.
+///
+/// # Errors
+/// When there is no such index, or the cluster cannot be reached or refuses something.
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    use anyhow::Context;
+    StampNames::new(&args.prefix).context("prefix")?;
+    let operator = Operator::new(&args.upstream, args.upstream_ca.as_deref())?;
+    let searcher = Searcher::new(operator, Fields::new(&args.prefix));
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?
+        .block_on(reconcile(args, &searcher))
+}
+
+async fn reconcile(args: &Args, searcher: &Searcher) -> anyhow::Result<()> {
+    let indices = searcher.documented(&args.index).await?;
+    if indices.is_empty() {
+        anyhow::bail!("there is no index '{}'", args.index);
+    }
+    let mode = match args.dry_run {
+        true => Mode::Tell,
+        false => Mode::Mend,
+    };
+    for index in indices {
+        let mut pass = Pass::begin(searcher, &index, SOON).await?;
+        let bar = bar(u64::from(pass.ranges()), &index);
+        while pass.step(searcher, mode).await? {
+            bar.inc(1);
+        }
+        bar.finish_and_clear();
+        print(summary(&index, pass.findings(), mode));
+    }
+    Ok(())
+}
+
+fn bar(ranges: u64, index: &str) -> ProgressBar {
+    let template = "{msg} {bar:40} {pos}/{len} ranges, {eta} left";
+    let style = ProgressStyle::with_template(template);
+    let bar = ProgressBar::new(ranges).with_message(index.to_owned());
+    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+fn summary(index: &str, found: &Findings, mode: Mode) -> String {
+    let Findings {
+        groups,
+        missing,
+        wrong,
+        superfluous,
+        kept,
+    } = found;
+    let done = match mode {
+        Mode::Tell => "nothing was changed".to_owned(),
+        Mode::Mend => {
+            let mut done = format!("{} written, {} removed", kept.written, kept.removed);
+            if kept.overtaken > 0 {
+                done += &format!(", {} counted later by others", kept.overtaken);
+            }
+            done
+        }
+    };
+    format!(
+        "{index}: {groups} groups; entries: {missing} missing, {wrong} wrong, {superfluous} superfluous; {done}"
+    )
+}

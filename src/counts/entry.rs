@@ -1,0 +1,245 @@
+//! Entries of a roots index, and how those that are stored differ from what was counted. See `cluster/roots.rs` for their form.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use crate::cluster::roots::{COUNT, KEY, LAST, ROOT};
+
+/// What is known of a group: how many documents it has, and its latest arrival in milliseconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Group {
+    /// Documents.
+    pub n: u64,
+    /// The latest arrival; `None`: no document has one.
+    pub last: Option<i64>,
+}
+
+/// Groups of two or more by their keys.
+pub(crate) type Groups = BTreeMap<i64, Group>;
+
+/// An entry as it is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stored {
+    /// What it says.
+    pub group: Group,
+    /// The version that it was written under.
+    pub version: i64,
+    /// Whether `_id` and `cluster_root` say the same as `cluster_key`.
+    pub is_sound: bool,
+}
+
+/// What has to be done to a roots index.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Diff {
+    /// Groups without an entry.
+    pub missing: Groups,
+    /// Groups whose entry says something else.
+    pub wrong: Groups,
+    /// Entries without a group of two or more, by `_id`.
+    pub superfluous: Vec<String>,
+    /// The latest version among the entries that are to be changed.
+    pub newest: i64,
+}
+
+impl Diff {
+    /// Compares what was counted with the stored entries, by `_id`.
+    pub(super) fn between(counted: &Groups, stored: &BTreeMap<String, (i64, Stored)>) -> Diff {
+        let mut diff = Diff {
+            newest: i64::MIN,
+            ..Diff::default()
+        };
+        let mut found = std::collections::BTreeSet::new();
+        for (id, (key, entry)) in stored {
+            let group = counted.get(key).filter(|_| *id == key.to_string());
+            match group {
+                Some(_) => drop(found.insert(*key)),
+                None => diff.superfluous.push(id.clone()),
+            }
+            match group {
+                Some(group) if *group == entry.group && entry.is_sound => continue,
+                Some(group) => drop(diff.wrong.insert(*key, *group)),
+                None => {}
+            }
+            diff.newest = diff.newest.max(entry.version);
+        }
+        let missing = counted.iter().filter(|(key, _)| !found.contains(*key));
+        diff.missing = missing.map(|(key, group)| (*key, *group)).collect();
+        diff
+    }
+
+    /// Whether there is nothing to do.
+    pub(super) fn is_empty(&self) -> bool {
+        self.missing.is_empty() && self.wrong.is_empty() && self.superfluous.is_empty()
+    }
+}
+
+/// The lines of a bulk that write these groups and delete these entries, in requests of at most `most` operations. Of two
+/// writers of one entry the one that counted later wins: `version` is the time of the count.
+pub(super) fn lines<'a>(
+    groups: impl Iterator<Item = (&'a i64, &'a Group)>,
+    gone: impl Iterator<Item = &'a str>,
+    version: i64,
+    most: usize,
+) -> Vec<(usize, Bytes)> {
+    let mut requests = Vec::new();
+    let (mut text, mut operations) = (String::new(), 0);
+    let written = groups.map(|(key, group)| {
+        let action = action("index", &key.to_string(), version);
+        format!("{action}\n{}\n", source(*key, group))
+    });
+    let deleted = gone.map(|id| format!("{}\n", action("delete", id, version)));
+    for line in written.chain(deleted) {
+        text += &line;
+        operations += 1;
+        if operations == most {
+            requests.push((operations, std::mem::take(&mut text).into()));
+            operations = 0;
+        }
+    }
+    if operations > 0 {
+        requests.push((operations, text.into()));
+    }
+    requests
+}
+
+fn action(op: &str, id: &str, version: i64) -> Value {
+    json!({op: {"_id": id, "version": version.max(0), "version_type": "external_gte"}})
+}
+
+fn source(key: i64, group: &Group) -> Value {
+    let mut source = json!({
+        KEY: key,
+        ROOT: root_of(key),
+        COUNT: group.n,
+    });
+    if let Some(last) = group.last {
+        source[LAST] = last.into();
+    }
+    source
+}
+
+/// The name of the root with this key.
+pub(super) fn root_of(key: i64) -> String {
+    format!("{:016x}", key.cast_unsigned())
+}
+
+/// Reads a hit of a search in a roots index. `None` without a key: such an entry is found by no range.
+pub(super) fn stored(hit: &Value) -> Option<(String, (i64, Stored))> {
+    let id = hit["_id"].as_str()?;
+    let source = &hit["_source"];
+    let key = source[KEY].as_i64()?;
+    let entry = Stored {
+        group: Group {
+            n: source[COUNT].as_u64().unwrap_or(0),
+            last: source[LAST].as_i64(),
+        },
+        version: hit["_version"].as_i64().unwrap_or(0),
+        is_sound: source[ROOT] == root_of(key),
+    };
+    Some((id.to_owned(), (key, entry)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn group(n: u64) -> Group {
+        Group {
+            n,
+            last: Some(1_700_000_000_000),
+        }
+    }
+
+    /// What a server would have stored after these lines.
+    fn apply(lines: &[(usize, Bytes)], index: &mut BTreeMap<String, (i64, Stored)>) {
+        for (operations, text) in lines {
+            let text = std::str::from_utf8(text).unwrap();
+            assert!(text.ends_with('\n'));
+            let mut lines = text
+                .lines()
+                .map(|l| serde_json::from_str::<Value>(l).unwrap());
+            let mut seen = 0;
+            while let Some(action) = lines.next() {
+                seen += 1;
+                if let Some(delete) = action.get("delete") {
+                    index.remove(delete["_id"].as_str().unwrap());
+                    continue;
+                }
+                let meta = &action["index"];
+                let hit = json!({
+                    "_id": meta["_id"], "_version": meta["version"], "_source": lines.next().unwrap(),
+                });
+                let (id, entry) = stored(&hit).unwrap();
+                index.insert(id, entry);
+            }
+            assert_eq!(seen, *operations);
+        }
+    }
+
+    #[test]
+    fn an_entry_as_readers_know_it() {
+        let groups = Groups::from([(-1, group(3)), (16, Group { n: 2, last: None })]);
+        let written = lines(groups.iter(), ["7"].into_iter(), 5, 10);
+        let [(3, text)] = &*written else {
+            panic!("{written:?}");
+        };
+        let text = std::str::from_utf8(text).unwrap();
+        assert_eq!(
+            text.lines().collect::<Vec<_>>(),
+            [
+                r#"{"index":{"_id":"-1","version":5,"version_type":"external_gte"}}"#,
+                r#"{"cluster_key":-1,"cluster_root":"ffffffffffffffff","n":3,"last":1700000000000}"#,
+                r#"{"index":{"_id":"16","version":5,"version_type":"external_gte"}}"#,
+                r#"{"cluster_key":16,"cluster_root":"0000000000000010","n":2}"#,
+                r#"{"delete":{"_id":"7","version":5,"version_type":"external_gte"}}"#,
+            ]
+        );
+        assert!(lines(Groups::new().iter(), [].into_iter(), 5, 10).is_empty());
+    }
+
+    #[test]
+    fn entries_that_contradict_themselves_are_written_again() {
+        let hit = json!({"_id": "1", "_version": 9, "_source": {"cluster_key": 1, "cluster_root": "x", "n": 2}});
+        let other = json!({"_id": "x", "_version": 3, "_source": {"cluster_key": 1, "cluster_root": "0000000000000001", "n": 2}});
+        let entries = [hit, other].iter().filter_map(stored).collect();
+        let counted = Groups::from([(1, Group { n: 2, last: None })]);
+        let diff = Diff::between(&counted, &entries);
+        assert_eq!(diff.wrong, counted);
+        assert_eq!(diff.superfluous, ["x"]);
+        assert_eq!((diff.missing.len(), diff.newest), (0, 9));
+    }
+
+    proptest! {
+        #[test]
+        fn a_diff_that_is_written_leaves_none(
+            counted in prop::collection::btree_map(-20_i64..20, 2_u64..5, 0..20),
+            before in prop::collection::btree_map(-20_i64..20, 1_u64..5, 0..20),
+            most in 1_usize..7,
+        ) {
+            let groups = |of: &BTreeMap<i64, u64>| -> Groups { of.iter().map(|(k, n)| (*k, group(*n))).collect() };
+            let (counted, before) = (groups(&counted), groups(&before));
+            let mut index = BTreeMap::new();
+            apply(&lines(before.iter(), [].into_iter(), 1, most), &mut index);
+            let diff = Diff::between(&counted, &index);
+            // The naive comparison, key by key.
+            let keys: BTreeSet<i64> = counted.keys().chain(before.keys()).copied().collect();
+            for key in keys {
+                let (new, old) = (counted.get(&key), before.get(&key));
+                prop_assert_eq!(diff.missing.contains_key(&key), new.is_some() && old.is_none());
+                prop_assert_eq!(diff.wrong.contains_key(&key), new.is_some() && old.is_some() && new != old);
+                prop_assert_eq!(diff.superfluous.contains(&key.to_string()), new.is_none());
+            }
+            let changed = diff.missing.iter().chain(&diff.wrong);
+            let gone = diff.superfluous.iter().map(String::as_str);
+            apply(&lines(changed, gone, 2, most), &mut index);
+            let left = Diff::between(&counted, &index);
+            prop_assert!(left.is_empty(), "{left:?}");
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Why something could not be counted.
+
+use crate::cluster::operator::OperatorError;
+
+/// Why something could not be counted. Nothing is lost by it: what was to be counted still waits.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CountError {
+    /// The cluster refused a request or was not reached.
+    #[error(transparent)]
+    Cluster(#[from] OperatorError),
+    /// No answer came in time.
+    #[error("the cluster did not answer {0} in time")]
+    TimedOut(String),
+    /// The answer is none to what was asked.
+    #[error("the cluster's answer to {request} is not understood: {what}")]
+    NotUnderstood {
+        /// Method and path.
+        request: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// Some entries were not written.
+    #[error("the cluster refused to write an entry ({status}): {reason}")]
+    Entry {
+        /// HTTP status of the entry.
+        status: u64,
+        /// What the cluster says.
+        reason: String,
+    },
+}
+
+/// What kind of failure it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// The cluster's user may not do it.
+    Denied,
+    /// The cluster is away, or has too much to do.
+    Away,
+    /// There is no such index, or no such point in time any more.
+    Missing,
+    /// Anything else.
+    Other,
+}
+
+impl CountError {
+    /// What kind of failure this is.
+    pub(crate) fn kind(&self) -> Failure {
+        match self {
+            CountError::Cluster(OperatorError::Refused { status, .. }) => match status {
+                401 | 403 => Failure::Denied,
+                404 => Failure::Missing,
+                408 | 429 | 502..=504 => Failure::Away,
+                _ => Failure::Other,
+            },
+            CountError::Cluster(OperatorError::Unreachable { .. }) | CountError::TimedOut(_) => {
+                Failure::Away
+            }
+            CountError::Entry { status, .. } => match status {
+                401 | 403 => Failure::Denied,
+                429 | 502..=504 => Failure::Away,
+                _ => Failure::Other,
+            },
+            CountError::Cluster(_) | CountError::NotUnderstood { .. } => Failure::Other,
+        }
+    }
+
+    /// Whether the cluster says that an answer would have more buckets than it allows.
+    pub(super) fn is_too_many_buckets(&self) -> bool {
+        let CountError::Cluster(OperatorError::Refused { answer, .. }) = self else {
+            return false;
+        };
+        answer.contains("too_many_buckets")
+    }
+}

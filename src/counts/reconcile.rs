@@ -1,0 +1,160 @@
+//! Comparing a whole index with its entries, range by range.
+
+use super::entry::{Diff, Groups};
+use super::error::CountError;
+use super::keep::Kept;
+use super::ranges::{Parts, Range};
+use super::searcher::{Enumerated, Found, Searcher};
+use crate::clock;
+use crate::cluster::roots::roots_index;
+
+/// Documents in a range when the whole index is wanted soon.
+pub(crate) const SOON: u64 = 125_000;
+
+/// Documents in a range when the index is gone through in passing.
+pub(super) const ROLLING: u64 = 4_000;
+
+/// What is done about differences.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Nothing.
+    Tell,
+    /// They are mended.
+    Mend,
+}
+
+/// What was found, and done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Findings {
+    /// Groups of two or more.
+    pub groups: u64,
+    /// Groups without an entry.
+    pub missing: u64,
+    /// Entries that said something else.
+    pub wrong: u64,
+    /// Entries without a group.
+    pub superfluous: u64,
+    /// What was written.
+    pub kept: Kept,
+}
+
+impl Findings {
+    pub(super) fn add(&mut self, other: &Findings) {
+        self.groups += other.groups;
+        self.missing += other.missing;
+        self.wrong += other.wrong;
+        self.superfluous += other.superfluous;
+        self.kept.add(other.kept);
+    }
+}
+
+/// A way through all keys of an index.
+#[derive(Debug)]
+pub(crate) struct Pass {
+    index: String,
+    parts: Parts,
+    next: u32,
+    found: Findings,
+}
+
+impl Pass {
+    /// Begins; `each` documents are to be about in one range.
+    ///
+    /// # Errors
+    /// When the cluster cannot be asked.
+    pub(crate) async fn begin(
+        searcher: &Searcher,
+        index: &str,
+        each: u64,
+    ) -> Result<Pass, CountError> {
+        let documents = searcher.documents(index).await?;
+        Ok(Pass {
+            index: index.to_owned(),
+            parts: Parts::of(documents, each),
+            next: 0,
+            found: Findings::default(),
+        })
+    }
+
+    /// How many ranges there are.
+    pub(crate) fn ranges(&self) -> u32 {
+        self.parts.count()
+    }
+
+    /// What was found so far.
+    pub(crate) fn findings(&self) -> &Findings {
+        &self.found
+    }
+
+    /// Compares the next range. Answers whether there was one. After an error it is the next one again.
+    ///
+    /// # Errors
+    /// When the cluster cannot be asked, or refuses an entry.
+    pub(crate) async fn step(
+        &mut self,
+        searcher: &Searcher,
+        mode: Mode,
+    ) -> Result<bool, CountError> {
+        let Some(range) = self.parts.get(self.next) else {
+            return Ok(false);
+        };
+        let found = searcher.compare(&self.index, range, mode).await?;
+        self.found.add(&found);
+        self.next += 1;
+        Ok(true)
+    }
+}
+
+impl Searcher {
+    async fn compare(&self, index: &str, range: Range, mode: Mode) -> Result<Findings, CountError> {
+        let mut findings = Findings::default();
+        let mut ranges = vec![range];
+        while let Some(range) = ranges.pop() {
+            // Before the count: whoever counts later has the later time.
+            let counted_at = clock::now().0;
+            let asked = tokio::try_join!(self.enumerate(index, range), self.stored(index, range));
+            let (enumerated, stored) = asked?;
+            let groups = match (enumerated, range.halves()) {
+                (Enumerated::All(groups), _) => groups,
+                (Enumerated::TooMany, Some((low, high))) => {
+                    ranges.extend([high, low]);
+                    continue;
+                }
+                // One key has one group.
+                (Enumerated::TooMany, None) => Groups::new(),
+            };
+            let diff = Diff::between(&groups, &stored);
+            findings.groups += groups.len() as u64;
+            findings.missing += diff.missing.len() as u64;
+            findings.wrong += diff.wrong.len() as u64;
+            findings.superfluous += diff.superfluous.len() as u64;
+            if mode == Mode::Mend && !diff.is_empty() {
+                if !diff.missing.is_empty() || !diff.wrong.is_empty() {
+                    self.ensure_roots(index).await?;
+                }
+                findings
+                    .kept
+                    .add(self.keep_diff(index, &diff, counted_at).await?);
+            }
+        }
+        Ok(findings)
+    }
+
+    /// The names of the indices behind a name or pattern that have groups to count: all but roots indices.
+    ///
+    /// # Errors
+    /// When the cluster cannot be asked.
+    pub(crate) async fn documented(&self, expression: &str) -> Result<Vec<String>, CountError> {
+        let found = self.indices(expression).await?;
+        let names = found.into_iter().filter(Found::has_documents);
+        Ok(names.map(|found| found.name).collect())
+    }
+
+    /// Makes the roots index unless it is there.
+    pub(super) async fn ensure_roots(&self, index: &str) -> Result<(), CountError> {
+        if self.indices(&roots_index(index)).await?.is_empty() {
+            self.make_roots(index).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,456 @@
+//! What is asked of the cluster, in spinney's own name: what there is, what is visible, how large groups are. Every answer is
+//! checked to be whole before it is believed.
+
+use std::time::Duration;
+
+use opensearch::http::Method;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+use super::entry::{Group, Groups, root_of};
+use super::error::{CountError, Failure};
+use super::ranges::Range;
+use crate::bulk::Seen;
+use crate::cluster::operator::{Operator, OperatorError};
+use crate::cluster::roots::roots_index;
+
+/// Above any answer that is worth waiting for.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The most roots in one request: below the servers' 65,536 terms, and where a root costs least.
+pub(super) const ROOTS_AT_ONCE: usize = 10_000;
+
+/// The most ids in one request.
+const IDS_AT_ONCE: usize = 1_000;
+
+/// The most groups in one answer, below the servers' 65,535 buckets.
+const GROUPS_AT_ONCE: usize = 65_000;
+
+/// Groups that a shard may send for one answer. Above anything that a range has, so that every shard sends all.
+const GROUPS_OF_SHARD: u32 = 1 << 30;
+
+/// How long a point in time lives when nobody uses it.
+const KEEP_ALIVE: &str = "5m";
+
+/// Searches go to the same copies of shards each time: what one has shown, the next sees too.
+const PREFERENCE: &str = "spinney-counts";
+
+/// What stays as it is in a path: names of indices, and the signs of patterns.
+const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'*')
+    .remove(b',');
+
+/// The names of the stamp's fields.
+#[derive(Debug, Clone)]
+pub(crate) struct Fields {
+    key: String,
+    root: String,
+    arrival: String,
+}
+
+impl Fields {
+    /// The names that begin with `prefix`.
+    pub(crate) fn new(prefix: &str) -> Fields {
+        Fields {
+            key: format!("{prefix}key"),
+            root: format!("{prefix}root"),
+            arrival: format!("{prefix}arrival"),
+        }
+    }
+}
+
+/// An index as it is at this moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Found {
+    /// Its name.
+    pub name: String,
+    /// Differs from that of any index of the same name before it.
+    pub uuid: String,
+    /// How long a write may take to become visible, by the settings; `None`: for ever.
+    pub refresh: Option<Duration>,
+}
+
+impl Found {
+    /// Whether it is an index of documents, and not one of roots.
+    pub(super) fn has_documents(&self) -> bool {
+        !self.name.starts_with(&roots_index(""))
+    }
+}
+
+/// What a search sees.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum View {
+    /// An index at a time.
+    Point(String),
+    /// An index as it is.
+    Live(String),
+}
+
+/// What an enumeration of groups has found.
+#[derive(Debug)]
+pub(super) enum Enumerated {
+    /// All groups of two or more.
+    All(Groups),
+    /// There are more than an answer can have.
+    TooMany,
+}
+
+/// Asks the cluster.
+pub(crate) struct Searcher {
+    operator: Operator,
+    fields: Fields,
+    opensearch: OnceCell<bool>,
+}
+
+impl Searcher {
+    /// `operator` has the credentials.
+    pub(crate) fn new(operator: Operator, fields: Fields) -> Searcher {
+        Searcher {
+            operator,
+            fields,
+            opensearch: OnceCell::new(),
+        }
+    }
+
+    pub(super) async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, CountError> {
+        let asking = self.operator.ask(method, path, body);
+        let answer = tokio::time::timeout(TIMEOUT, asking).await;
+        answer
+            .map_err(|_| CountError::TimedOut(path.to_owned()))?
+            .map_err(Into::into)
+    }
+
+    pub(super) async fn send_lines(
+        &self,
+        path: &str,
+        lines: bytes::Bytes,
+    ) -> Result<Value, CountError> {
+        let sending = self.operator.send_lines(path, lines);
+        let answer = tokio::time::timeout(TIMEOUT, sending).await;
+        answer
+            .map_err(|_| CountError::TimedOut(path.to_owned()))?
+            .map_err(Into::into)
+    }
+
+    /// The indices behind a name, an alias or a pattern; none if there is none.
+    pub(super) async fn indices(&self, expression: &str) -> Result<Vec<Found>, CountError> {
+        let path = format!(
+            "/{}/_settings?ignore_unavailable=true&allow_no_indices=true&expand_wildcards=open\
+             &filter_path=*.settings.index.uuid,*.settings.index.refresh_interval",
+            encoded(expression)
+        );
+        let answer = match self.ask(Method::Get, &path, None).await {
+            Err(error) if error.kind() == Failure::Missing => return Ok(Vec::new()),
+            answer => answer?,
+        };
+        let indices = answer.as_object().into_iter().flatten();
+        Ok(indices
+            .map(|(name, index)| {
+                let text = |setting: &str| index["settings"]["index"][setting].as_str();
+                Found {
+                    name: name.clone(),
+                    uuid: text("uuid").unwrap_or_default().to_owned(),
+                    refresh: refresh_interval(text("refresh_interval")),
+                }
+            })
+            .collect())
+    }
+
+    /// Documents in an index.
+    pub(super) async fn documents(&self, index: &str) -> Result<u64, CountError> {
+        let path = format!("/{}/_count", encoded(index));
+        let answer = self.ask(Method::Get, &path, None).await?;
+        Ok(answer["count"].as_u64().unwrap_or(0))
+    }
+
+    async fn is_opensearch(&self) -> Result<bool, CountError> {
+        let known = self.opensearch.get_or_try_init(|| async {
+            let answer = self.ask(Method::Get, "/", None).await?;
+            Ok::<bool, CountError>(answer["version"]["distribution"] == "opensearch")
+        });
+        known.await.copied()
+    }
+
+    /// A view of an index as searches see it now, which stays so. Where the cluster has no such thing, the index as it is.
+    pub(super) async fn open(&self, index: &str) -> Result<View, CountError> {
+        let (api, member) = match self.is_opensearch().await? {
+            true => ("_search/point_in_time", "pit_id"),
+            false => ("_pit", "id"),
+        };
+        let path = format!(
+            "/{}/{api}?keep_alive={KEEP_ALIVE}&preference={PREFERENCE}",
+            encoded(index)
+        );
+        match self.ask(Method::Post, &path, None).await {
+            Ok(answer) => match answer[member].as_str() {
+                Some(id) => Ok(View::Point(id.to_owned())),
+                None => Err(not_understood(&path, "there is no id")),
+            },
+            // No such API, or no right to it: indices that are not there have been seen to before.
+            Err(CountError::Cluster(OperatorError::Refused {
+                status: 400 | 403 | 405,
+                ..
+            })) => Ok(View::Live(index.to_owned())),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Lets a view go; it would go by itself, later.
+    pub(super) async fn close(&self, view: View) {
+        let View::Point(id) = view else { return };
+        let (path, body) = match self.is_opensearch().await {
+            Ok(true) => ("/_search/point_in_time", json!({"pit_id": [id]})),
+            Ok(false) => ("/_pit", json!({"id": id})),
+            Err(_) => return,
+        };
+        let _ = self.ask(Method::Delete, path, Some(&body)).await;
+    }
+
+    /// Searches, and gives the answer only if no part of it is missing.
+    async fn search(&self, view: &View, mut body: Value) -> Result<Value, CountError> {
+        let path = match view {
+            View::Point(id) => {
+                body["pit"] = json!({"id": id, "keep_alive": KEEP_ALIVE});
+                "/_search?allow_partial_search_results=false".to_owned()
+            }
+            View::Live(index) => format!(
+                "/{}/_search?allow_partial_search_results=false&request_cache=false&preference={PREFERENCE}",
+                encoded(index)
+            ),
+        };
+        let answer = self.ask(Method::Post, &path, Some(&body)).await?;
+        if answer["timed_out"] != false || answer["_shards"]["failed"] != 0 {
+            return Err(not_understood(&path, "a part of it is missing"));
+        }
+        Ok(answer)
+    }
+
+    /// Whether a view sees all these writes. Gives back those that it does not see.
+    pub(super) async fn unseen<'s>(
+        &self,
+        view: &View,
+        witnesses: impl Iterator<Item = &'s Seen>,
+    ) -> Result<Vec<&'s Seen>, CountError> {
+        let witnesses: Vec<&Seen> = witnesses.collect();
+        if witnesses.is_empty() {
+            return Ok(witnesses);
+        }
+        let ids: Vec<&str> = witnesses.iter().map(|seen| &*seen.id).collect();
+        let body = json!({
+            "size": ids.len(), "_source": false, "seq_no_primary_term": true, "track_total_hits": false,
+            "query": {"ids": {"values": ids}},
+        });
+        let answer = self.search(view, body).await?;
+        let hits = answer["hits"]["hits"].as_array();
+        let stored = |seen: &Seen| {
+            let mut hits = hits.into_iter().flatten();
+            let hit = hits.find(|hit| hit["_id"] == *seen.id)?;
+            hit["_seq_no"].as_u64()
+        };
+        let is_seen = |seen: &&Seen| match stored(seen) {
+            Some(seq_no) => seq_no >= seen.seq_no,
+            None => seen.is_deleted,
+        };
+        Ok(witnesses
+            .into_iter()
+            .filter(|seen| !is_seen(seen))
+            .collect())
+    }
+
+    /// Of writes that are not seen, the ids of those that another write has overtaken: they never will be.
+    pub(super) async fn overtaken(
+        &self,
+        index: &str,
+        unseen: &[&Seen],
+    ) -> Result<Vec<String>, CountError> {
+        let ids: Vec<&str> = unseen.iter().map(|seen| &*seen.id).collect();
+        let path = format!("/{}/_mget?_source=false", encoded(index));
+        let answer = self
+            .ask(Method::Post, &path, Some(&json!({ "ids": ids })))
+            .await?;
+        let found = answer["docs"].as_array().into_iter().flatten();
+        let documents: Vec<_> = found.collect();
+        let stands = |seen: &&Seen| {
+            let mut documents = documents.iter();
+            let document = documents.find(|document| document["_id"] == *seen.id);
+            document.is_some_and(|document| {
+                let found = document["found"] == true;
+                found != seen.is_deleted && (!found || document["_seq_no"] == seen.seq_no)
+            })
+        };
+        let overtaken = unseen.iter().filter(|seen| !stands(seen));
+        Ok(overtaken.map(|seen| seen.id.clone()).collect())
+    }
+
+    /// The roots that these documents have in a view, as far as they are there.
+    pub(super) async fn roots_of(
+        &self,
+        view: &View,
+        ids: &[String],
+    ) -> Result<Vec<u64>, CountError> {
+        let key = &self.fields.key;
+        let mut roots = Vec::new();
+        for ids in ids.chunks(IDS_AT_ONCE) {
+            // With routing of their own, documents may share an id.
+            let body = json!({
+                "size": 10_000, "_source": false, "track_total_hits": false,
+                "query": {"ids": {"values": ids}}, "docvalue_fields": [key],
+            });
+            let answer = self.search(view, body).await?;
+            let hits = answer["hits"]["hits"].as_array();
+            let keys = hits.into_iter().flatten();
+            let keys = keys.filter_map(|hit| hit["fields"][key][0].as_i64());
+            roots.extend(keys.map(i64::cast_unsigned));
+        }
+        Ok(roots)
+    }
+
+    /// Counts these roots, [`ROOTS_AT_ONCE`] at most. Those with fewer than two documents are not in the answer.
+    pub(super) async fn count(&self, view: &View, roots: &[u64]) -> Result<Groups, CountError> {
+        let names: Vec<String> = roots
+            .iter()
+            .map(|root| root_of(root.cast_signed()))
+            .collect();
+        // The answer can have no other keys than these, so that every shard sends all that it has.
+        let filter = json!({"terms": {&self.fields.root: names}});
+        let answer = self.groups(view, &filter, roots.len().max(1)).await?;
+        match answer {
+            (groups, _) if groups.len() <= roots.len() => Ok(groups),
+            _ => Err(not_understood(
+                "/_search",
+                "there are more groups than roots",
+            )),
+        }
+    }
+
+    /// Counts all groups of an index in a range.
+    pub(super) async fn enumerate(
+        &self,
+        index: &str,
+        range: Range,
+    ) -> Result<Enumerated, CountError> {
+        let view = View::Live(index.to_owned());
+        let key = &self.fields.key;
+        let filter = json!({"range": {key: {"gte": range.first, "lte": range.last}}});
+        match self.groups(&view, &filter, GROUPS_AT_ONCE).await {
+            Ok((groups, bound)) if bound == 0 && groups.len() < GROUPS_AT_ONCE => {
+                Ok(Enumerated::All(groups))
+            }
+            Ok(_) => Ok(Enumerated::TooMany),
+            Err(error) if error.is_too_many_buckets() => Ok(Enumerated::TooMany),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Groups of two or more under a filter, and how many documents may be missing of any.
+    async fn groups(
+        &self,
+        view: &View,
+        filter: &Value,
+        size: usize,
+    ) -> Result<(Groups, u64), CountError> {
+        let Fields { key, arrival, .. } = &self.fields;
+        let body = json!({
+            "size": 0, "track_total_hits": false,
+            "query": {"bool": {"filter": [filter]}},
+            "aggs": {"groups": {
+                "terms": {
+                    "field": key, "min_doc_count": 2, "size": size,
+                    "shard_size": GROUPS_OF_SHARD.max(u32::try_from(size).unwrap_or(u32::MAX)),
+                },
+                "aggs": {"last": {"max": {"field": arrival}}},
+            }},
+        });
+        let answer = self.search(view, body).await?;
+        let groups = &answer["aggregations"]["groups"];
+        let bound = groups["doc_count_error_upper_bound"].as_u64();
+        let buckets = groups["buckets"].as_array();
+        let (Some(bound), Some(buckets)) = (bound, buckets) else {
+            return Err(not_understood("/_search", "there are no groups in it"));
+        };
+        let group = |bucket: &Value| {
+            let last = bucket["last"]["value"].as_f64();
+            let group = Group {
+                n: bucket["doc_count"].as_u64()?,
+                last: last.map(|millis| millis as i64),
+            };
+            Some((bucket["key"].as_i64()?, group))
+        };
+        let groups: Option<Groups> = buckets.iter().map(group).collect();
+        let groups = groups.ok_or_else(|| not_understood("/_search", "a group has no key"))?;
+        Ok((groups, bound))
+    }
+}
+
+pub(super) fn not_understood(request: &str, what: &str) -> CountError {
+    CountError::NotUnderstood {
+        request: request.to_owned(),
+        what: what.to_owned(),
+    }
+}
+
+/// A name as a part of a path.
+pub(super) fn encoded(name: &str) -> String {
+    utf8_percent_encode(name, IN_PATH).to_string()
+}
+
+/// What a setting of the servers says; a second if there is none.
+fn refresh_interval(setting: Option<&str>) -> Option<Duration> {
+    let Some(setting) = setting else {
+        return Some(Duration::from_secs(1));
+    };
+    let digits = setting.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let number: f64 = digits.parse().ok().filter(|number| *number >= 0.0)?;
+    let seconds = match setting.get(digits.len()..)? {
+        "nanos" => 1e-9,
+        "micros" => 1e-6,
+        "ms" | "" => 1e-3,
+        "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        "d" => 86_400.0,
+        _ => return None,
+    };
+    Duration::try_from_secs_f64(number * seconds).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refresh_intervals_as_settings_write_them() {
+        let seconds = |setting| refresh_interval(setting).map(|time| time.as_secs_f64());
+        for (setting, expected) in [
+            (None, Some(1.0)),
+            (Some("1s"), Some(1.0)),
+            (Some("500ms"), Some(0.5)),
+            (Some("2m"), Some(120.0)),
+            (Some("1.5h"), Some(5400.0)),
+            (Some("-1"), None),
+            (Some("-1s"), None),
+            (Some("soon"), None),
+            (Some(""), None),
+        ] {
+            assert_eq!(seconds(setting), expected, "{setting:?}");
+        }
+    }
+
+    #[test]
+    fn names_in_paths() {
+        assert_eq!(encoded("news-*,b_1.x"), "news-*,b_1.x");
+        assert_eq!(
+            encoded("<news-{now/d}>/a?"),
+            "%3Cnews%2D%7Bnow%2Fd%7D%3E%2Fa%3F".replace("%2D", "-")
+        );
+    }
+}

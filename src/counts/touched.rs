@@ -1,0 +1,443 @@
+//! What has been written and not been counted yet, by index: bounded, and filled on the way of a write, so that filling it is a
+//! few look-ups under a short lock.
+//!
+//! ```text
+//! writes --note--> gathering --seal--> one generation in hand, until it is settled
+//! ```
+//!
+//! Of an index there is one generation in hand at most; what is written meanwhile gathers for the next one. What finds no room
+//! is not lost: the index is marked, and will be counted as a whole.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::time::Instant;
+
+use crate::bulk::Seen;
+
+/// How much may wait.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// Touched roots of all indices.
+    pub roots: usize,
+    /// Documents that were replaced or deleted, of all indices.
+    pub ids: usize,
+    /// Indices.
+    pub indices: usize,
+}
+
+impl Limits {
+    /// About 20 MB, if ids are 40 bytes long.
+    pub(super) const DEFAULT: Limits = Limits {
+        roots: 500_000,
+        ids: 100_000,
+        indices: 2_000,
+    };
+}
+
+/// Documents by which it is seen that writes have become visible.
+const WITNESSES: usize = 64;
+
+/// What was written to one index since the last seal.
+#[derive(Debug, Default)]
+pub(super) struct Generation {
+    /// Roots that documents joined.
+    pub roots: HashSet<u64>,
+    /// Ids of documents that were replaced or deleted: their old roots have to be counted, too.
+    pub replaced: Vec<String>,
+    /// The documents written last. When searches see them, they see the rest.
+    pub witnesses: VecDeque<Seen>,
+    /// The whole index is to be counted.
+    pub whole: bool,
+    /// When the first of it was written.
+    pub since: Option<Instant>,
+    /// When the last of it was written that has no witness.
+    pub unproven: Option<Instant>,
+}
+
+impl Generation {
+    fn witness(&mut self, seen: Seen) {
+        if self.witnesses.len() == WITNESSES {
+            self.witnesses.pop_front();
+        }
+        self.witnesses.push_back(seen);
+    }
+}
+
+/// A part of a write that went to one index.
+#[derive(Debug, Default)]
+pub(crate) struct Written<'w> {
+    /// The index, or a name that stands for one.
+    pub index: &'w str,
+    /// Roots that documents joined.
+    pub roots: &'w [u64],
+    /// Ids of documents that were replaced or deleted; an empty one is not known.
+    pub replaced: &'w [&'w str],
+    /// Documents of the end of the write, with what the cluster has said of them.
+    pub witnesses: &'w [&'w Seen],
+    /// More has changed than this tells.
+    pub whole: bool,
+}
+
+/// All indices.
+#[derive(Debug)]
+pub(super) struct Touched {
+    limits: Limits,
+    gathering: HashMap<String, Generation>,
+    /// Of the generations in hand: since when, and how many roots.
+    in_hand: HashMap<String, (Option<Instant>, usize)>,
+    /// Indices that are being compared as a whole, or wait for it.
+    marked: HashSet<String>,
+    roots: usize,
+    ids: usize,
+    /// Every index is to be counted as a whole, those too that have found no room here.
+    everything: Option<Instant>,
+}
+
+/// How much waits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Waiting {
+    /// Roots.
+    pub roots: usize,
+    /// Since when; `None`: nothing does.
+    pub since: Option<Instant>,
+    /// Indices that are being compared as a whole, or wait for it.
+    pub marked: usize,
+}
+
+impl Touched {
+    pub(super) fn new(limits: Limits) -> Touched {
+        Touched {
+            limits,
+            gathering: HashMap::new(),
+            in_hand: HashMap::new(),
+            marked: HashSet::new(),
+            roots: 0,
+            ids: 0,
+            everything: None,
+        }
+    }
+
+    /// Takes down what was written at `now`.
+    pub(super) fn note(&mut self, written: &Written<'_>, now: Instant) {
+        let nothing = written.roots.is_empty() && written.replaced.is_empty() && !written.whole;
+        if nothing {
+            return;
+        }
+        if !self.gathering.contains_key(written.index) {
+            if self.gathering.len() >= self.limits.indices {
+                self.note_everything(now);
+                return;
+            }
+            let new = Generation::default();
+            self.gathering.insert(written.index.to_owned(), new);
+        }
+        let Some(of) = self.gathering.get_mut(written.index) else {
+            return;
+        };
+        of.since.get_or_insert(now);
+        of.whole |= written.whole;
+        for &root in written.roots {
+            if self.roots >= self.limits.roots {
+                of.whole |= !of.roots.contains(&root);
+            } else if of.roots.insert(root) {
+                self.roots += 1;
+            }
+        }
+        for &id in written.replaced {
+            if self.ids >= self.limits.ids || id.is_empty() {
+                of.whole = true;
+            } else {
+                of.replaced.push(id.to_owned());
+                self.ids += 1;
+            }
+        }
+        for &seen in written.witnesses {
+            of.witness(seen.clone());
+        }
+        if written.witnesses.is_empty() {
+            of.unproven = Some(now);
+        }
+    }
+
+    /// Something was written, and nobody knows where.
+    pub(super) fn note_everything(&mut self, now: Instant) {
+        // The last time counts: what came then has to be visible.
+        self.everything = Some(now);
+    }
+
+    /// Marks all these indices if something was written to an unknown one. More of them than there is room for come at the
+    /// next seal.
+    pub(super) fn spread<'i>(&mut self, indices: impl Iterator<Item = &'i str>) {
+        let Some(since) = self.everything.take() else {
+            return;
+        };
+        for index in indices {
+            let whole = Written {
+                index,
+                whole: true,
+                ..Written::default()
+            };
+            self.note(&whole, since);
+        }
+    }
+
+    /// The indices of which something waits that is not in hand.
+    pub(super) fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.gathering.keys().cloned().collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// Whether documents are known that were written under a name: not only that something happened.
+    pub(super) fn has_documents(&self, name: &str) -> bool {
+        let of = self.gathering.get(name);
+        of.is_some_and(|of| !of.roots.is_empty() || !of.replaced.is_empty())
+    }
+
+    /// Gives what was written under a name to the indices that it stands for: of some of them it is not true, which costs a count
+    /// and does no harm. Without any, it is forgotten.
+    pub(super) fn stands_for(&mut self, name: &str, indices: &[&str]) {
+        let Some(of) = self.gathering.remove(name) else {
+            return;
+        };
+        self.forget(&of);
+        let roots: Vec<u64> = of.roots.into_iter().collect();
+        let replaced: Vec<&str> = of.replaced.iter().map(String::as_str).collect();
+        for index in indices {
+            let written = Written {
+                index,
+                roots: &roots,
+                replaced: &replaced,
+                witnesses: &[],
+                whole: of.whole,
+            };
+            if let Some(since) = of.since {
+                self.note(&written, of.unproven.unwrap_or(since).max(since));
+            }
+        }
+    }
+
+    /// Takes what has gathered of an index in hand. `None` if nothing has.
+    pub(super) fn seal(&mut self, index: &str) -> Option<Generation> {
+        let of = self.gathering.remove(index)?;
+        self.forget(&of);
+        self.in_hand
+            .insert(index.to_owned(), (of.since, of.roots.len()));
+        Some(of)
+    }
+
+    /// The generation of this index in hand has been counted, and at once the index is marked or not: nobody sees it between
+    /// the two.
+    pub(super) fn settled(&mut self, index: &str, is_marked: bool) {
+        self.in_hand.remove(index);
+        self.mark(index, is_marked);
+    }
+
+    /// Whether an index is to be compared as a whole.
+    pub(super) fn mark(&mut self, index: &str, is_marked: bool) {
+        match is_marked {
+            true => drop(self.marked.insert(index.to_owned())),
+            false => drop(self.marked.remove(index)),
+        }
+    }
+
+    /// How much waits, in hand or not.
+    pub(super) fn waiting(&self) -> Waiting {
+        let gathering = self.gathering.values().map(|of| of.since);
+        let in_hand = self.in_hand.values().map(|(since, _)| *since);
+        let in_hand_roots: usize = self.in_hand.values().map(|(_, roots)| roots).sum();
+        Waiting {
+            roots: self.roots + in_hand_roots,
+            since: gathering.chain(in_hand).fold(self.everything, earliest),
+            marked: self.marked.len(),
+        }
+    }
+
+    fn forget(&mut self, of: &Generation) {
+        self.roots = self.roots.saturating_sub(of.roots.len());
+        self.ids = self.ids.saturating_sub(of.replaced.len());
+    }
+}
+
+fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const FEW: Limits = Limits {
+        roots: 5,
+        ids: 3,
+        indices: 2,
+    };
+
+    fn roots<'w>(index: &'w str, roots: &'w [u64]) -> Written<'w> {
+        Written {
+            index,
+            roots,
+            ..Written::default()
+        }
+    }
+
+    #[test]
+    fn what_finds_no_room_is_counted_as_a_whole() {
+        let now = Instant::now();
+        let mut touched = Touched::new(FEW);
+        touched.note(&roots("a", &[1, 2, 3, 4, 5, 1]), now);
+        // What is there already needs no room.
+        touched.note(&roots("a", &[5]), now);
+        assert!(!touched.gathering["a"].whole);
+        touched.note(&roots("b", &[9]), now);
+        assert!(touched.gathering["b"].whole && touched.gathering["b"].roots.is_empty());
+        let replaced = Written {
+            index: "a",
+            replaced: &["1", "2", "3", "4"],
+            ..Written::default()
+        };
+        touched.note(&replaced, now);
+        let a = touched.seal("a").unwrap();
+        assert!(a.whole && a.replaced.len() == 3);
+        // What is in hand takes no room from what comes.
+        touched.note(&roots("b", &[9]), now);
+        assert_eq!(touched.gathering["b"].roots.len(), 1);
+        touched.note(&roots("c", &[9]), now);
+        touched.note(&roots("d", &[9]), now);
+        assert_eq!(touched.names(), ["b", "c"]);
+        assert_eq!(touched.everything, Some(now));
+        touched.seal("b");
+        touched.spread(["b", "c"].into_iter());
+        assert!(touched.gathering["b"].whole && touched.gathering["c"].whole);
+        assert_eq!(touched.everything, None);
+    }
+
+    #[test]
+    fn lag_ends_when_all_has_been_counted() {
+        let at = |seconds| start() + Duration::from_secs(seconds);
+        fn start() -> Instant {
+            static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+            *START.get_or_init(Instant::now)
+        }
+        let mut touched = Touched::new(FEW);
+        assert_eq!(touched.waiting(), Waiting::default());
+        touched.note(&roots("a", &[]), at(0));
+        assert_eq!(touched.waiting(), Waiting::default());
+        touched.note(&roots("a", &[1, 2]), at(1));
+        let a = touched.seal("a").unwrap();
+        touched.note(&roots("a", &[2]), at(2));
+        let waiting = touched.waiting();
+        assert_eq!((waiting.roots, waiting.since), (3, Some(at(1))));
+        assert_eq!((a.roots.len(), a.unproven), (2, Some(at(1))));
+        touched.settled("a", true);
+        let waiting = touched.waiting();
+        assert_eq!((waiting.roots, waiting.since), (1, Some(at(2))));
+        touched.seal("a").unwrap();
+        touched.settled("a", true);
+        assert_eq!(touched.waiting().marked, 1);
+        touched.mark("a", false);
+        assert_eq!(touched.waiting(), Waiting::default());
+        assert!(touched.seal("a").is_none());
+    }
+
+    #[test]
+    fn a_name_stands_for_indices() {
+        let now = Instant::now();
+        let mut touched = Touched::new(Limits::DEFAULT);
+        let seen = Seen::default();
+        let written = Written {
+            index: "alias",
+            roots: &[1],
+            replaced: &["x"],
+            witnesses: &[&seen],
+            whole: false,
+        };
+        touched.note(&written, now);
+        touched.stands_for("alias", &["a", "b"]);
+        assert_eq!(touched.names(), ["a", "b"]);
+        for index in ["a", "b"] {
+            let of = touched.seal(index).unwrap();
+            assert_eq!((of.roots.len(), of.replaced.len()), (1, 1));
+            assert!(of.witnesses.is_empty() && of.unproven == Some(now));
+            touched.settled(index, false);
+        }
+        assert_eq!((touched.roots, touched.ids), (0, 0));
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Note(u8, Vec<u64>, u8),
+        Seal(u8),
+        Settled(u8),
+        Rename(u8, u8),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let index = 0_u8..4;
+        prop_oneof![
+            4 => (index.clone(), prop::collection::vec(0_u64..12, 0..5), 0_u8..3)
+                .prop_map(|(i, r, n)| Step::Note(i, r, n)),
+            2 => index.clone().prop_map(Step::Seal),
+            1 => index.clone().prop_map(Step::Settled),
+            1 => (index.clone(), index).prop_map(|(a, b)| Step::Rename(a, b)),
+        ]
+    }
+
+    proptest! {
+        /// Nothing is lost: every root is in a generation, or its index is marked, or every index is.
+        #[test]
+        fn nothing_is_lost(steps in prop::collection::vec(step(), 0..60)) {
+            let now = Instant::now();
+            let mut touched = Touched::new(FEW);
+            // What the indices have to be told in the end.
+            let mut owed: HashMap<String, HashSet<u64>> = HashMap::new();
+            let mut held: HashMap<String, Generation> = HashMap::new();
+            let name = |index: u8| format!("i{index}");
+            for step in steps {
+                match step {
+                    Step::Note(index, of, ids) => {
+                        let (index, ids) = (name(index), vec!["id"; ids.into()]);
+                        let written = Written { index: &index, roots: &of, replaced: &ids, ..Written::default() };
+                        touched.note(&written, now);
+                        owed.entry(index).or_default().extend(of);
+                    }
+                    Step::Seal(index) if !held.contains_key(&name(index)) => {
+                        if let Some(of) = touched.seal(&name(index)) {
+                            held.insert(name(index), of);
+                        }
+                    }
+                    Step::Settled(index) => {
+                        if let Some(of) = held.remove(&name(index)) {
+                            touched.settled(&name(index), false);
+                            let owed = owed.get_mut(&name(index)).unwrap();
+                            owed.retain(|root| !of.whole && !of.roots.contains(root));
+                        }
+                    }
+                    Step::Rename(a, b) if a != b && !held.contains_key(&name(a)) => {
+                        touched.stands_for(&name(a), &[&name(b)]);
+                        let moved = owed.remove(&name(a)).unwrap_or_default();
+                        owed.entry(name(b)).or_default().extend(moved);
+                    }
+                    Step::Seal(_) | Step::Rename(..) => {}
+                }
+                prop_assert!(touched.gathering.len() <= FEW.indices + 4);
+                let counted: usize = touched.gathering.values().map(|of| of.roots.len()).sum();
+                prop_assert_eq!(touched.roots, counted);
+                let ids: usize = touched.gathering.values().map(|of| of.replaced.len()).sum();
+                prop_assert_eq!(touched.ids, ids);
+                for (index, roots) in &owed {
+                    let all = [touched.gathering.get(index), held.get(index)];
+                    let known = |root: &u64| all.iter().flatten().any(|of| of.whole || of.roots.contains(root));
+                    let is_kept = touched.everything.is_some() || roots.iter().all(known);
+                    prop_assert!(is_kept, "{index}: {roots:?} {touched:?}");
+                }
+            }
+        }
+    }
+}

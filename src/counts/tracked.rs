@@ -1,0 +1,338 @@
+//! One index that is kept true: its generation in hand, the points in time by which the last two were counted, its passes.
+//!
+//! Why two points: what a generation replaced was written after the generation before it was sealed, and maybe before that one's
+//! point was opened. Then that point sees the document's new root only; the point before it was opened before the seal and
+//! sees the old one. `docs/counts.md` has the whole argument.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use tracing::debug;
+
+use super::Shared;
+use super::counter::rest;
+use super::duty::{COUNTING, backoff};
+use super::error::{CountError, Failure};
+use super::reconcile::Pass;
+use super::searcher::{Found, ROOTS_AT_ONCE, Searcher, View};
+use super::touched::Generation;
+use crate::bulk::Seen;
+use crate::clock;
+use crate::cluster::roots::roots_index;
+
+/// Points in time that are kept.
+const POINTS: usize = 2;
+
+/// A write without a witness is taken to be visible so long after the index's refresh interval.
+const MARGIN: Duration = Duration::from_millis(1_500);
+
+/// Where an index is never refreshed, such a write is not waited for any longer.
+const NEVER: Duration = Duration::from_secs(60);
+
+/// How long a witness is waited for before somebody asks whether another write has overtaken it.
+const OVERTAKEN: Duration = Duration::from_secs(10);
+
+/// Points are renewed before the cluster drops them, in indices that were written to lately.
+const RENEWAL: Duration = Duration::from_secs(120);
+const LATELY: Duration = Duration::from_secs(3_600);
+
+#[derive(Debug)]
+pub(super) struct Tracked {
+    uuid: String,
+    /// Of the roots index, as it was last seen or made.
+    roots_uuid: Option<String>,
+    in_hand: Option<Generation>,
+    /// When a missing witness was last asked for.
+    asked: Instant,
+    /// By which the last generations were counted, the latest in front.
+    points: VecDeque<View>,
+    counted: Instant,
+    /// When a generation with anything in it was counted.
+    busy: Instant,
+    /// The way through the whole index, if it is marked and begun.
+    pub(super) pass: Option<Pass>,
+    marked: bool,
+    /// Marked again while the pass went on.
+    marked_again: bool,
+    /// The way through it in passing.
+    pub(super) rolling: Option<Pass>,
+    rolls_at: Instant,
+    failures: u32,
+    retry_at: Instant,
+}
+
+impl Tracked {
+    pub(super) fn new(found: &Found, now: Instant) -> Tracked {
+        Tracked {
+            uuid: found.uuid.clone(),
+            roots_uuid: None,
+            in_hand: None,
+            asked: now,
+            points: VecDeque::new(),
+            counted: now,
+            busy: now,
+            pass: None,
+            marked: false,
+            marked_again: false,
+            rolling: None,
+            rolls_at: now,
+            failures: 0,
+            retry_at: now,
+        }
+    }
+
+    /// Whether a tick has to see to it. `is_touched`: something has gathered.
+    pub(super) fn is_due(&self, is_touched: bool, now: Instant) -> bool {
+        let wants_renewal = !self.points.is_empty() && now >= self.counted + RENEWAL;
+        now >= self.retry_at && (is_touched || self.in_hand.is_some() || wants_renewal)
+    }
+
+    /// Whether it is to be compared as a whole, now.
+    pub(super) fn wants_pass(&self, now: Instant) -> bool {
+        self.marked && now >= self.retry_at
+    }
+
+    /// Whether it is to be compared as a whole.
+    pub(super) fn is_marked(&self) -> bool {
+        self.marked
+    }
+
+    /// When the next range is to be compared in passing.
+    pub(super) fn rolls_at(&self) -> Instant {
+        self.rolls_at.max(self.retry_at)
+    }
+
+    pub(super) fn roll_not_before(&mut self, instant: Instant) {
+        self.rolls_at = self.rolls_at.max(instant);
+    }
+
+    /// Whether the last attempt at anything failed.
+    pub(super) fn is_failing(&self) -> bool {
+        self.failures > 0
+    }
+
+    /// The last attempt at something was a success.
+    pub(super) fn is_well(&mut self) {
+        self.failures = 0;
+    }
+
+    /// It is left alone for a while.
+    pub(super) fn failed(&mut self, now: Instant) {
+        self.retry_at = now + backoff(self.failures);
+        self.failures = self.failures.saturating_add(1);
+    }
+
+    /// The pass through the whole index has ended.
+    pub(super) fn passed(&mut self) {
+        self.pass = None;
+        self.marked = std::mem::take(&mut self.marked_again);
+        self.is_well();
+    }
+
+    fn mark(&mut self) {
+        // What a pass has compared already may have changed since; it goes on, or it might never reach the end.
+        self.marked_again = self.pass.is_some();
+        self.marked = true;
+    }
+
+    pub(super) async fn close(self, searcher: &Searcher) {
+        for point in self.points {
+            searcher.close(point).await;
+        }
+    }
+
+    /// Counts the generation in hand, or takes what has gathered in hand and counts that, if it is visible. Answers whether the
+    /// index is there.
+    pub(super) async fn count(
+        &mut self,
+        name: &str,
+        searcher: &Searcher,
+        shared: &Shared,
+    ) -> Result<bool, CountError> {
+        let mut began = Instant::now();
+        let roots = roots_index(name);
+        let indices = searcher.indices(&format!("{name},{roots}")).await?;
+        let find = |name: &str| indices.iter().find(|found| found.name == name);
+        let Some(found) = find(name) else {
+            return Ok(false);
+        };
+        self.look(found, find(&roots), searcher).await;
+        let mut generation = match self.in_hand.take() {
+            Some(generation) => generation,
+            None => {
+                self.asked = began;
+                let sealed = shared.touched.lock().seal(name);
+                sealed.unwrap_or_default()
+            }
+        };
+        let is_settled = match self.is_ripe(&generation, found) {
+            true => {
+                let counting =
+                    self.count_generation(name, &mut generation, searcher, shared, &mut began);
+                counting.await
+            }
+            false => Ok(false),
+        };
+        if let Ok(true) = is_settled {
+            self.counted = Instant::now();
+            if generation.since.is_some() {
+                self.busy = self.counted;
+            }
+            if generation.whole {
+                self.mark();
+            }
+            shared.touched.lock().settled(name, self.marked);
+            self.is_well();
+        } else {
+            self.in_hand = Some(generation);
+        }
+        rest(began, COUNTING, shared).await;
+        is_settled.map(|_| true)
+    }
+
+    /// Takes down whether it is still the same index, with the same roots index.
+    async fn look(&mut self, found: &Found, roots: Option<&Found>, searcher: &Searcher) {
+        if found.uuid != self.uuid {
+            debug!(index = found.name, "the index is a new one");
+            self.uuid.clone_from(&found.uuid);
+            self.close_points(searcher).await;
+            self.mark();
+        }
+        let roots_uuid = roots.map(|roots| roots.uuid.clone());
+        if self.roots_uuid.is_some() && self.roots_uuid != roots_uuid {
+            debug!(index = found.name, "the roots index is gone, or a new one");
+            self.mark();
+        }
+        self.roots_uuid = roots_uuid;
+    }
+
+    /// Whether what has no witness is visible by the time that has passed.
+    fn is_ripe(&self, generation: &Generation, found: &Found) -> bool {
+        let takes = found.refresh.unwrap_or(NEVER).saturating_add(MARGIN);
+        let unproven = generation.unproven;
+        unproven.is_none_or(|at| at.elapsed() >= takes)
+    }
+
+    async fn count_generation(
+        &mut self,
+        name: &str,
+        generation: &mut Generation,
+        searcher: &Searcher,
+        shared: &Shared,
+        began: &mut Instant,
+    ) -> Result<bool, CountError> {
+        if generation.since.is_none() && self.busy.elapsed() > LATELY {
+            self.close_points(searcher).await;
+            return Ok(true);
+        }
+        // Before the count: whoever counts later has the later time.
+        let version = clock::now().0;
+        let view = searcher.open(name).await?;
+        let counted = self
+            .count_at(name, &view, version, generation, (searcher, shared), began)
+            .await;
+        if let Ok(true) = counted {
+            self.points.push_front(view);
+            while self.points.len() > POINTS {
+                if let Some(point) = self.points.pop_back() {
+                    searcher.close(point).await;
+                }
+            }
+        } else {
+            searcher.close(view).await;
+        }
+        counted
+    }
+
+    /// Counts what a generation has touched by a view. False if the view does not see it yet.
+    async fn count_at(
+        &mut self,
+        name: &str,
+        view: &View,
+        version: i64,
+        generation: &mut Generation,
+        (searcher, shared): (&Searcher, &Shared),
+        began: &mut Instant,
+    ) -> Result<bool, CountError> {
+        let unseen = searcher.unseen(view, generation.witnesses.iter()).await?;
+        if !unseen.is_empty() {
+            let overtaken = self.overtaken(name, &unseen, searcher).await?;
+            let witnesses = &mut generation.witnesses;
+            witnesses.retain(|seen| !overtaken.contains(&seen.id));
+            return Ok(false);
+        }
+        self.add_old_roots(generation, searcher).await?;
+        let roots: Vec<u64> = generation.roots.iter().copied().collect();
+        for roots in roots.chunks(ROOTS_AT_ONCE) {
+            let groups = searcher.count(view, roots).await?;
+            if !groups.is_empty() && self.roots_uuid.is_none() {
+                searcher.make_roots(name).await?;
+                let made = searcher.indices(&roots_index(name)).await?;
+                self.roots_uuid = made.first().map(|made| made.uuid.clone());
+            }
+            let kept = searcher.keep_counted(name, roots, &groups, version).await?;
+            {
+                let mut status = shared.status.lock();
+                status.roots_counted += roots.len() as u64;
+                status.kept.add(kept);
+            }
+            rest(*began, COUNTING, shared).await;
+            *began = Instant::now();
+        }
+        Ok(true)
+    }
+
+    /// The ids of witnesses that never will be seen, if it is time to ask.
+    async fn overtaken(
+        &mut self,
+        name: &str,
+        unseen: &[&Seen],
+        searcher: &Searcher,
+    ) -> Result<Vec<String>, CountError> {
+        if self.asked.elapsed() < OVERTAKEN {
+            return Ok(Vec::new());
+        }
+        self.asked = Instant::now();
+        searcher.overtaken(name, unseen).await
+    }
+
+    /// Adds the roots that replaced documents had before. Where nobody can tell, the whole index is to be counted.
+    async fn add_old_roots(
+        &mut self,
+        generation: &mut Generation,
+        searcher: &Searcher,
+    ) -> Result<(), CountError> {
+        if generation.replaced.is_empty() || generation.whole {
+            return Ok(());
+        }
+        let is_point = |view: &View| matches!(view, View::Point(_));
+        if self.points.len() < POINTS || !self.points.iter().all(is_point) {
+            generation.whole = true;
+            return Ok(());
+        }
+        for point in &self.points {
+            match searcher.roots_of(point, &generation.replaced).await {
+                Ok(roots) => generation.roots.extend(roots),
+                Err(error) if matches!(error.kind(), Failure::Away | Failure::Denied) => {
+                    return Err(error);
+                }
+                Err(error) => {
+                    debug!(%error, "a point in time is gone");
+                    generation.whole = true;
+                    break;
+                }
+            }
+        }
+        if generation.whole {
+            self.close_points(searcher).await;
+        }
+        generation.replaced.clear();
+        Ok(())
+    }
+
+    async fn close_points(&mut self, searcher: &Searcher) {
+        for point in std::mem::take(&mut self.points) {
+            searcher.close(point).await;
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! What a settled write tells those who count groups, and which other requests change groups in passing.
+
+use std::collections::BTreeMap;
+
+use hyper::{Method, StatusCode};
+
+use crate::bulk::{Changes, Seen};
+use crate::counts::Written;
+use crate::engine::{Placed, Resolution};
+use crate::http::query::decode_segment;
+use crate::state::AppState;
+
+/// What went to one index.
+#[derive(Default)]
+struct Part<'p> {
+    roots: Vec<u64>,
+    replaced: Vec<&'p str>,
+    witnesses: Vec<&'p Seen>,
+    whole: bool,
+}
+
+/// Tells of the documents of a write. `index`: what its path names, for what the answer does not say.
+pub(super) fn note(state: &AppState, index: Option<&str>, placed: &Placed, told: &Resolution) {
+    if !state.counts.is_on() || changed_nothing(told) {
+        return;
+    }
+    let unknown = Changes::unknown();
+    let changes = match told {
+        Resolution::Items(outcome) if placed.is_answered_by(outcome) => &*outcome.changes,
+        Resolution::Document(_, outcome) if outcome.well_formed => &*outcome.changes,
+        _ => &unknown,
+    };
+    let name_of = |item: usize| changes.index_of(item).or(index);
+    let is_kept = |name: &str| state.engine.routes(name) || state.counts.knows(name);
+    let mut parts: BTreeMap<&str, Part<'_>> = BTreeMap::new();
+    let mut is_lost = false;
+    for (item, root) in placed.joined(told) {
+        match name_of(item) {
+            Some(name) => parts.entry(name).or_default().roots.push(root),
+            None => is_lost = true,
+        }
+    }
+    for (item, id) in placed.moved(&changes.replaced) {
+        match name_of(*item) {
+            Some(name) if is_kept(name) => parts.entry(name).or_default().replaced.push(id),
+            Some(_) => {}
+            None => is_lost = true,
+        }
+    }
+    if changes.is_vague && (placed.has_stamped() || index.is_some_and(is_kept)) {
+        match index {
+            Some(name) => parts.entry(name).or_default().whole = true,
+            None => is_lost = true,
+        }
+    }
+    for seen in &changes.last {
+        if let Some(part) = name_of(seen.item).and_then(|name| parts.get_mut(name)) {
+            part.witnesses.push(seen);
+        }
+    }
+    if is_lost {
+        state.counts.note_everything();
+    }
+    state
+        .counts
+        .note(parts.iter().map(|(&index, part)| Written {
+            index,
+            roots: &part.roots,
+            replaced: &part.replaced,
+            witnesses: &part.witnesses,
+            whole: part.whole,
+        }));
+}
+
+fn changed_nothing(told: &Resolution) -> bool {
+    match told {
+        Resolution::NotSent | Resolution::Unchanged => true,
+        Resolution::Status(status) | Resolution::Document(status, _) => is_refusal(*status),
+        Resolution::Unknown | Resolution::Items(_) => false,
+    }
+}
+
+/// Whether nothing was written, by this status.
+fn is_refusal(status: u16) -> bool {
+    (400..500).contains(&status) && status != 408
+}
+
+/// A relayed request that changes groups.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Passing {
+    /// One document is deleted.
+    Delete {
+        /// The name of its index.
+        index: String,
+        /// Its id.
+        id: String,
+    },
+    /// Documents of these indices, as the path names them, are changed by a query.
+    ByQuery(String),
+    /// Documents of any index.
+    Anywhere,
+}
+
+impl Passing {
+    /// Reads method and raw path of a request that is relayed.
+    pub(super) fn of(method: &Method, path: &str) -> Option<Passing> {
+        let path = path.trim_start_matches('/').trim_end_matches('/');
+        let segments: Vec<&str> = path.splitn(5, '/').collect();
+        let is_index = |name: &str| !name.is_empty() && !name.starts_with('_');
+        let name = |segment: &str| decode_segment(segment).into_owned();
+        match &*segments {
+            [index, kind, id] if method == Method::DELETE => {
+                // Before version 8 there are types, of any name.
+                let is_document = is_index(index) && (*kind == "_doc" || is_index(kind));
+                is_document.then(|| Passing::Delete {
+                    index: name(index),
+                    id: name(id),
+                })
+            }
+            ["_reindex"] if method == Method::POST => Some(Passing::Anywhere),
+            [index, .., "_delete_by_query" | "_update_by_query"] if method == Method::POST => {
+                match is_index(index) {
+                    true => Some(Passing::ByQuery(name(index))),
+                    false => Some(Passing::Anywhere),
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// Tells of it when its answer has begun; `None`: none has come, and it may have been done all the same.
+    pub(super) fn note(&self, state: &AppState, status: Option<StatusCode>) {
+        if status.is_some_and(|status| is_refusal(status.as_u16())) {
+            return;
+        }
+        match self {
+            Passing::Anywhere => state.counts.note_everything(),
+            Passing::Delete { index, id } => {
+                let is_kept = state.engine.routes(index) || state.counts.knows(index);
+                let (replaced, gone) = ([id.as_str()], Seen::gone(id));
+                let witnesses = [&gone];
+                let deleted = Written {
+                    index,
+                    replaced: &replaced,
+                    // Whether it is gone, nobody knows without an answer.
+                    witnesses: if status.is_some() { &witnesses } else { &[] },
+                    ..Written::default()
+                };
+                state.counts.note(is_kept.then_some(deleted).into_iter());
+            }
+            // Its names may be patterns: who counts asks what they stand for.
+            Passing::ByQuery(index) => {
+                let whole = Written {
+                    index,
+                    whole: true,
+                    ..Written::default()
+                };
+                state.counts.note(std::iter::once(whole));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_changes_groups_in_passing() {
+        let passing = |method: Method, path: &str| Passing::of(&method, path);
+        let delete = |index: &str, id: &str| {
+            Some(Passing::Delete {
+                index: index.into(),
+                id: id.into(),
+            })
+        };
+        let by_query = |index: &str| Some(Passing::ByQuery(index.into()));
+        for (method, path, expected) in [
+            (
+                Method::DELETE,
+                "/news-1/_doc/a%2Fb",
+                delete("news-1", "a/b"),
+            ),
+            (Method::DELETE, "/news-1/article/7/", delete("news-1", "7")),
+            (Method::DELETE, "/news-1", None),
+            (Method::DELETE, "/news-1/_alias/a", None),
+            (Method::DELETE, "/_template/x/y", None),
+            (Method::GET, "/news-1/_doc/7", None),
+            (
+                Method::POST,
+                "/news-*,b/_delete_by_query",
+                by_query("news-*,b"),
+            ),
+            (
+                Method::POST,
+                "/news-1/article/_update_by_query",
+                by_query("news-1"),
+            ),
+            (
+                Method::POST,
+                "/_all/_delete_by_query",
+                Some(Passing::Anywhere),
+            ),
+            (Method::POST, "/_reindex", Some(Passing::Anywhere)),
+            (Method::POST, "/_reindex/7/_rethrottle", None),
+            (Method::POST, "/_delete_by_query/7/_rethrottle", None),
+            (Method::POST, "/news-1/_search", None),
+        ] {
+            assert_eq!(passing(method, path), expected, "{path}");
+        }
+    }
+}
