@@ -14,6 +14,8 @@ mod proxy;
 mod api;
 // What all requests share.
 mod state;
+// Groups and their documents, read for the own endpoints and the page.
+mod reading;
 // The client of the search cluster.
 mod cluster;
 // What the rooms above share of HTTP.

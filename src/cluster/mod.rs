@@ -12,6 +12,7 @@ mod aliases;
 mod early_response;
 mod nodes;
 pub(crate) mod operator;
+pub(crate) mod roots;
 
 use std::error::Error;
 use std::path::Path;
