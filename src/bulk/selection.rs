@@ -106,13 +106,13 @@ impl StampNames {
     }
 
     /// The root fingerprint, 16 hex digits.
-    pub(super) fn root(&self) -> &str {
+    pub fn root(&self) -> &str {
         let [root, ..] = &self.names;
         root
     }
 
     /// The root fingerprint as a signed number.
-    pub(super) fn key(&self) -> &str {
+    pub fn key(&self) -> &str {
         let [_, key, ..] = &self.names;
         key
     }
@@ -124,7 +124,7 @@ impl StampNames {
     }
 
     /// When the document was stamped.
-    pub(super) fn arrival(&self) -> &str {
+    pub fn arrival(&self) -> &str {
         let [_, _, _, arrival, _] = &self.names;
         arrival
     }

@@ -6,6 +6,7 @@
 mod form;
 mod limits;
 mod memory;
+mod readers;
 mod route;
 mod storage;
 mod units;
@@ -22,6 +23,7 @@ use crate::time::Millis;
 
 pub use form::StampForm;
 pub use limits::Limits;
+pub use readers::RestrictedReaders;
 pub use route::{Clock, RawRoute, Route};
 pub use storage::{OnFailure, Storage};
 
@@ -151,6 +153,10 @@ pub struct RawServeOptions {
     /// fingerprints and proof, for a look at them, or to use them without the text) [default: lean]
     #[arg(long, env = "SPINNEY_STAMP", value_name = "FORM")]
     stamp: Option<String>,
+    /// Whether the cluster hides single documents from some readers (document-level security): none, or how groups are
+    /// sorted by similar_count for everybody then: exact (slower, from what each may see) or refuse [default: none]
+    #[arg(long, env = "SPINNEY_RESTRICTED_READERS", value_name = "HOW")]
+    restricted_readers: Option<String>,
     /// Rewrite the publish_address in /_nodes/http answers to this host:port, so that sniffing clients stay with spinney
     #[arg(long, env = "SPINNEY_PUBLISH_ADDRESS", value_name = "HOST:PORT")]
     publish_address: Option<String>,
@@ -217,6 +223,8 @@ pub struct ServeOptions {
     pub prefix: String,
     /// Which fields a stamp has.
     pub stamp: StampForm,
+    /// How groups are sorted where readers may not see every document of an index.
+    pub restricted_readers: RestrictedReaders,
     /// `host:port` to put into the answers that sniffing clients read.
     pub publish_address: Option<String>,
     /// Form of the log lines.
@@ -265,6 +273,7 @@ impl RawServeOptions {
             threads: self.threads.or(below.threads),
             prefix: self.prefix.or(below.prefix),
             stamp: self.stamp.or(below.stamp),
+            restricted_readers: self.restricted_readers.or(below.restricted_readers),
             publish_address: self.publish_address.or(below.publish_address),
             log_format: self.log_format.or(below.log_format),
             log: self.log.or(below.log),
@@ -346,6 +355,7 @@ impl RawServeOptions {
             threads: self.threads.unwrap_or(0),
             prefix,
             stamp: StampForm::of(self.stamp.as_deref())?,
+            restricted_readers: RestrictedReaders::of(self.restricted_readers.as_deref())?,
             publish_address: self.publish_address,
             log_format,
             log: self.log.unwrap_or_else(|| "info".into()),

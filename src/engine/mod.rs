@@ -19,6 +19,7 @@ mod inspect;
 mod late;
 mod place;
 mod read;
+mod readers;
 mod settle;
 mod stamped;
 mod stored;
@@ -32,6 +33,7 @@ pub use check::{CheckError, Checked, Fate};
 pub use explain::Explanation;
 pub use inspect::{InspectError, Inspected, Told, inspect};
 pub use read::{Parsed, Unstamped};
+pub use readers::ReaderFields;
 pub use settle::{Placed, Resolution, Settled};
 pub use stamped::{LeftAlone, Refused, Stamped, Tally};
 
