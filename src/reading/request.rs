@@ -156,6 +156,10 @@ impl GroupsRequest {
         if body.trim_ascii().is_empty() {
             return Ok(default);
         }
+        // A list would be taken for the members in their order.
+        if !body.trim_ascii_start().starts_with(b"{") {
+            return Err(RequestError::Body("it is no JSON object".into()));
+        }
         let body: Body =
             serde_json::from_slice(body).map_err(|error| RequestError::Body(error.to_string()))?;
         let (sort, direction) = match &body.sort {

@@ -118,9 +118,13 @@ async fn narrow(
     let Some(to) = last.and_then(|hit| time(hit.sort.first()?)) else {
         return Ok(None);
     };
-    let mut range = json!({"gte": to, "format": "epoch_millis"});
+    let (reached, passed) = match order.direction {
+        Direction::Ascending => ("lte", "gte"),
+        Direction::Descending => ("gte", "lte"),
+    };
+    let mut range = json!({(reached): to, "format": "epoch_millis"});
     if let Some(from) = after.and_then(|after| time(&after.value)) {
-        range["lte"] = from.into();
+        range[passed] = from.into();
     }
     Ok(Some(json!({"range": {(&order.field): range}})))
 }

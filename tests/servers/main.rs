@@ -25,6 +25,7 @@ mod limits;
 mod malformed;
 mod mapping;
 mod protocol;
+mod reading;
 mod restart;
 mod secure;
 mod strangers;

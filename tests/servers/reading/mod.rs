@@ -1,0 +1,5 @@
+//! The endpoints of readers in front of real servers.
+
+mod corpus;
+mod errors;
+mod groups;
