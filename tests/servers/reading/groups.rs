@@ -246,6 +246,7 @@ async fn what_nobody_writes_to_is_neither_repeated_nor_skipped() {
         let before = docs.clone();
         let mut shown: Vec<i64> = Vec::new();
         let mut touched = HashSet::new();
+        let mut changes = 0;
         loop {
             let (status, page) = reader
                 .request(Method::POST, &path, Some(question.clone()))
@@ -262,7 +263,8 @@ async fn what_nobody_writes_to_is_neither_repeated_nor_skipped() {
             if page["next"].is_null() {
                 break;
             }
-            if random.percent(30) {
+            if changes < 2 && random.percent(30) {
+                changes += 1;
                 let earlier = docs.clone();
                 corpus::change(&mut random, &mut docs);
                 corpus::store(&server, &index, &earlier, &docs).await;
@@ -277,7 +279,7 @@ async fn what_nobody_writes_to_is_neither_repeated_nor_skipped() {
                 untouched += 1;
             }
         }
-        assert!(untouched > 20, "{untouched} untouched groups say nothing");
+        assert!(untouched > 8, "{untouched} untouched groups say nothing");
         server.delete_index(&index).await;
     }
 }
