@@ -18,6 +18,8 @@ mod state;
 mod recovery;
 // The sizes of groups, counted in the background.
 mod counts;
+// Groups and their documents, read for the own endpoints and the page.
+mod reading;
 // The client of the search cluster.
 mod cluster;
 // What the rooms above share of HTTP.

@@ -12,12 +12,13 @@ use tracing::error;
 
 use crate::clock;
 use crate::cluster::{self, ClientError};
-use crate::config::ServeOptions;
+use crate::config::{RestrictedReaders, ServeOptions};
 use crate::counts::Counts;
 use crate::engine::{Engine, EngineError, RequestContext, Unavailable};
 use crate::hash::HashKey;
 use crate::http::ProxyError;
 use crate::http::budget::Budget;
+use crate::reading::Lists;
 use crate::recovery;
 use crate::shutdown::InFlight;
 use crate::telemetry::Metrics;
@@ -55,6 +56,10 @@ pub(crate) struct AppState {
     pub publish_address: Option<String>,
     /// Whose turn it is among strangers to send a write to the cluster.
     pub strangers: Arc<Semaphore>,
+    /// Lists of groups that readers page through.
+    pub lists: Lists,
+    /// Whether some readers do not see every document of an index.
+    pub restricted_readers: RestrictedReaders,
     /// Keys the hashes of callers, so that nobody can make one that is known.
     pub callers: RandomState,
     /// Makes roots and request ids of this process differ from those of any other.
@@ -109,6 +114,8 @@ impl AppState {
             started: Instant::now(),
             publish_address: config.publish_address.clone(),
             strangers: Arc::new(Semaphore::new(1)),
+            lists: Lists::default(),
+            restricted_readers: config.restricted_readers,
             callers: RandomState::new(),
             recovery: recovery::Status::default(),
             nonce: nonce(),

@@ -1,16 +1,15 @@
 //! `POST /_spinney/{index}/_check`: what would happen to a document.
 
-use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use serde_json::{Value, json};
 
 use super::ANSWER_BYTES;
+use super::body::decode;
 use crate::engine::{CheckError, Checked, Fate};
 use crate::forest::port::{CheckedFingerprint, CheckedTree};
 use crate::forest::{Decision, Near};
-use crate::http::body::{self, Buffered, DecompressError};
-use crate::http::budget::Reservation;
+use crate::http::body;
 use crate::http::headers::{Encoding, encoding, is_json};
 use crate::http::json::{JSON, with_type};
 use crate::http::query::{decode_segment, parameter};
@@ -151,28 +150,6 @@ fn is_one_name(index: &str) -> bool {
     !name.is_empty()
         && !name.starts_with(['_', '-', '+'])
         && !name.contains(['*', '?', ',', ':', ' ', '"', '#', '\\'])
-}
-
-/// Decompresses a document where that blocks no connection.
-async fn decode(
-    state: &AppState,
-    buffered: Buffered,
-    encoding: Encoding,
-) -> Result<(Bytes, Reservation), ProxyError> {
-    let Buffered {
-        bytes: raw,
-        mut reservation,
-    } = buffered;
-    if encoding != Encoding::Gzip {
-        return Ok((raw, reservation));
-    }
-    let decompress = move || match body::decompress(&raw, &mut reservation) {
-        Ok(plain) => Ok((plain, reservation)),
-        Err(DecompressError::Budget(error)) => Err(error),
-        Err(DecompressError::Malformed(error)) => Err(ProxyError::BadBody(error.to_string())),
-    };
-    let decompressed = state.engine.run(decompress).await;
-    decompressed.map_err(|reason| state.engine_failed(&reason))?
 }
 
 fn check_error(state: &AppState, error: CheckError) -> ProxyError {

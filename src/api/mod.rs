@@ -1,7 +1,9 @@
 //! Own endpoints under `/_spinney/`. Those that show anything ask the cluster first, with the caller's own credentials.
 
+mod body;
 mod check;
 mod health;
+mod read;
 mod stats;
 
 use hyper::body::Incoming;
@@ -16,7 +18,7 @@ use crate::telemetry::METRICS_TYPE;
 /// Who may read the cluster's health may read spinney's state.
 const CONSENT: &str = "/_cluster/health";
 
-/// Those that probes and monitors ask; `_check` takes documents besides.
+/// Those that probes and monitors ask; `_check` takes documents besides, readers have theirs.
 const MONITORED: [&str; 4] = ["/_health", "/_ready", "/_stats", "/_metrics"];
 
 /// The most bytes of the cluster's answer when it is asked on a caller's behalf.
@@ -34,6 +36,9 @@ pub(crate) async fn handle(
     let endpoint = path.trim_end_matches('/');
     if let Some(index) = check::index_of(endpoint) {
         return check::handle(state, index, request).await;
+    }
+    if let Some(target) = read::target_of(endpoint) {
+        return read::handle(state, &target, request).await;
     }
     if !MONITORED.contains(&endpoint) {
         return Err(ProxyError::NoEndpoint(format!("/_spinney{path}")));

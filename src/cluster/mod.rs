@@ -1,7 +1,7 @@
 //! The client of the search cluster. Requests go to it in two ways:
 //!
 //! - **In a caller's name**, on hyper: what is forwarded ([`Client::forward`]), and what spinney asks with the caller's own
-//!   credentials before it shows something ([`Client::get_as`]). Bytes, paths and headers pass as they came, a request
+//!   credentials before it shows something ([`Client::ask_as`]). Bytes, paths and headers pass as they came, a request
 //!   that was sent is never sent again, and nothing but the configured authority is trusted. The `opensearch` crate
 //!   cannot do that: it panics on a header that comes twice, normalises paths, decompresses bodies, follows redirects,
 //!   and adds an authority to those of the system instead of replacing them.
@@ -23,7 +23,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{EXPECT, HOST, HeaderValue, InvalidHeaderValue, TRANSFER_ENCODING};
+use hyper::header::{
+    CONTENT_TYPE, EXPECT, HOST, HeaderValue, InvalidHeaderValue, TRANSFER_ENCODING,
+};
 use hyper::{HeaderMap, Method, Request, Response, Uri};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -221,8 +223,24 @@ impl Client {
         path: &str,
         limit: usize,
     ) -> Result<Response<Bytes>, ClusterError> {
-        let mut request = Request::new(full(Bytes::new()));
-        *request.method_mut() = Method::GET;
+        self.ask_as(caller, Method::GET, path, None, limit).await
+    }
+
+    /// The same with any method, and a body of JSON if there is one.
+    ///
+    /// # Errors
+    /// As [`Client::get_as`].
+    pub(crate) async fn ask_as(
+        &self,
+        caller: &HeaderMap,
+        method: Method,
+        path: &str,
+        body: Option<&serde_json::Value>,
+        limit: usize,
+    ) -> Result<Response<Bytes>, ClusterError> {
+        let sent = body.map(|body| Bytes::from(body.to_string()));
+        let mut request = Request::new(full(sent.unwrap_or_default()));
+        *request.method_mut() = method;
         *request.uri_mut() =
             Uri::try_from(path).map_err(|e| ClusterError::Unreachable(e.to_string()))?;
         let of_request = |name: &str| {
@@ -237,6 +255,10 @@ impl Client {
         }
         headers::strip_hop_by_hop(request.headers_mut());
         request.headers_mut().remove(EXPECT);
+        if body.is_some() {
+            let json = HeaderValue::from_static("application/json");
+            request.headers_mut().insert(CONTENT_TYPE, json);
+        }
         let (parts, body) = self.forward(request).await?.into_parts();
         let body = Limited::new(body, limit)
             .collect()

@@ -7,6 +7,7 @@ mod counts;
 mod form;
 mod limits;
 mod memory;
+mod readers;
 mod recovery;
 mod route;
 mod storage;
@@ -25,6 +26,7 @@ use crate::time::Millis;
 pub use counts::Counting;
 pub use form::StampForm;
 pub use limits::Limits;
+pub use readers::RestrictedReaders;
 pub use recovery::RawRecoverOptions;
 pub use route::{Clock, RawRoute, Route};
 pub use storage::{OnFailure, Storage};
@@ -185,6 +187,10 @@ pub struct RawServeOptions {
         hide_env_values = true
     )]
     counts_url: Option<String>,
+    /// Whether the cluster hides single documents from some readers (document-level security): none, or how groups are
+    /// sorted by similar_count for everybody then: exact (slower, from what each may see) or refuse [default: none]
+    #[arg(long, env = "SPINNEY_RESTRICTED_READERS", value_name = "HOW")]
+    restricted_readers: Option<String>,
     /// Rewrite the publish_address in /_nodes/http answers to this host:port, so that sniffing clients stay with spinney
     #[arg(long, env = "SPINNEY_PUBLISH_ADDRESS", value_name = "HOST:PORT")]
     publish_address: Option<String>,
@@ -257,6 +263,8 @@ pub struct ServeOptions {
     pub stamp: StampForm,
     /// As whom groups are counted; `None`: they are not.
     pub counts: Option<Counting>,
+    /// How groups are sorted where readers may not see every document of an index.
+    pub restricted_readers: RestrictedReaders,
     /// `host:port` to put into the answers that sniffing clients read.
     pub publish_address: Option<String>,
     /// Form of the log lines.
@@ -309,6 +317,7 @@ impl RawServeOptions {
             stamp: self.stamp.or(below.stamp),
             counts: self.counts.or(below.counts),
             counts_url: self.counts_url.or(below.counts_url),
+            restricted_readers: self.restricted_readers.or(below.restricted_readers),
             publish_address: self.publish_address.or(below.publish_address),
             log_format: self.log_format.or(below.log_format),
             log: self.log.or(below.log),
@@ -405,6 +414,7 @@ impl RawServeOptions {
             prefix,
             stamp: StampForm::of(self.stamp.as_deref())?,
             counts,
+            restricted_readers: RestrictedReaders::of(self.restricted_readers.as_deref())?,
             publish_address: self.publish_address,
             log_format,
             log: self.log.unwrap_or_else(|| "info".into()),

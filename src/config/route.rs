@@ -62,6 +62,12 @@ pub struct RawRoute {
     /// Documents that a cluster may have; one that has them takes no text that is not in it already, or none [default: none]
     #[arg(long, env = "SPINNEY_MAX_TREE", value_name = "DOCUMENTS")]
     max_tree: Option<MaxTree>,
+    /// Date by which readers see a group's documents in order, dotted when nested [default: the field of --clock, or else the stamp's arrival]
+    #[arg(long, env = "SPINNEY_TIME_FIELD", value_name = "FIELD")]
+    time_field: Option<String>,
+    /// Keyword that says who published a document; readers see how many different ones a group has
+    #[arg(long, env = "SPINNEY_MEDIUM_FIELD", value_name = "FIELD")]
+    medium_field: Option<String>,
 }
 
 /// A number of documents, or `none`; in a file a number may stand without quotes.
@@ -164,6 +170,10 @@ pub struct Route {
     pub boilerplate: Vec<String>,
     /// Documents that a tree may have.
     pub max_tree: Option<u32>,
+    /// The date that readers see; `None`: the stamp's arrival.
+    pub time_field: Option<String>,
+    /// Keyword that says who published a document.
+    pub medium_field: Option<String>,
 }
 
 impl RawRoute {
@@ -231,6 +241,8 @@ impl RawRoute {
             forest: self.forest.or(below.forest),
             boilerplate: self.boilerplate.or(below.boilerplate),
             max_tree: self.max_tree.or(below.max_tree),
+            time_field: self.time_field.or(below.time_field),
+            medium_field: self.medium_field.or(below.medium_field),
         }
     }
 
@@ -301,7 +313,21 @@ impl RawRoute {
             .map_or(Ok(Vec::new()), sentences)?;
         let max_tree = self.max_tree.as_ref().map_or(Ok(None), MaxTree::validate);
         let max_tree = max_tree.map_err(|reason| wrong("max-tree", reason))?;
+        let named = |option: &str, field: Option<String>| match field {
+            Some(field) if field.split('.').any(str::is_empty) => Err(wrong(
+                option,
+                format!("'{field}' is not the name of a field"),
+            )),
+            field => Ok(field),
+        };
+        let time_field = named("time-field", self.time_field)?;
+        let medium_field = named("medium-field", self.medium_field)?;
         Ok(Route {
+            time_field: time_field.or_else(|| match &clock {
+                Clock::Field(field) => Some(field.clone()),
+                Clock::Arrival | Clock::None => None,
+            }),
+            medium_field,
             boilerplate,
             max_tree,
             forest: self.forest.unwrap_or_else(|| index.join(",")),
@@ -414,6 +440,13 @@ mod tests {
         assert_eq!(route.window, Some(Millis(30 * 86_400_000)));
         assert_eq!(route.clock, Clock::Arrival);
         assert_eq!(route.forest, "news");
+        assert_eq!(route.time_field, None);
+        let dated = RawRoute {
+            clock: Some("field:date".into()),
+            ..options("news")
+        };
+        let time_field = dated.validate("route").unwrap().time_field;
+        assert_eq!(time_field.as_deref(), Some("date"));
     }
 
     fn error_of(options: RawRoute) -> String {
@@ -466,6 +499,14 @@ mod tests {
             (
                 with(|o| (o.boilerplate, o.method) = (Some("x".into()), Some("full".into()))),
                 "route 2: boilerplate: the method full does not leave out boilerplate: use verified".into(),
+            ),
+            (
+                with(|o| o.time_field = Some("a..b".into())),
+                "route 2: time-field: 'a..b' is not the name of a field".into(),
+            ),
+            (
+                with(|o| o.medium_field = Some(String::new())),
+                "route 2: medium-field: '' is not the name of a field".into(),
             ),
             (
                 with(|o| o.boilerplate = Some("nowhere.txt".into())),

@@ -125,7 +125,7 @@ pub(crate) enum ProxyError {
     SignedBody,
     /// Nothing stands at this path under `/_spinney`.
     #[error(
-        "spinney has no endpoint {0}: see GET /_spinney/_stats, _health, _ready and _metrics, and POST /_spinney/INDEX/_check"
+        "spinney has no endpoint {0}: see GET /_spinney/_stats, _health, _ready and _metrics, POST /_spinney/INDEX/_check and _groups, and GET /_spinney/INDEX/_similar/ID and _roots/ROOT"
     )]
     NoEndpoint(String),
     /// The listener of probes and monitors has nothing else.
@@ -136,6 +136,9 @@ pub(crate) enum ProxyError {
     /// An endpoint that shows something.
     #[error("this endpoint of spinney takes GET only")]
     GetOnly,
+    /// An endpoint for readers.
+    #[error("this endpoint of spinney takes GET and POST only")]
+    GetOrPostOnly,
     /// An endpoint that reads a document.
     #[error("this endpoint of spinney takes POST only, with one document as its body")]
     PostOnly,
@@ -153,6 +156,18 @@ pub(crate) enum ProxyError {
     /// The body of a request to an endpoint of our own is not one document.
     #[error("{0}: send one JSON object, as it would be indexed")]
     BadDocument(String),
+    /// What a reader asks for cannot be.
+    #[error("{0}")]
+    BadRequest(String),
+    /// What a reader asks for is not there.
+    #[error("{0}")]
+    NotFound(String),
+    /// What a reader asks for is not answered here.
+    #[error("{0}")]
+    NotForReaders(String),
+    /// The cluster answered for a part of the index.
+    #[error("{0}")]
+    PartialSearch(String),
     /// The caller may not read the index.
     #[error(
         "the cluster shows these credentials nothing of {0}: ask as somebody who may search it"
@@ -174,20 +189,25 @@ impl ProxyError {
             Self::Stopping
             | Self::TooManyConnections
             | Self::ForestUnavailable { .. }
+            | Self::PartialSearch(_)
             | Self::Unreachable(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Broken(_) | Self::NotTheCluster(_) => StatusCode::BAD_GATEWAY,
             Self::UpstreamTimeout(_) => StatusCode::GATEWAY_TIMEOUT,
             Self::BodyTimeout(_) | Self::BodyTooSlow { .. } | Self::BodyTooLong(_) => {
                 StatusCode::REQUEST_TIMEOUT
             }
-            Self::BadBody(_) | Self::SignedBody | Self::NotOneIndex(_) | Self::BadDocument(_) => {
-                StatusCode::BAD_REQUEST
+            Self::BadBody(_)
+            | Self::SignedBody
+            | Self::NotOneIndex(_)
+            | Self::BadDocument(_)
+            | Self::BadRequest(_) => StatusCode::BAD_REQUEST,
+            Self::NoEndpoint(_) | Self::NotAdmin(_) | Self::NoRoute(_) | Self::NotFound(_) => {
+                StatusCode::NOT_FOUND
             }
-            Self::NoEndpoint(_) | Self::NotAdmin(_) | Self::NoRoute(_) => StatusCode::NOT_FOUND,
-            Self::GetOnly | Self::PostOnly => StatusCode::METHOD_NOT_ALLOWED,
+            Self::GetOnly | Self::GetOrPostOnly | Self::PostOnly => StatusCode::METHOD_NOT_ALLOWED,
             // As the servers answer a content type that they do not take.
             Self::UnsupportedBody => StatusCode::NOT_ACCEPTABLE,
-            Self::NotShown(_) => StatusCode::FORBIDDEN,
+            Self::NotShown(_) | Self::NotForReaders(_) => StatusCode::FORBIDDEN,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -214,11 +234,16 @@ impl ProxyError {
             | Self::BadDocument(_) => "spinney_body_exception",
             Self::NotOneIndex(_) => "spinney_index_name_exception",
             Self::NoRoute(_) => "spinney_no_route_exception",
-            Self::NotShown(_) => "spinney_forbidden_exception",
+            Self::NotShown(_) | Self::NotForReaders(_) => "spinney_forbidden_exception",
+            Self::BadRequest(_) => "spinney_request_exception",
+            Self::NotFound(_) => "spinney_not_found_exception",
+            Self::PartialSearch(_) => "spinney_partial_search_exception",
             Self::SignedBody => "spinney_signed_body_exception",
-            Self::NoEndpoint(_) | Self::NotAdmin(_) | Self::GetOnly | Self::PostOnly => {
-                "spinney_no_endpoint_exception"
-            }
+            Self::NoEndpoint(_)
+            | Self::NotAdmin(_)
+            | Self::GetOnly
+            | Self::GetOrPostOnly
+            | Self::PostOnly => "spinney_no_endpoint_exception",
             Self::Internal => "spinney_internal_exception",
         }
     }
@@ -232,6 +257,7 @@ impl ProxyError {
                 | Self::OverShare { .. }
                 | Self::TooManyConnections
                 | Self::Stopping
+                | Self::PartialSearch(_)
                 | Self::Unreachable(_)
         )
     }
@@ -248,6 +274,7 @@ impl ProxyError {
         );
         let allowed = match self {
             Self::GetOnly => Some("GET, HEAD"),
+            Self::GetOrPostOnly => Some("GET, POST"),
             Self::PostOnly => Some("POST"),
             _ => None,
         };

@@ -338,11 +338,15 @@ fn record(state: &AppState, error: &ProxyError) {
         E::NoEndpoint(_)
         | E::NotAdmin(_)
         | E::GetOnly
+        | E::GetOrPostOnly
         | E::PostOnly
         | E::NotOneIndex(_)
         | E::NoRoute(_)
         | E::UnsupportedBody
         | E::BadDocument(_)
+        | E::BadRequest(_)
+        | E::NotFound(_)
+        | E::NotForReaders(_)
         | E::NotShown(_)
         | E::Stopping => debug!(reason = %error, "refused"),
         // Logged once, where it was found.

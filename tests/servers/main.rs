@@ -26,6 +26,7 @@ mod limits;
 mod malformed;
 mod mapping;
 mod protocol;
+mod reading;
 mod recover;
 mod restart;
 mod secure;

@@ -1,0 +1,159 @@
+//! Where a page ended, as a text that readers hand back.
+//!
+//! ```text
+//! base64url of | checksum 8 | JSON: [version, place, total, list] |
+//! ```
+//!
+//! The checksum covers the question as well (index, query, sort), so that a cursor of another question is told from one
+//! of this. It is no signature: whoever makes one up asks for a page that they may ask for anyway.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::request::RequestError;
+
+/// Raised whenever a cursor of the version before would be misread.
+const VERSION: u8 = 1;
+
+/// The longest cursor, in characters: it holds one value of a field.
+const MAX_CHARS: usize = 64 << 10;
+
+/// Where a page of groups ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Cursor {
+    /// The place of the last group.
+    pub place: Place,
+    /// The number of groups as it was counted for the first page, and whether that is exact.
+    pub total: Option<(u64, bool)>,
+    /// The list of groups that the pages come from.
+    pub list: Option<u64>,
+}
+
+/// A place in the order of groups.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) enum Place {
+    /// Behind this group of the list or of the index of roots; before its first one.
+    Listed(Option<Listed>),
+    /// Behind this document of the walk; before its first one.
+    Walked(Option<Walked>),
+}
+
+/// A group as lists have it: its documents, the latest time of one of them (the smallest number: none has a time), its key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Listed {
+    pub count: u64,
+    pub last: i64,
+    pub key: i64,
+}
+
+/// A document in the order of a walk: the value that it is sorted by, as the cluster answered it, and the key of its group.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Walked {
+    pub value: Value,
+    pub key: i64,
+}
+
+const UNREADABLE: RequestError =
+    RequestError::Cursor("is not one that spinney gave out for this index, query and sort");
+
+/// The text of a cursor; `question` is a hash of what was asked.
+pub(super) fn encode<T: Serialize>(cursor: &T, question: u64) -> String {
+    // What is written here are numbers and values that came as JSON: it cannot fail.
+    let json = serde_json::to_vec(&(VERSION, cursor)).unwrap_or_default();
+    let mut bytes = xxh3_64_with_seed(&json, question).to_le_bytes().to_vec();
+    bytes.extend_from_slice(&json);
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// The cursor of a text.
+///
+/// # Errors
+/// When it was not made by [`encode`] for the same question.
+pub(super) fn decode<T: for<'de> Deserialize<'de>>(
+    text: &str,
+    question: u64,
+) -> Result<T, RequestError> {
+    if text.len() > MAX_CHARS {
+        return Err(UNREADABLE);
+    }
+    let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| UNREADABLE)?;
+    let (checksum, json) = bytes.split_first_chunk::<8>().ok_or(UNREADABLE)?;
+    if xxh3_64_with_seed(json, question).to_le_bytes() != *checksum {
+        return Err(UNREADABLE);
+    }
+    let (version, cursor) = serde_json::from_slice::<(u8, T)>(json).map_err(|_| UNREADABLE)?;
+    if version == VERSION {
+        Ok(cursor)
+    } else {
+        Err(UNREADABLE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn places() -> impl Strategy<Value = Place> {
+        let listed = (any::<u64>(), any::<i64>(), any::<i64>());
+        let value = prop_oneof![
+            Just(Value::Null),
+            any::<i64>().prop_map(Value::from),
+            (-1e9f64..1e9).prop_map(Value::from),
+            ".{0,20}".prop_map(Value::from),
+        ];
+        prop_oneof![
+            Just(Place::Listed(None)),
+            Just(Place::Walked(None)),
+            listed.prop_map(|(count, last, key)| Place::Listed(Some(Listed { count, last, key }))),
+            (value, any::<i64>())
+                .prop_map(|(value, key)| Place::Walked(Some(Walked { value, key }))),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(
+            place in places(), total in any::<Option<(u64, bool)>>(), list in any::<Option<u64>>(), question: u64,
+        ) {
+            let cursor = Cursor { place, total, list };
+            let text = encode(&cursor, question);
+            prop_assert!(text.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-' || c == b'_'));
+            prop_assert_eq!(decode::<Cursor>(&text, question), Ok(cursor));
+        }
+
+        /// What a server wrote is sent back with the same digits.
+        #[test]
+        fn fractions_keep_every_digit(value in any::<f64>().prop_filter("JSON has no others", |value| value.is_finite())) {
+            let text = Value::from(value).to_string();
+            let read: Value = serde_json::from_str(&text).unwrap();
+            prop_assert_eq!(read.to_string(), text);
+        }
+
+        #[test]
+        fn a_changed_or_foreign_one_is_refused(
+            place in places(), question: u64, other: u64, at: prop::sample::Index, to in "[A-Za-z0-9_-]",
+        ) {
+            let cursor = Cursor { place, total: None, list: None };
+            let text = encode(&cursor, question);
+            if other != question {
+                prop_assert!(decode::<Cursor>(&text, other).is_err());
+            }
+            let at = at.index(text.len());
+            let changed = format!("{}{to}{}", &text[..at], &text[at + 1..]);
+            if changed != text {
+                prop_assert!(decode::<Cursor>(&changed, question).is_err());
+            }
+            prop_assert!(decode::<Cursor>(&text[..at], question).is_err());
+        }
+
+        #[test]
+        fn any_text_is_refused(text in ".{0,200}") {
+            prop_assert!(decode::<Cursor>(&text, 0).is_err());
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Why readers get no answer.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::Response;
+
+use super::request::RequestError;
+use crate::cluster::ClusterError;
+use crate::engine::Unavailable;
+use crate::http::{Body, ProxyError, full};
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReadError {
+    /// Something is wrong with the question.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// The cluster refuses it: its own answer.
+    #[error("the cluster refuses the search with {}", .0.status())]
+    Refused(Box<Response<Bytes>>),
+    /// The cluster gave no answer.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// A forest gave no answer.
+    #[error(transparent)]
+    Forest(#[from] Unavailable),
+    /// Not every shard answered in time.
+    #[error(
+        "the cluster searched only a part of the index in time, which gives no exact groups: retry later, or narrow the query"
+    )]
+    Partial,
+    /// All searches together took too long.
+    #[error("the cluster has not answered in time")]
+    TimedOut(Duration),
+    /// What answers is none.
+    #[error("what answers as the cluster is none")]
+    NotTheCluster,
+    /// More documents than groups are counted of.
+    #[error(
+        "sorting groups by {sort} takes a query with {limit} documents at most, and this one has more: narrow it, or sort by a field or _score"
+    )]
+    TooMany {
+        /// How they were to be sorted.
+        sort: &'static str,
+        /// How many documents there may be.
+        limit: u64,
+    },
+    /// The order of the whole index is not for those who may not see all of it.
+    #[error(
+        "groups are not sorted by similar_count here, since readers may not see every document (--restricted-readers refuse): sort by matching_count, a field or _score"
+    )]
+    Restricted,
+    /// There is no index of roots, or none that the caller may read.
+    #[error("there is no index of roots")]
+    NoRoots,
+    /// There is no such document or group, as far as the caller may see.
+    #[error("{0}")]
+    NotFound(String),
+}
+
+impl ReadError {
+    /// What the client sees: the cluster's own answer where there is one.
+    ///
+    /// # Errors
+    /// When the error is spinney's own, or there was no answer.
+    pub(crate) fn into_response(self) -> Result<Response<Body>, ProxyError> {
+        Err(match self {
+            ReadError::Refused(answer) => return Ok(answer.map(full)),
+            ReadError::Cluster(error) => error.into(),
+            ReadError::TimedOut(after) => ProxyError::UpstreamTimeout(after.as_secs()),
+            ReadError::NotTheCluster => ProxyError::NotTheCluster("POST /INDEX/_search"),
+            ReadError::Partial => ProxyError::PartialSearch(self.to_string()),
+            ReadError::Restricted => ProxyError::NotForReaders(self.to_string()),
+            ReadError::NotFound(reason) => ProxyError::NotFound(reason),
+            ReadError::Request(_) | ReadError::TooMany { .. } => {
+                ProxyError::BadRequest(self.to_string())
+            }
+            // The one is logged by whoever asks forests, the other is always answered otherwise.
+            ReadError::Forest(_) | ReadError::NoRoots => ProxyError::Internal,
+        })
+    }
+}

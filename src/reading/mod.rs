@@ -1,0 +1,150 @@
+//! Reading groups: what the JSON endpoints and the web page show. Every request goes to the cluster in the caller's name,
+//! and every number shown is counted for the answer with the caller's rights.
+//!
+//! ```text
+//! request --order--> keys of a page's groups --numbers--> counts, representatives --> answer
+//!            |
+//!            +-- by_count   groups of two or more from an enumeration, or in the order of the index of roots;
+//!            |              those of one document walked
+//!            +-- by_field   one collapsed search for the first page, then a walk
+//! ```
+//!
+//! Beside it, [`Reader::similar`] and [`Reader::root`] page through the documents of one group.
+//!
+//! `docs/reading.md` says what is promised.
+
+pub(crate) mod answer;
+mod by_count;
+mod by_field;
+mod cursor;
+mod enumerate;
+mod error;
+mod lists;
+mod members;
+mod numbers;
+mod page;
+pub(crate) mod request;
+mod roots;
+mod search;
+mod similarity;
+mod walk;
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::time::Instant;
+
+use hyper::HeaderMap;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::config::RestrictedReaders;
+use crate::engine::{Engine, ReaderFields};
+use crate::http::query::decode_segment;
+use crate::time::Millis;
+use search::Source;
+
+pub(crate) use answer::Groups;
+pub(crate) use error::ReadError;
+pub(crate) use lists::Lists;
+pub(crate) use request::{GroupsRequest, MembersRequest, SortBy};
+
+/// An index as one caller may read it.
+pub(crate) struct Reader<'a> {
+    source: Source<'a>,
+    /// The index, decoded.
+    index: String,
+    lists: &'a Lists,
+    engine: &'a Arc<Engine>,
+    restricted: RestrictedReaders,
+    /// A hash of whatever the cluster knows the caller by.
+    caller: u64,
+    now: Millis,
+}
+
+/// What a [`Reader`] is made of.
+#[derive(Clone, Copy)]
+pub(crate) struct ReaderParts<'a> {
+    /// The search cluster.
+    pub cluster: &'a crate::cluster::Client,
+    /// Reads texts again, and knows the forests.
+    pub engine: &'a Arc<Engine>,
+    /// Headers of the caller's request.
+    pub headers: &'a HeaderMap,
+    /// The index as it stands in the caller's path; a pattern or a list, too.
+    pub raw_index: &'a str,
+    /// The fields of that index.
+    pub fields: &'a ReaderFields,
+    /// Lists that are kept for next pages.
+    pub lists: &'a Lists,
+    /// Whether some readers do not see every document.
+    pub restricted: RestrictedReaders,
+    /// A hash of whatever the cluster knows the caller by.
+    pub caller: u64,
+    /// The time of the request.
+    pub now: Millis,
+}
+
+impl<'a> Reader<'a> {
+    /// A reader of one index.
+    pub(crate) fn new(parts: ReaderParts<'a>) -> Reader<'a> {
+        Reader {
+            source: Source {
+                cluster: parts.cluster,
+                caller: parts.headers,
+                raw_index: parts.raw_index,
+                fields: parts.fields,
+                // One caller reads the same copies of the shards, page for page.
+                preference: format!("spinney-{:016x}", parts.caller),
+            },
+            index: decode_segment(parts.raw_index).into_owned(),
+            lists: parts.lists,
+            engine: parts.engine,
+            restricted: parts.restricted,
+            caller: parts.caller,
+            now: parts.now,
+        }
+    }
+
+    /// One page of groups.
+    ///
+    /// # Errors
+    /// When the question or its cursor is wrong, or the cluster refuses a search or gives no whole answer.
+    pub(crate) async fn groups(&self, request: &GroupsRequest) -> Result<Groups, ReadError> {
+        let began = Instant::now();
+        let question = self.question(request);
+        let cursor = request.cursor.as_deref();
+        let cursor = cursor
+            .map(|text| cursor::decode(text, question))
+            .transpose()?;
+        let page = match &request.sort {
+            SortBy::Field(field) => by_field::page(self, request, field, cursor).await?,
+            SortBy::SimilarCount | SortBy::MatchingCount => {
+                by_count::page(self, request, cursor).await?
+            }
+        };
+        Ok(Groups {
+            groups: page.groups,
+            total: page.total,
+            next: page.next.map(|next| cursor::encode(&next, question)),
+            took: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+            notes: page.notes,
+        })
+    }
+
+    /// A hash of what a cursor belongs to.
+    fn question(&self, request: &GroupsRequest) -> u64 {
+        let GroupsRequest {
+            query,
+            sort,
+            direction,
+            exact,
+            ..
+        } = request;
+        let question = format!("{} {query} {sort:?} {direction:?} {exact}", self.index);
+        xxh3_64(question.as_bytes())
+    }
+
+    /// A name for a list that no other one has: every state hashes with keys of its own.
+    fn new_list_id(&self) -> u64 {
+        RandomState::new().hash_one(self.now.0)
+    }
+}

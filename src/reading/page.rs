@@ -1,0 +1,165 @@
+//! Pages, put together from batches of groups until they are full.
+
+use std::collections::HashMap;
+
+use super::answer::{Group, Relation, Total};
+use super::cursor::{Cursor, Place};
+use super::request::GroupsRequest;
+
+/// How often more groups are asked for until a page is given out as it is: most documents may belong to groups that were
+/// shown before.
+const ROUNDS: u32 = 32;
+
+/// Documents of a walk's first block for so many groups. Most groups are small.
+pub(super) fn first_block(groups: usize) -> usize {
+    groups * 2 + 22
+}
+
+/// Groups in order, and where they were found.
+pub(super) struct Batch {
+    pub found: Vec<(Group, Place)>,
+    /// Where to go on; `None`: that was all.
+    pub then: Option<Place>,
+}
+
+impl Batch {
+    /// Nothing yet.
+    pub(super) fn before(place: Place) -> Batch {
+        Batch {
+            found: Vec::new(),
+            then: Some(place),
+        }
+    }
+
+    /// The groups of these keys, as far as there are any; a key comes once.
+    pub(super) fn of(
+        places: impl Iterator<Item = (i64, Place)>,
+        mut groups: HashMap<i64, Group>,
+        then: Option<Place>,
+    ) -> Batch {
+        let found = places.filter_map(|(key, place)| Some((groups.remove(&key)?, place)));
+        Batch {
+            found: found.collect(),
+            then,
+        }
+    }
+}
+
+/// A page of groups.
+pub(super) struct Page {
+    pub groups: Vec<Group>,
+    pub next: Option<Cursor>,
+    pub total: Option<Total>,
+    pub notes: Vec<String>,
+}
+
+/// What a page has besides its groups.
+pub(super) struct PageParts {
+    size: usize,
+    pub total: Option<Total>,
+    pub list: Option<u64>,
+    pub unstamped: u64,
+    pub notes: Vec<String>,
+}
+
+impl Total {
+    pub(super) fn of_cursor((value, is_exact): (u64, bool)) -> Total {
+        let relation = match is_exact {
+            true => Relation::Equal,
+            false => Relation::AtLeast,
+        };
+        Total { value, relation }
+    }
+}
+
+impl PageParts {
+    pub(super) fn new(request: &GroupsRequest) -> PageParts {
+        PageParts {
+            size: request.size,
+            total: None,
+            list: None,
+            unstamped: 0,
+            notes: Vec::new(),
+        }
+    }
+
+    /// The page, to be filled from `first` on.
+    pub(super) fn begin(self, first: Batch) -> Filling {
+        Filling {
+            parts: self,
+            found: first.found,
+            place: first.then,
+            round: 0,
+        }
+    }
+
+    fn notes(self) -> Vec<String> {
+        let mut notes = self.notes;
+        if self.unstamped > 0 {
+            notes.push(format!(
+                "{} documents under the query have no stamp and belong to no group: they are not shown; spinney backfill stamps them",
+                self.unstamped
+            ));
+        }
+        notes
+    }
+}
+
+/// A page that is being filled.
+pub(super) struct Filling {
+    parts: PageParts,
+    found: Vec<(Group, Place)>,
+    place: Option<Place>,
+    round: u32,
+}
+
+/// What a page wants next.
+pub(super) struct Wanted {
+    /// Groups behind this place.
+    pub place: Place,
+    /// So many, one more than the page holds: to know whether there is another page.
+    pub size: usize,
+    /// How often groups were added.
+    pub round: u32,
+}
+
+impl Filling {
+    /// What to ask for next; `None`: the page is full, or there is no more.
+    pub(super) fn wanted(&self) -> Option<Wanted> {
+        let missing = (self.parts.size + 1).saturating_sub(self.found.len());
+        let place = self.place.clone()?;
+        (missing > 0 && self.round < ROUNDS).then_some(Wanted {
+            place,
+            size: missing,
+            round: self.round,
+        })
+    }
+
+    /// Adds what came.
+    pub(super) fn add(&mut self, batch: Batch) {
+        self.found.extend(batch.found);
+        self.place = batch.then;
+        self.round += 1;
+    }
+
+    /// The page.
+    pub(super) fn finish(self) -> Page {
+        let (mut found, mut place, parts) = (self.found, self.place, self.parts);
+        if found.len() > parts.size {
+            found.truncate(parts.size);
+            place = found.last().map(|(_, place)| place.clone());
+        }
+        Page {
+            next: place.map(|place| Cursor {
+                place,
+                total: parts
+                    .total
+                    .map(|t| (t.value, t.relation == Relation::Equal)),
+                list: parts.list,
+            }),
+            groups: found.into_iter().map(|(group, _)| group).collect(),
+            total: parts.total,
+            notes: parts.notes(),
+        }
+    }
+}

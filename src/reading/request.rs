@@ -1,0 +1,432 @@
+//! What readers ask for.
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+/// Groups of a page where nobody said how many.
+pub(crate) const DEFAULT_SIZE: usize = 20;
+
+/// The most groups or documents of a page.
+pub(crate) const MAX_SIZE: usize = 100;
+
+/// Documents under the query up to which the number of groups is counted exactly where nobody set another limit.
+pub(crate) const DEFAULT_COUNTED: u64 = 300_000;
+
+/// The highest such limit.
+pub(crate) const MAX_COUNTED: u64 = 2_000_000;
+
+/// A question for groups.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct GroupsRequest {
+    /// The query, in the cluster's own language.
+    pub query: Value,
+    /// By what the groups are sorted.
+    pub sort: SortBy,
+    /// Which end comes first.
+    pub direction: Direction,
+    /// Groups of a page, 1 to [`MAX_SIZE`].
+    pub size: usize,
+    /// Where the page before ended, as its `next` said it.
+    pub cursor: Option<String>,
+    /// Which document stands for a group.
+    pub representative: RepresentativeBy,
+    /// What of the representatives is shown, as the cluster's `_source` takes it.
+    pub source: Value,
+    /// How exactly the groups are counted.
+    pub total: TotalWanted,
+    /// Whether order and number must come from the documents alone, never from the index of roots.
+    pub exact: bool,
+}
+
+/// By what groups are sorted. Equal ones: the one with the newest document first, then by key.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum SortBy {
+    /// The documents of the group in the whole index.
+    SimilarCount,
+    /// Its documents under the query.
+    MatchingCount,
+    /// `_score`, or a field, of the group's best document under the query.
+    Field(String),
+}
+
+/// Which end comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Direction {
+    /// The smallest.
+    Ascending,
+    /// The largest.
+    Descending,
+}
+
+/// Which document under the query stands for its group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum RepresentativeBy {
+    /// The one with the best score; of equals the newest.
+    Relevance,
+    /// The one with the latest time.
+    Newest,
+    /// The one with the earliest time.
+    Oldest,
+    /// The one with the largest value of a field, such as the number of its readers.
+    Most(String),
+}
+
+/// How exactly groups are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TotalWanted {
+    /// Not at all.
+    No,
+    /// Exactly up to so many documents under the query; `gte` above.
+    UpTo(u64),
+}
+
+/// A question for the documents of one group.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct MembersRequest {
+    /// Documents of a page, 1 to [`MAX_SIZE`].
+    pub size: usize,
+    /// Where the page before ended.
+    pub cursor: Option<String>,
+    /// What of the documents is shown, as the cluster's `_source` takes it.
+    pub source: Value,
+}
+
+/// What is wrong with a question.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum RequestError {
+    /// The body is no JSON, or has members that there are not.
+    #[error("the body is not understood: {0}; see docs/reading.md")]
+    Body(String),
+    /// A member has a value that it cannot have.
+    #[error("[{member}] {reason}")]
+    Member {
+        /// Its name.
+        member: &'static str,
+        /// What it may be.
+        reason: String,
+    },
+    /// A cursor that was not given out for this question.
+    #[error("[cursor] {0}: leave it away for the first page")]
+    Cursor(&'static str),
+}
+
+/// The body as it is written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Body {
+    query: Option<Value>,
+    sort: Option<Value>,
+    size: Option<Value>,
+    cursor: Option<String>,
+    representative: Option<Value>,
+    #[serde(rename = "_source")]
+    source: Option<Value>,
+    total: Option<Value>,
+    exact: Option<bool>,
+}
+
+impl Default for GroupsRequest {
+    fn default() -> GroupsRequest {
+        GroupsRequest {
+            query: match_all(),
+            sort: SortBy::SimilarCount,
+            direction: Direction::Descending,
+            size: DEFAULT_SIZE,
+            cursor: None,
+            representative: RepresentativeBy::Relevance,
+            source: Value::Bool(true),
+            total: TotalWanted::UpTo(DEFAULT_COUNTED),
+            exact: false,
+        }
+    }
+}
+
+/// All documents: written out, since only then the servers skip what a sort need not see.
+pub(crate) fn match_all() -> Value {
+    json!({"match_all": {}})
+}
+
+impl GroupsRequest {
+    /// Reads a body; an empty one asks for everything by `similar_count`.
+    ///
+    /// # Errors
+    /// When it is no JSON object, or has members or values that there are not.
+    pub(crate) fn parse(body: &[u8]) -> Result<GroupsRequest, RequestError> {
+        let default = GroupsRequest::default();
+        if body.trim_ascii().is_empty() {
+            return Ok(default);
+        }
+        // A list would be taken for the members in their order.
+        if !body.trim_ascii_start().starts_with(b"{") {
+            return Err(RequestError::Body("it is no JSON object".into()));
+        }
+        let body: Body =
+            serde_json::from_slice(body).map_err(|error| RequestError::Body(error.to_string()))?;
+        let (sort, direction) = match &body.sort {
+            None => (default.sort, default.direction),
+            Some(sort) => parse_sort(sort)?,
+        };
+        Ok(GroupsRequest {
+            query: body.query.unwrap_or(default.query),
+            sort,
+            direction,
+            size: body
+                .size
+                .map_or(Ok(default.size), |size| parse_size(&size))?,
+            cursor: body.cursor,
+            representative: body
+                .representative
+                .map_or(Ok(default.representative), |r| parse_representative(&r))?,
+            source: body.source.unwrap_or(default.source),
+            total: body
+                .total
+                .map_or(Ok(default.total), |total| parse_total(&total))?,
+            exact: body.exact.unwrap_or_default(),
+        })
+    }
+
+    /// Whether the query takes every document.
+    pub(crate) fn is_whole_index(&self) -> bool {
+        let object = self.query.as_object();
+        let body = object
+            .filter(|object| object.len() == 1)
+            .and_then(|object| object.get("match_all"));
+        body.and_then(Value::as_object).is_some_and(Map::is_empty)
+    }
+}
+
+/// `"similar_count"`, `{"similar_count": "asc"}`, `{"f": {"order": "asc"}}`, or a list of one of these, as the servers
+/// take it.
+fn parse_sort(sort: &Value) -> Result<(SortBy, Direction), RequestError> {
+    let wrong = || {
+        RequestError::Member {
+        member: "sort",
+        reason: "takes similar_count, matching_count, _score or a field, as \"field\" or {\"field\": \"asc\"}, and one only"
+            .into(),
+    }
+    };
+    let (name, order) = match sort {
+        Value::Array(sorts) => match sorts.as_slice() {
+            [sort] if !sort.is_array() => return parse_sort(sort),
+            _ => return Err(wrong()),
+        },
+        Value::String(name) => (name, None),
+        Value::Object(object) => match object.iter().next() {
+            Some((name, order)) if object.len() == 1 => {
+                let order = match order {
+                    Value::Object(order) if order.len() == 1 => order.get("order"),
+                    order => Some(order),
+                };
+                (name, Some(order.and_then(Value::as_str).ok_or_else(wrong)?))
+            }
+            _ => return Err(wrong()),
+        },
+        _ => return Err(wrong()),
+    };
+    let by = match name.as_str() {
+        "similar_count" => SortBy::SimilarCount,
+        "matching_count" => SortBy::MatchingCount,
+        // Neither says anything of a document.
+        "" | "_doc" | "_shard_doc" => return Err(wrong()),
+        field => SortBy::Field(field.to_owned()),
+    };
+    let direction = match (order, &by) {
+        (Some("asc"), _) => Direction::Ascending,
+        (Some("desc"), _) => Direction::Descending,
+        (Some(_), _) => return Err(wrong()),
+        // As the servers do it.
+        (None, SortBy::Field(field)) if field != "_score" => Direction::Ascending,
+        (None, _) => Direction::Descending,
+    };
+    Ok((by, direction))
+}
+
+/// A number of groups or documents.
+fn parse_size(size: &Value) -> Result<usize, RequestError> {
+    let number = size
+        .as_u64()
+        .filter(|size| (1..=MAX_SIZE as u64).contains(size))
+        .and_then(|size| usize::try_from(size).ok());
+    number.ok_or_else(|| RequestError::Member {
+        member: "size",
+        reason: format!("takes a number from 1 to {MAX_SIZE}, not {size}"),
+    })
+}
+
+fn parse_representative(value: &Value) -> Result<RepresentativeBy, RequestError> {
+    let field = value
+        .as_object()
+        .filter(|object| object.len() == 1)
+        .and_then(|object| object.get("field")?.as_str())
+        .filter(|field| !field.is_empty());
+    match (value.as_str(), field) {
+        (Some("relevance"), _) => Ok(RepresentativeBy::Relevance),
+        (Some("newest"), _) => Ok(RepresentativeBy::Newest),
+        (Some("oldest"), _) => Ok(RepresentativeBy::Oldest),
+        (_, Some(field)) => Ok(RepresentativeBy::Most(field.to_owned())),
+        _ => Err(RequestError::Member {
+            member: "representative",
+            reason: format!("takes relevance, newest, oldest or {{\"field\": NAME}}, not {value}"),
+        }),
+    }
+}
+
+fn parse_total(value: &Value) -> Result<TotalWanted, RequestError> {
+    let limit = value.as_u64();
+    match (value, limit) {
+        (Value::Bool(false), _) => Ok(TotalWanted::No),
+        (Value::Bool(true), _) => Ok(TotalWanted::UpTo(DEFAULT_COUNTED)),
+        (_, Some(limit @ 1..=MAX_COUNTED)) => Ok(TotalWanted::UpTo(limit)),
+        _ => Err(RequestError::Member {
+            member: "total",
+            reason: format!(
+                "takes true, false, or a number of documents from 1 to {MAX_COUNTED}, not {value}"
+            ),
+        }),
+    }
+}
+
+impl MembersRequest {
+    /// Reads the parameters of a query string: `size`, `cursor`, and `_source` as the servers take it there (`true`,
+    /// `false`, or names with commas between them).
+    ///
+    /// # Errors
+    /// When `size` is none.
+    pub(crate) fn parse(
+        size: Option<&str>,
+        cursor: Option<&str>,
+        source: Option<&str>,
+    ) -> Result<MembersRequest, RequestError> {
+        let size = size.map_or(Ok(DEFAULT_SIZE), |size| {
+            parse_size(
+                &size
+                    .parse::<u64>()
+                    .map_or_else(|_| size.into(), Value::from),
+            )
+        })?;
+        let source = match source {
+            None | Some("" | "true") => Value::Bool(true),
+            Some("false") => Value::Bool(false),
+            Some(names) => names.split(',').collect::<Vec<_>>().into(),
+        };
+        Ok(MembersRequest {
+            size,
+            cursor: cursor.filter(|c| !c.is_empty()).map(str::to_owned),
+            source,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(body: &Value) -> Result<GroupsRequest, RequestError> {
+        GroupsRequest::parse(body.to_string().as_bytes())
+    }
+
+    fn sort(sort: &Value) -> Option<(SortBy, Direction)> {
+        let request = parse(&json!({ "sort": sort })).ok()?;
+        Some((request.sort, request.direction))
+    }
+
+    #[test]
+    fn defaults() {
+        for body in [&b""[..], b" \n", b"{}"] {
+            let request = GroupsRequest::parse(body).unwrap();
+            assert_eq!(request, GroupsRequest::default());
+            assert!(request.is_whole_index());
+        }
+        assert!(
+            !parse(&json!({"query": {"term": {"a": 1}}}))
+                .unwrap()
+                .is_whole_index()
+        );
+        assert!(
+            !parse(&json!({"query": {"match_all": {"boost": 2}}}))
+                .unwrap()
+                .is_whole_index()
+        );
+    }
+
+    #[test]
+    fn sorts() {
+        use Direction::{Ascending, Descending};
+        let field = |name: &str| SortBy::Field(name.into());
+        assert_eq!(
+            sort(&json!("similar_count")),
+            Some((SortBy::SimilarCount, Descending))
+        );
+        assert_eq!(sort(&json!("_score")), Some((field("_score"), Descending)));
+        assert_eq!(sort(&json!("date")), Some((field("date"), Ascending)));
+        assert_eq!(sort(&json!(["date"])), Some((field("date"), Ascending)));
+        assert_eq!(
+            sort(&json!({"matching_count": "asc"})),
+            Some((SortBy::MatchingCount, Ascending))
+        );
+        assert_eq!(
+            sort(&json!([{"date": {"order": "desc"}}])),
+            Some((field("date"), Descending))
+        );
+        for wrong in [
+            json!(1),
+            json!([]),
+            json!(["a", "b"]),
+            json!({"a": "up"}),
+            json!({"a": {"order": "asc", "mode": "min"}}),
+            json!({"a": "asc", "b": "asc"}),
+            json!("_doc"),
+            json!([["a"]]),
+            json!({"a": {}}),
+        ] {
+            assert_eq!(sort(&wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn members() {
+        let request = parse(&json!({
+            "size": 100, "representative": {"field": "reads"}, "total": 7, "cursor": "x", "exact": true
+        }));
+        let request = request.unwrap();
+        assert_eq!(request.size, 100);
+        assert_eq!(
+            request.representative,
+            RepresentativeBy::Most("reads".into())
+        );
+        assert_eq!(request.total, TotalWanted::UpTo(7));
+        assert!(request.exact);
+        for wrong in [
+            json!({"size": 0}),
+            json!({"size": 101}),
+            json!({"size": "20"}),
+            json!({"size": -1}),
+            json!({"representative": "best"}),
+            json!({"representative": {"field": ""}}),
+            json!({"total": 0}),
+            json!({"total": MAX_COUNTED + 1}),
+            json!({"total": "yes"}),
+            json!({"from": 20}),
+            json!([]),
+        ] {
+            assert!(parse(&wrong).is_err(), "{wrong}");
+        }
+        assert!(GroupsRequest::parse(b"{").is_err());
+    }
+
+    #[test]
+    fn parameters() {
+        let request = MembersRequest::parse(Some("5"), Some("c"), Some("a,b"));
+        let expected = MembersRequest {
+            size: 5,
+            cursor: Some("c".into()),
+            source: json!(["a", "b"]),
+        };
+        assert_eq!(request, Ok(expected));
+        let error = MembersRequest::parse(Some("many"), None, None).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "[size] takes a number from 1 to 100, not \"many\""
+        );
+    }
+}

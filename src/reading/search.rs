@@ -1,0 +1,160 @@
+//! Searches in the caller's name, and what they answer.
+
+use bytes::Bytes;
+use hyper::{HeaderMap, Method, Response};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::error::ReadError;
+use crate::cluster::Client;
+use crate::engine::ReaderFields;
+
+/// The most bytes of an answer.
+const ANSWER_BYTES: usize = 64 << 20;
+
+/// How long the cluster may search for one answer: the servers stop by themselves then, and say so.
+const TIMEOUT: &str = "60s";
+
+/// What a search answers, as far as it is looked at.
+#[derive(Debug, Deserialize)]
+pub(super) struct Answer<A = Value> {
+    timed_out: bool,
+    #[serde(rename = "_shards")]
+    shards: Shards,
+    pub hits: Hits,
+    #[serde(default = "Option::default")]
+    pub aggregations: Option<A>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Shards {
+    failed: u64,
+}
+
+/// The hits of a search.
+#[derive(Debug, Deserialize)]
+pub(super) struct Hits {
+    total: Option<HitsTotal>,
+    pub hits: Vec<Hit>,
+}
+
+#[derive(Debug, Deserialize)]
+struct HitsTotal {
+    value: u64,
+    relation: String,
+}
+
+/// One hit.
+#[derive(Debug, Deserialize)]
+pub(super) struct Hit {
+    #[serde(rename = "_index")]
+    pub index: String,
+    #[serde(rename = "_id")]
+    pub id: String,
+    #[serde(rename = "_score")]
+    pub score: Option<f64>,
+    #[serde(rename = "_source", default)]
+    pub source: Value,
+    #[serde(default)]
+    pub sort: Vec<Value>,
+    #[serde(default)]
+    pub fields: Map<String, Value>,
+}
+
+impl Hits {
+    /// How many documents there are, and whether that is all of them.
+    pub(super) fn total(&self) -> (u64, bool) {
+        let total = self.total.as_ref();
+        total.map_or((0, false), |total| (total.value, total.relation == "eq"))
+    }
+}
+
+impl Hit {
+    /// A number among the fields that were asked for.
+    pub(super) fn number(&self, field: &str) -> Option<i64> {
+        self.fields.get(field)?.as_array()?.first()?.as_i64()
+    }
+}
+
+/// An index and who asks for it.
+pub(super) struct Source<'a> {
+    pub cluster: &'a Client,
+    /// Headers of the caller's request: the cluster finds the credentials in them.
+    pub caller: &'a HeaderMap,
+    /// The index as it stands in the caller's path.
+    pub raw_index: &'a str,
+    pub fields: &'a ReaderFields,
+    /// Asks the same copies of the shards again: two copies may score differently.
+    pub preference: String,
+}
+
+impl Source<'_> {
+    /// Searches the index.
+    ///
+    /// # Errors
+    /// What the cluster refuses comes back as it is; a partial answer is none.
+    pub(super) async fn search<A: for<'de> Deserialize<'de>>(
+        &self,
+        body: Value,
+    ) -> Result<Answer<A>, ReadError> {
+        self.search_in(self.raw_index, body).await
+    }
+
+    /// The same in another index.
+    ///
+    /// # Errors
+    /// As [`Source::search`].
+    pub(super) async fn search_in<A: for<'de> Deserialize<'de>>(
+        &self,
+        raw_index: &str,
+        mut body: Value,
+    ) -> Result<Answer<A>, ReadError> {
+        if let Some(body) = body.as_object_mut() {
+            body.insert("timeout".into(), TIMEOUT.into());
+        }
+        let path = format!(
+            "/{raw_index}/_search?allow_partial_search_results=false&preference={}",
+            self.preference
+        );
+        let answer = self.ask(Method::POST, &path, Some(&body)).await?;
+        let answer: Answer<A> =
+            serde_json::from_slice(answer.body()).map_err(|_| ReadError::NotTheCluster)?;
+        if answer.timed_out || answer.shards.failed > 0 {
+            return Err(ReadError::Partial);
+        }
+        Ok(answer)
+    }
+
+    /// Asks anything in the caller's name.
+    ///
+    /// # Errors
+    /// An answer that is no success comes back as it is.
+    pub(super) async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Response<Bytes>, ReadError> {
+        let answer = self
+            .cluster
+            .ask_as(self.caller, method, path, body, ANSWER_BYTES)
+            .await?;
+        if answer.status().is_success() {
+            Ok(answer)
+        } else {
+            Err(ReadError::Refused(Box::new(answer)))
+        }
+    }
+
+    /// The documents of a query that have a stamp, narrowed by filters.
+    pub(super) fn stamped(&self, query: &Value, filters: Vec<Value>) -> Value {
+        let mut filter = vec![json!({"exists": {"field": self.fields.key}})];
+        filter.extend(filters);
+        json!({"bool": {"must": [query], "filter": filter}})
+    }
+
+    /// The documents of these groups.
+    pub(super) fn of_groups(&self, keys: &[i64]) -> Value {
+        json!({"terms": {(&self.fields.key): keys}})
+    }
+}

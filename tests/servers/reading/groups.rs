@@ -1,0 +1,404 @@
+//! `POST /_spinney/{index}/_groups`, every page of it, against a naive computation over all documents.
+
+use std::collections::HashSet;
+
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use super::corpus::{self, DAY, Docs, Expected, Query, TIME};
+use crate::common::random::Random;
+use crate::common::{self, Server, Spinney, unique_index};
+
+fn start(upstream: &str) -> Spinney {
+    Spinney::start(&[
+        "--upstream",
+        upstream,
+        "--index",
+        "news-*",
+        "--time-field",
+        TIME,
+        "--medium-field",
+        "medium",
+    ])
+}
+
+/// How true the index of roots is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Roots {
+    Missing,
+    True,
+    /// It has what was true before the last changes, and some of that not at all.
+    Late,
+}
+
+async fn write_roots(server: &Server, index: &str, docs: &Docs, random: &mut Random, all: bool) {
+    let roots = format!("spinney-roots-{index}");
+    let groups = corpus::naive(docs, Query::All);
+    let mut lines = Vec::new();
+    for group in groups.iter().filter(|group| group.similar >= 2) {
+        if all || !random.percent(20) {
+            lines.push(json!({"index": {"_id": group.key.to_string()}}));
+            lines.push(json!({
+                "cluster_key": group.key, "cluster_root": corpus::root(group.key), "n": group.similar,
+                "last": group.last, "index": index,
+            }));
+        }
+    }
+    let body = json!({
+        "settings": {"number_of_shards": 1, "number_of_replicas": 0},
+        "mappings": {"properties": {
+            "cluster_key": {"type": "long"}, "cluster_root": {"type": "keyword"}, "n": {"type": "integer"},
+            "last": {"type": "date"}, "index": {"type": "keyword"},
+        }},
+    });
+    server.create_index(&roots, body).await;
+    corpus::bulk(server, &roots, &lines).await;
+}
+
+/// All pages of a question.
+async fn read_all(spinney: &Server, index: &str, question: &Value) -> Vec<Value> {
+    let path = format!("/_spinney/{index}/_groups");
+    let mut pages = Vec::new();
+    let mut question = question.clone();
+    loop {
+        let (status, page) = spinney
+            .request(Method::POST, &path, Some(question.clone()))
+            .await;
+        assert_eq!(status, StatusCode::OK, "{question} {page}");
+        let next = page["next"].clone();
+        pages.push(page);
+        match next {
+            Value::Null => return pages,
+            next => question["cursor"] = next,
+        }
+        assert!(pages.len() < 2000, "no end: {question}");
+    }
+}
+
+fn millis(date: &Value) -> Option<i64> {
+    let date = date.as_str()?;
+    Some(spinney::time::parse_date(date).unwrap().0)
+}
+
+fn assert_numbers(group: &Value, expected: &Expected) {
+    assert_eq!(group["root"], corpus::root(expected.key));
+    assert_eq!(group["similar_count"], expected.similar, "{group}");
+    assert_eq!(group["matching_count"], expected.matching, "{group}");
+    assert_eq!(group["media"], expected.media, "{group}");
+    assert_eq!(millis(&group["first"]), expected.first, "{group}");
+    assert_eq!(millis(&group["last"]), expected.last, "{group}");
+    let id = group["representative"]["_id"].as_str().unwrap();
+    assert!(expected.ids.iter().any(|of| of == id), "{group}");
+}
+
+const SORTS: [&str; 5] = ["similar_count", "matching_count", "_score", "date", "reads"];
+const SIZES: [usize; 4] = [7, 20, 50, 100];
+
+/// Every sort, both ways, under every query, with pages of some size: as the naive list.
+async fn compare(spinney: &Server, index: &str, docs: &Docs, random: &mut Random, roots: Roots) {
+    for query in [Query::All, random.pick(&[Query::Topic, Query::Scored])] {
+        let groups = corpus::naive(docs, query);
+        for by in SORTS {
+            for ascending in [true, false] {
+                let size = random.pick(&SIZES);
+                let exact = random.percent(30);
+                let order = if ascending { "asc" } else { "desc" };
+                let question = json!({
+                    "query": query.body(), "sort": {by: order}, "size": size, "exact": exact,
+                    "_source": ["title"],
+                });
+                let pages = read_all(spinney, index, &question).await;
+                let told = format!("{question} {roots:?}");
+                let follows_roots =
+                    query == Query::All && by.ends_with("_count") && !exact && roots == Roots::Late;
+                let mut expected = groups.clone();
+                corpus::sort(&mut expected, docs, query, by, ascending);
+                let found: Vec<&Value> = pages
+                    .iter()
+                    .flat_map(|page| page["groups"].as_array().unwrap())
+                    .collect();
+                let keys: Vec<i64> = found
+                    .iter()
+                    .map(|group| group["key"].as_i64().unwrap())
+                    .collect();
+                let wanted: Vec<i64> = expected.iter().map(|group| group.key).collect();
+                if follows_roots {
+                    let all: HashSet<i64> = keys.iter().copied().collect();
+                    assert_eq!(all.len(), keys.len(), "a group came twice: {told}");
+                    assert_eq!(all, wanted.iter().copied().collect(), "{told}");
+                    expected.sort_by_key(|group| keys.iter().position(|&key| key == group.key));
+                } else {
+                    assert_eq!(keys, wanted, "{told}");
+                    for page in &pages {
+                        assert_eq!(
+                            page["total"],
+                            json!({"value": groups.len(), "relation": "eq"}),
+                            "{told}"
+                        );
+                    }
+                    let full = pages.len().saturating_sub(1);
+                    assert!(
+                        pages.iter().take(full).all(|page| page["groups"]
+                            .as_array()
+                            .unwrap()
+                            .len()
+                            == size),
+                        "{told}"
+                    );
+                    assert_eq!(pages.len(), groups.len().div_ceil(size).max(1), "{told}");
+                }
+                for (group, expected) in found.iter().zip(&expected) {
+                    assert_numbers(group, expected);
+                }
+                let unstamped = docs
+                    .values()
+                    .filter(|doc| doc.key.is_none() && query.score(doc).is_some())
+                    .count();
+                let note = pages[0]["notes"].to_string();
+                assert_eq!(
+                    note.contains(&format!(
+                        "{unstamped} documents under the query have no stamp"
+                    )),
+                    unstamped > 0,
+                    "{note}"
+                );
+            }
+        }
+    }
+}
+
+async fn as_the_naive_list(upstream: &str, shards: usize) {
+    let server = Server::new(upstream);
+    let index = unique_index("groups");
+    let roots = format!("spinney-roots-{index}");
+    let spinney = start(upstream);
+    let reader = Server::new(&spinney.url);
+    let mut random = Random::new(7 + shards as u64);
+    let mut docs = corpus::random_docs(&mut random);
+    corpus::create(&server, &index, shards).await;
+    corpus::store(&server, &index, &Docs::new(), &docs).await;
+
+    compare(&reader, &index, &docs, &mut random, Roots::Missing).await;
+    write_roots(&server, &index, &docs, &mut random, true).await;
+    compare(&reader, &index, &docs, &mut random, Roots::True).await;
+    server.delete_index(&roots).await;
+
+    write_roots(&server, &index, &docs, &mut random, false).await;
+    let before = docs.clone();
+    corpus::change(&mut random, &mut docs);
+    corpus::store(&server, &index, &before, &docs).await;
+    compare(&reader, &index, &docs, &mut random, Roots::Late).await;
+    server.delete_index(&roots).await;
+    compare(&reader, &index, &docs, &mut random, Roots::Missing).await;
+    server.delete_index(&index).await;
+}
+
+#[tokio::test]
+async fn opensearch_one_shard() {
+    as_the_naive_list(&common::opensearch(), 1).await;
+}
+
+#[tokio::test]
+async fn opensearch_two_shards() {
+    as_the_naive_list(&common::opensearch(), 2).await;
+}
+
+#[tokio::test]
+async fn opensearch_five_shards() {
+    as_the_naive_list(&common::opensearch(), 5).await;
+}
+
+#[tokio::test]
+async fn elasticsearch_one_shard() {
+    as_the_naive_list(&common::elasticsearch(), 1).await;
+}
+
+#[tokio::test]
+async fn elasticsearch_two_shards() {
+    as_the_naive_list(&common::elasticsearch(), 2).await;
+}
+
+#[tokio::test]
+async fn elasticsearch_five_shards() {
+    as_the_naive_list(&common::elasticsearch(), 5).await;
+}
+
+/// Between two pages documents come, change and go: of the groups that nobody wrote to, none comes twice and none is left out.
+#[tokio::test]
+async fn what_nobody_writes_to_is_neither_repeated_nor_skipped() {
+    let upstream = common::opensearch();
+    let server = Server::new(&upstream);
+    let spinney = start(&upstream);
+    let reader = Server::new(&spinney.url);
+    let mut random = Random::new(3);
+    for (by, order) in [
+        ("matching_count", "desc"),
+        ("matching_count", "asc"),
+        ("date", "desc"),
+        ("reads", "asc"),
+    ] {
+        let index = unique_index("groups-moving");
+        let mut docs = corpus::random_docs(&mut random);
+        corpus::create(&server, &index, 2).await;
+        corpus::store(&server, &index, &Docs::new(), &docs).await;
+        let path = format!("/_spinney/{index}/_groups");
+        let mut question = json!({"sort": {by: order}, "size": 9, "exact": true});
+        let before = docs.clone();
+        let mut shown: Vec<i64> = Vec::new();
+        let mut touched = HashSet::new();
+        let mut changes = 0;
+        loop {
+            let (status, page) = reader
+                .request(Method::POST, &path, Some(question.clone()))
+                .await;
+            assert_eq!(status, StatusCode::OK, "{page}");
+            shown.extend(
+                page["groups"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .map(|group| group["key"].as_i64().unwrap()),
+            );
+            question["cursor"] = page["next"].clone();
+            if page["next"].is_null() {
+                break;
+            }
+            if changes < 2 && random.percent(30) {
+                changes += 1;
+                let earlier = docs.clone();
+                corpus::change(&mut random, &mut docs);
+                corpus::store(&server, &index, &earlier, &docs).await;
+                touched.extend(corpus::touched(&earlier, &docs));
+            }
+        }
+        let mut untouched = 0;
+        for group in corpus::naive(&before, Query::All) {
+            if !touched.contains(&group.key) {
+                let times = shown.iter().filter(|&&key| key == group.key).count();
+                assert_eq!(times, 1, "{group:?} {by} {order}");
+                untouched += 1;
+            }
+        }
+        assert!(untouched > 8, "{untouched} untouched groups say nothing");
+        server.delete_index(&index).await;
+    }
+}
+
+/// The index of roots goes, or comes, between two pages: the order goes on as it was.
+#[tokio::test]
+async fn the_index_of_roots_may_go_between_two_pages() {
+    let upstream = common::opensearch();
+    let server = Server::new(&upstream);
+    let spinney = start(&upstream);
+    let reader = Server::new(&spinney.url);
+    let mut random = Random::new(11);
+    let docs = corpus::random_docs(&mut random);
+    let index = unique_index("groups-gone");
+    corpus::create(&server, &index, 2).await;
+    corpus::store(&server, &index, &Docs::new(), &docs).await;
+    let path = format!("/_spinney/{index}/_groups");
+    for (order, pages_before) in [("desc", 1), ("asc", 1), ("desc", 6), ("asc", 6)] {
+        write_roots(&server, &index, &docs, &mut random, true).await;
+        let mut question = json!({"sort": {"similar_count": order}, "size": 12});
+        let mut shown: Vec<i64> = Vec::new();
+        let mut pages = 0;
+        loop {
+            let (status, page) = reader
+                .request(Method::POST, &path, Some(question.clone()))
+                .await;
+            assert_eq!(status, StatusCode::OK, "{page}");
+            shown.extend(
+                page["groups"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .map(|group| group["key"].as_i64().unwrap()),
+            );
+            pages += 1;
+            if pages == pages_before {
+                server.delete_index(&format!("spinney-roots-{index}")).await;
+            }
+            if page["next"].is_null() {
+                break;
+            }
+            question["cursor"] = page["next"].clone();
+        }
+        assert!(pages > pages_before);
+        let mut expected = corpus::naive(&docs, Query::All);
+        corpus::sort(
+            &mut expected,
+            &docs,
+            Query::All,
+            "similar_count",
+            order == "asc",
+        );
+        assert_eq!(
+            shown,
+            expected.iter().map(|group| group.key).collect::<Vec<_>>(),
+            "{order} {pages_before}"
+        );
+    }
+    server.delete_index(&index).await;
+}
+
+/// Which document stands for a group, and what is shown of it.
+#[tokio::test]
+async fn representatives_and_limits_of_the_total() {
+    let upstream = common::elasticsearch();
+    let server = Server::new(&upstream);
+    let spinney = start(&upstream);
+    let reader = Server::new(&spinney.url);
+    let index = unique_index("groups-shown");
+    corpus::create(&server, &index, 2).await;
+    let mut lines = Vec::new();
+    for (id, date, reads, topic) in [
+        ("a", 1, 5, "t1"),
+        ("b", 2, 9, "t2"),
+        ("c", 3, 7, "t1"),
+        ("d", 4, 1, "t0"),
+    ] {
+        lines.push(json!({"index": {"_id": id}}));
+        lines.push(json!({
+            "cluster_key": 5, "cluster_root": corpus::root(5), "date": date * DAY, "reads": reads, "topic": topic, "medium": id,
+            "title": id,
+        }));
+    }
+    corpus::bulk(&server, &index, &lines).await;
+    let path = format!("/_spinney/{index}/_groups");
+    let ask = async |question: Value| {
+        let (status, page) = reader.request(Method::POST, &path, Some(question)).await;
+        assert_eq!(status, StatusCode::OK, "{page}");
+        page
+    };
+    for (representative, query, expected) in [
+        (json!("relevance"), json!({"match_all": {}}), "d"),
+        (json!("newest"), Query::Scored.body(), "c"),
+        (json!("oldest"), Query::Scored.body(), "a"),
+        (json!("relevance"), Query::Scored.body(), "b"),
+        (json!({"field": "reads"}), json!({"match_all": {}}), "b"),
+        (json!({"field": "reads"}), Query::Topic.body(), "c"),
+    ] {
+        for sort in SORTS {
+            let page = ask(json!({"query": query, "representative": representative, "sort": {sort: "desc"}, "_source": "title"})).await;
+            let group = &page["groups"][0];
+            let shown = &group["representative"];
+            assert_eq!(shown["_id"], expected, "{representative} {query} {sort}");
+            assert_eq!(shown["_source"], json!({"title": expected}));
+            assert_eq!(shown["_index"], index);
+            assert_eq!(group["similar_count"], 4);
+            assert_eq!(group["media"], 4);
+        }
+    }
+    let total =
+        async |total: Value| ask(json!({"sort": "date", "total": total})).await["total"].clone();
+    assert_eq!(
+        total(json!(true)).await,
+        json!({"value": 1, "relation": "eq"})
+    );
+    assert_eq!(total(json!(4)).await, json!({"value": 1, "relation": "eq"}));
+    assert_eq!(total(json!(false)).await, Value::Null);
+    let limited = total(json!(2)).await;
+    assert_eq!(limited["relation"], "gte");
+    assert!(limited["value"].as_u64().unwrap() <= 1);
+    server.delete_index(&index).await;
+}
