@@ -220,7 +220,7 @@ fn latest() -> Millis {
 impl Reader {
     fn new(config: &ServeOptions, rate: Option<u32>) -> Result<Reader, RecoveryError> {
         Ok(Reader {
-            operator: Operator::new(&config.recover_upstream, config.upstream_ca.as_deref())?,
+            operator: Operator::new(&config.service_url.0, config.upstream_ca.as_deref())?,
             names: StampNames::new(&config.prefix)?,
             rate,
         })
@@ -567,7 +567,7 @@ impl RecoveryError {
                 status: 401 | 403,
                 ..
             })) => format!(
-                "{self}; give a URL with the credentials of somebody who may read the index with --recover-upstream"
+                "{self}; give a URL with the credentials of somebody who may read the index with --service-url"
             ),
             _ => self.to_string(),
         }

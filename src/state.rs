@@ -104,7 +104,7 @@ impl AppState {
                 config.upstream_identity.as_ref(),
                 config.limits.upstream_timeout,
             )?,
-            counts: Counts::new(config.counts.is_some() && !config.routes.is_empty()),
+            counts: Counts::new(config.counts && !config.routes.is_empty()),
             budget: Budget::new(config.budget, config.limits.client_share),
             body_timeout: config.limits.body_timeout,
             idle_timeout: config.limits.idle_timeout,

@@ -3,13 +3,13 @@
 //! Raw options ([`RawServeOptions`], [`RawRoute`]) are what was written there: strings, any of which may be absent.
 //! `validate` turns them into validated options ([`ServeOptions`], [`Route`]): typed, with the defaults filled in.
 
-mod counts;
 mod form;
 mod limits;
 mod memory;
 mod readers;
 mod recovery;
 mod route;
+mod service;
 mod storage;
 mod units;
 
@@ -23,12 +23,12 @@ use serde::Deserialize;
 use crate::bulk::StampNames;
 use crate::time::Millis;
 
-pub use counts::Counting;
 pub use form::StampForm;
 pub use limits::Limits;
 pub use readers::RestrictedReaders;
 pub use recovery::RawRecoverOptions;
 pub use route::{Clock, RawRoute, Route};
+pub use service::ServiceUrl;
 pub use storage::{OnFailure, Storage};
 
 /// What the names of the stamp's fields begin with where nobody chose another prefix.
@@ -129,11 +129,15 @@ pub struct RawServeOptions {
     /// When nothing can be stored any more: refuse writes (503), or continue in memory [default: refuse]
     #[arg(long, env = "SPINNEY_ON_STORE_FAILURE", value_name = "WHAT")]
     on_store_failure: Option<String>,
-    /// URL of a cluster node, with the credentials of somebody who may read the routed indices, by which serve asks at its start
-    /// for documents that were indexed and not stored: https://user:password@host:9200 [default: the first --upstream,
-    /// without credentials]
-    #[arg(long, env = "SPINNEY_RECOVER_UPSTREAM", value_name = "URL")]
-    recover_upstream: Option<String>,
+    /// URL of a cluster node for what spinney asks in its own name: counting groups, and what was indexed and not stored. It
+    /// may contain credentials, https://user:password@host:9200 [default: the first --upstream, without credentials]
+    #[arg(
+        long,
+        env = "SPINNEY_SERVICE_URL",
+        value_name = "URL",
+        hide_env_values = true
+    )]
+    service_url: Option<String>,
     /// Rebuild the forests from the stamped documents of their indices before serving, if --data-dir does not hold them
     /// yet: what spinney recover does [default: false]
     #[arg(
@@ -173,20 +177,11 @@ pub struct RawServeOptions {
     #[arg(long, env = "SPINNEY_STAMP", value_name = "FORM")]
     stamp: Option<String>,
     /// Count the groups of similar documents in the background, so that lists can be sorted by similar count: on or off. Own indices
-    /// spinney-roots-* are written. Rights needed: on the routed indices read and view_index_metadata (OpenSearch: also
+    /// spinney-roots-* are written. Rights that the user of --service-url needs: on the routed indices read and view_index_metadata (OpenSearch: also
     /// indices:data/read/point_in_time/create and delete), on spinney-roots-* all of index management, read and write
     /// [default: on]
     #[arg(long, env = "SPINNEY_COUNTS", value_name = "WHETHER")]
     counts: Option<String>,
-    /// URL of a cluster node with the credentials to count with: https://user:password@host:9200 [default: the first --upstream, without
-    /// credentials]
-    #[arg(
-        long,
-        env = "SPINNEY_COUNTS_URL",
-        value_name = "URL",
-        hide_env_values = true
-    )]
-    counts_url: Option<String>,
     /// Whether the cluster hides single documents from some readers (document-level security): none, or how groups are
     /// sorted by similar_count for everybody then: exact (slower, from what each may see) or refuse [default: none]
     #[arg(long, env = "SPINNEY_RESTRICTED_READERS", value_name = "HOW")]
@@ -247,8 +242,8 @@ pub struct ServeOptions {
     pub forest_memory: usize,
     /// Where the forests are stored; `None`: in memory alone.
     pub storage: Option<Storage>,
-    /// A node that is asked in spinney's own name for what is indexed and not stored; it may have credentials.
-    pub recover_upstream: String,
+    /// Where spinney asks in its own name.
+    pub service_url: ServiceUrl,
     /// Forests that are not stored are rebuilt from the indices first.
     pub recover_at_start: bool,
     /// How much, how many and how long.
@@ -261,8 +256,8 @@ pub struct ServeOptions {
     pub prefix: String,
     /// Which fields a stamp has.
     pub stamp: StampForm,
-    /// As whom groups are counted; `None`: they are not.
-    pub counts: Option<Counting>,
+    /// Whether groups are counted.
+    pub counts: bool,
     /// How groups are sorted where readers may not see every document of an index.
     pub restricted_readers: RestrictedReaders,
     /// `host:port` to put into the answers that sniffing clients read.
@@ -304,7 +299,7 @@ impl RawServeOptions {
             data_dir: self.data_dir.or(below.data_dir),
             durability: self.durability.or(below.durability),
             on_store_failure: self.on_store_failure.or(below.on_store_failure),
-            recover_upstream: self.recover_upstream.or(below.recover_upstream),
+            service_url: self.service_url.or(below.service_url),
             recover_at_start: self.recover_at_start.or(below.recover_at_start),
             client_share: self.client_share.or(below.client_share),
             body_timeout: self.body_timeout.or(below.body_timeout),
@@ -316,7 +311,6 @@ impl RawServeOptions {
             prefix: self.prefix.or(below.prefix),
             stamp: self.stamp.or(below.stamp),
             counts: self.counts.or(below.counts),
-            counts_url: self.counts_url.or(below.counts_url),
             restricted_readers: self.restricted_readers.or(below.restricted_readers),
             publish_address: self.publish_address.or(below.publish_address),
             log_format: self.log_format.or(below.log_format),
@@ -333,7 +327,7 @@ impl RawServeOptions {
     pub fn validate(self) -> Result<ServeOptions, ConfigError> {
         let limits = Limits::of(&self)?;
         let storage = Storage::of(&self)?;
-        let counts = Counting::of(&self)?;
+        let counts = service::counts(&self)?;
         let listen = self.listen.as_deref().unwrap_or("127.0.0.1:9201");
         let listen = address("listen", listen)?;
         let admin_listen = self.admin_listen.as_deref();
@@ -353,7 +347,7 @@ impl RawServeOptions {
             .iter()
             .map(|url| node(url))
             .collect::<Result<Vec<_>, _>>()?;
-        let recover_upstream = self.recover_upstream.or_else(|| {
+        let service_url = self.service_url.or_else(|| {
             let first = upstream.first();
             first.map(|url: &hyper::Uri| url.to_string())
         });
@@ -400,7 +394,7 @@ impl RawServeOptions {
             tls: identity("tls_cert", self.tls_cert, "tls_key", self.tls_key)?,
             budget: budget.map_err(|reason| ConfigError::option("budget", reason))?,
             storage,
-            recover_upstream: recover_upstream.unwrap_or_default(),
+            service_url: ServiceUrl(service_url.unwrap_or_default()),
             recover_at_start,
             forest_memory: forest_memory
                 .map_err(|reason| ConfigError::option("forest_memory", reason))?,

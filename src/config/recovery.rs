@@ -12,7 +12,7 @@ pub struct RawRecoverOptions {
     /// TOML file, the one of serve: whatever is given here as well goes before it
     #[arg(long, env = "SPINNEY_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
-    /// URL of a cluster node; it may contain credentials: https://user:password@host:9200 [default: recover_upstream,
+    /// URL of a cluster node; it may contain credentials: https://user:password@host:9200 [default: service_url,
     /// or the first upstream, of the file; otherwise http://127.0.0.1:9200]
     #[arg(long, env = "SPINNEY_UPSTREAM", value_name = "URL")]
     upstream: Option<String>,
@@ -42,7 +42,7 @@ impl RawRecoverOptions {
     /// When the configuration file cannot be read.
     pub fn over_file(self) -> Result<RawServeOptions, ConfigError> {
         let raw = RawServeOptions {
-            recover_upstream: self.upstream,
+            service_url: self.upstream,
             upstream_ca: self.upstream_ca,
             data_dir: self.data_dir,
             forest_memory: self.forest_memory,

@@ -324,7 +324,7 @@ impl Counter {
         let (state, advice) = match error.kind() {
             Failure::Denied => (
                 State::Refused,
-                "give the user of --counts-url the rights that spinney serve --help names, or turn it off with --counts off",
+                "give the user of --service-url the rights that spinney serve --help names, or turn it off with --counts off",
             ),
             Failure::Away | Failure::Missing => {
                 (State::Unreachable, "it is tried again, and nothing is lost")

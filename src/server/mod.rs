@@ -18,7 +18,7 @@ use tracing::{Instrument, debug, info, warn};
 
 use crate::clock;
 use crate::cluster::operator::Operator;
-use crate::config::{Counting, Route, ServeOptions};
+use crate::config::{Route, ServeOptions};
 use crate::counts::{Fields, Running};
 use crate::http::tls::{self, TlsError};
 use crate::http::{Body, ProxyError, body};
@@ -155,10 +155,10 @@ pub(crate) async fn serve(
 
 /// Begins to count groups in the background, if somebody wants that.
 fn count(state: &AppState, config: &ServeOptions) -> Option<Running> {
-    let Counting { url } = config.counts.as_ref()?;
-    let first = || config.upstream.first().map(ToString::to_string);
-    let url = url.clone().or_else(first)?;
-    let operator = match Operator::new(&url, config.upstream_ca.as_deref()) {
+    if !config.counts {
+        return None;
+    }
+    let operator = match Operator::new(&config.service_url.0, config.upstream_ca.as_deref()) {
         Ok(operator) => operator,
         Err(error) => {
             state.counts.cannot_start(&error.to_string());
