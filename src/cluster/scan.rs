@@ -26,6 +26,8 @@ const KEEP_ALIVE: &str = "5m";
 /// Documents of the first page and of the largest; servers give no more than 10,000 at once.
 const FIRST_PAGE: usize = 200;
 const LARGEST_PAGE: usize = 10_000;
+/// So many pages are asked for of one part of the time.
+const PART_PAGES: usize = 4;
 /// Bytes that a page should have.
 const PAGE_BYTES: usize = 8 << 20;
 /// How often a request that failed for a moment is sent again, and the pauses before that, which double.
@@ -141,6 +143,9 @@ pub(crate) struct Scan<'o> {
     tie: &'static str,
     size: usize,
     most: usize,
+    /// No page asks for later arrivals than this: a page that is sorted costs as much as there is to be sorted. `None`: there may be
+    /// any.
+    until: Option<Millis>,
     /// The last arrival, and the documents of it that were read: index and id.
     last: Option<Millis>,
     read_of_last: HashSet<(String, String)>,
@@ -155,11 +160,24 @@ fn path_of(indices: &[String]) -> String {
 }
 
 impl Wanted {
+    fn stamped(&self) -> Value {
+        let (root, key) = (self.names.root(), self.names.key());
+        json!({"bool": {"should": [{"exists": {"field": root}}, {"exists": {"field": key}}]}})
+    }
+
+    /// The documents that arrived then, first and last included.
+    fn part(&self, since: Millis, until: Option<Millis>) -> Value {
+        let mut range = json!({"gte": since.0, "format": "epoch_millis"});
+        if let Some(until) = until {
+            range["lte"] = until.0.into();
+        }
+        let range = json!({"range": {self.names.arrival(): range}});
+        json!({"bool": {"filter": [self.stamped(), range]}})
+    }
+
     fn query(&self, since: Option<Millis>) -> Value {
-        let (root, key, arrival) = (self.names.root(), self.names.key(), self.names.arrival());
-        let stamped =
-            json!({"bool": {"should": [{"exists": {"field": root}}, {"exists": {"field": key}}]}});
-        let mut filters = vec![stamped];
+        let arrival = self.names.arrival();
+        let mut filters = vec![self.stamped()];
         if let Some(since) = since {
             // What has no arrival belongs to no window.
             filters.push(json!({"bool": {"should": [
@@ -248,6 +266,7 @@ impl<'o> Scan<'o> {
             tie: "_shard_doc",
             size: FIRST_PAGE.min(most),
             most,
+            until: None,
             last: None,
             read_of_last: HashSet::new(),
         };
@@ -346,10 +365,15 @@ impl<'o> Scan<'o> {
         let since = self.wanted.since;
         let mut shown = self.wanted.fields.clone();
         shown.push(self.wanted.names.root().to_owned());
+        // What has no arrival comes first: behind it there is none any more.
+        let query = match (self.last, since) {
+            (Some(_), Some(since)) => self.wanted.part(since, self.until),
+            _ => self.wanted.query(since),
+        };
         let mut body = json!({
             "size": self.size,
             "track_total_hits": false,
-            "query": self.wanted.query(since),
+            "query": query,
             "pit": {"id": self.pit, "keep_alive": KEEP_ALIVE},
             "sort": [
                 {arrival: {"order": "asc", "missing": "_first", "unmapped_type": "date"}},
@@ -385,8 +409,11 @@ impl<'o> Scan<'o> {
         }
         self.pit = page.pit_id.or(self.pit.take());
         let found = page.hits.hits;
-        self.over = found.len() < self.size;
+        let is_last = found.len() < self.size;
+        self.over = is_last && self.until.is_none();
         self.adapt(answer.len(), found.len());
+        let begin = found.first().and_then(|hit| arrival_of(hit.sort.first()?));
+        let read = found.len();
         let mut hits = Vec::with_capacity(found.len());
         for mut hit in found {
             let arrival = hit.sort.first().and_then(arrival_of);
@@ -405,7 +432,32 @@ impl<'o> Scan<'o> {
                 });
             }
         }
+        match is_last {
+            true => self.go_on_behind_part(),
+            false => self.choose_part(begin, read),
+        }
         Ok(hits)
+    }
+
+    /// The next pages are of arrivals of which there are some pages, as far as the last one tells.
+    fn choose_part(&mut self, begin: Option<Millis>, read: usize) {
+        let (Some(begin), Some(last)) = (begin, self.last) else {
+            return;
+        };
+        self.wanted.since = Some(last);
+        if self.until.is_none() {
+            let pages = (self.size * PART_PAGES / read.max(1)).max(1) as i64;
+            let span = (last.0 - begin.0 + 1).saturating_mul(pages);
+            self.until = Some(Millis(last.0.saturating_add(span)));
+        }
+    }
+
+    /// All of the part was read: the next page is of whatever comes behind it.
+    fn go_on_behind_part(&mut self) {
+        if let Some(until) = self.until.take() {
+            self.wanted.since = Some(Millis(until.0.saturating_add(1)));
+            self.after = None;
+        }
     }
 
     /// Pages of about so many bytes, whatever the size of the documents.

@@ -108,6 +108,8 @@ async fn a_scan_survives_a_busy_cluster_and_a_lost_point_in_time() {
         // What was read of the last arrival comes once more.
         page(&[(2, "b")]),
         page(&[(2, "c")]),
+        // Behind the part of the time that was asked for.
+        page(&[]),
         (200, json!({})),
     ])
     .await;
@@ -123,18 +125,25 @@ async fn a_scan_survives_a_busy_cluster_and_a_lost_point_in_time() {
         paths[2],
         "POST /news-*/_search/point_in_time?keep_alive=5m HTTP/1.1"
     );
-    assert_eq!(paths[9], "DELETE /_search/point_in_time HTTP/1.1");
+    assert_eq!(paths[10], "DELETE /_search/point_in_time HTTP/1.1");
     let body = |at: usize| &asked[at].1;
     assert_eq!(body(3)["_source"], json!(["content", "cluster_root"]));
     assert_eq!(
         (&body(4)["search_after"], &body(4)["pit"]["id"]),
         (&json!([2, 7]), &json!("next"))
     );
-    let since = body(7).pointer("/query/bool/filter/1/bool/should/0/range/cluster_arrival/gte");
+    let since = body(7).pointer("/query/bool/filter/1/range/cluster_arrival/gte");
     assert_eq!(
         (since, body(7).get("search_after")),
         (Some(&json!(2)), None)
     );
+    let until = |at: usize| {
+        body(at)
+            .pointer("/query/bool/filter/1/range/cluster_arrival")
+            .map(|range| (range["gte"].as_i64(), range["lte"].as_i64()))
+    };
+    assert_eq!(until(4), Some((Some(2), Some(10))));
+    assert_eq!(until(9), Some((Some(11), None)));
     assert_eq!(
         (&body(6)["size"], &body(7)["size"], &body(7)["pit"]["id"]),
         (&json!(2), &json!(1), &json!("two"))
