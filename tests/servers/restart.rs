@@ -292,3 +292,69 @@ async fn what_does_not_fit_is_told_in_words() {
     let log = missing.err().unwrap().log;
     assert!(log.contains("missing"), "{log}");
 }
+
+/// What `spinney inspect` says and how it ends.
+fn inspect(dir: &Path, more: &[&str]) -> (bool, String, String) {
+    let inspected = std::process::Command::new(env!("CARGO_BIN_EXE_spinney"))
+        .arg("inspect")
+        .arg(dir)
+        .args(more)
+        .output()
+        .unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    let (said, complained) = (text(inspected.stdout), text(inspected.stderr));
+    (inspected.status.success(), said, complained)
+}
+
+#[tokio::test]
+async fn inspect_shows_what_was_stored() {
+    let (upstream, dir) = (common::opensearch(), DataDir::new("inspect"));
+    let (index, client) = (common::unique_index("inspect"), common::http());
+    let mut spinney = Spinney::start(&arguments(&upstream, dir.path(), &[]));
+    let numbers: Vec<usize> = (0..60).collect();
+    assert!(
+        send(&client, &spinney.url, &index, &numbers)
+            .await
+            .is_some()
+    );
+    let told = stats(&client, &spinney.url).await["forests"]["news-*"].clone();
+    let stored = &told["stored"];
+    assert!(stored["journal_bytes"].as_u64() > Some(1_000), "{told}");
+    assert_eq!(
+        (&stored["waiting_batches"], &stored["failed"]),
+        (&json!(0), &json!(false)),
+        "{told}"
+    );
+
+    let (done, _, complained) = inspect(dir.path(), &[]);
+    assert!(!done && complained.contains("in use"), "{complained}");
+    assert_eq!(spinney.terminate(), Some(0));
+
+    let (done, said, complained) = inspect(dir.path(), &["--json", "--top", "3"]);
+    assert!(done, "{complained}");
+    let forest: Value = serde_json::from_str(said.trim()).unwrap();
+    for figure in ["nodes", "roots"] {
+        assert_eq!(forest[figure], told[figure], "{figure}: {forest} {told}");
+    }
+    assert_eq!(
+        (&forest["forest"], &forest["settings"]["method"]),
+        (&json!("news-*"), &json!("verified"))
+    );
+    let sizes = forest["tree_sizes"].as_array().unwrap().iter();
+    let trees: u64 = sizes.filter_map(|size| size["trees"].as_u64()).sum();
+    assert_eq!(Some(trees), forest["roots"].as_u64());
+    let largest: Vec<_> = forest["largest"].as_array().unwrap().iter().collect();
+    assert_eq!(largest.len(), 3);
+    assert!(
+        largest.iter().all(|tree| tree["documents"] == 2),
+        "{forest}"
+    );
+    let (done, said, _) = inspect(dir.path(), &[]);
+    assert!(
+        done && said.starts_with("forest news-* (") && said.contains("roots"),
+        "{said}"
+    );
+
+    let (done, _, complained) = inspect(&dir.path().join("none"), &[]);
+    assert!(!done && complained.contains("no directory"), "{complained}");
+}
