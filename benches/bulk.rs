@@ -90,6 +90,10 @@ enum Way {
     /// Directly, with the stamps that spinney would write in the documents already: what they cost the server.
     Stamped,
     Nginx,
+    /// Through spinney with a directory for its forest, whose answers wait for the disk.
+    Batch,
+    /// The same with answers that wait for nothing.
+    Unsynced,
 }
 
 impl Way {
@@ -99,29 +103,39 @@ impl Way {
             Way::Spinney => "spinney",
             Way::Stamped => "stamped",
             Way::Nginx => "nginx",
+            Way::Batch => "batch",
+            Way::Unsynced => "unsynced",
         }
     }
 
+    fn is_spinney(self) -> bool {
+        matches!(self, Way::Spinney | Way::Batch | Way::Unsynced)
+    }
+
     fn writes_stamps(self) -> bool {
-        matches!(self, Way::Spinney | Way::Stamped)
+        self.is_spinney() || self == Way::Stamped
     }
 }
 
-/// Orders of the four ways; rounds take them by turns, so that each is once in every place and none always follows the
-/// same other one.
-const ORDERS: [[Way; 4]; 8] = {
-    use Way::{Direct as D, Nginx as N, Spinney as S, Stamped as T};
-    [
-        [D, S, T, N],
-        [S, N, D, T],
-        [T, D, N, S],
-        [N, T, S, D],
-        [N, T, S, D],
-        [T, D, N, S],
-        [S, N, D, T],
-        [D, S, T, N],
-    ]
-};
+const WAYS: [Way; 6] = [
+    Way::Direct,
+    Way::Spinney,
+    Way::Stamped,
+    Way::Batch,
+    Way::Nginx,
+    Way::Unsynced,
+];
+
+/// The ways of a round in an order that changes from round to round: each is in every place, and none always follows the same
+/// other one.
+fn order(round: usize) -> [Way; 6] {
+    let mut order = WAYS;
+    order.rotate_left(round / 2 % WAYS.len());
+    if round % 2 == 1 {
+        order.reverse();
+    }
+    order
+}
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -190,18 +204,21 @@ async fn run(options: Options) -> anyhow::Result<()> {
     };
     // The server compiles its hot paths while it is first used: nothing of this is counted.
     let warm_up = bench.bodies.len().div_ceil(5).max(WARM_UP_BULKS);
-    for way in ORDERS[0] {
+    for way in WAYS {
         let first = bench.bodies(way).iter().take(warm_up).cloned().collect();
         bench.measure(way, "warm-up", &first).await?;
     }
     let mut results = Results::default();
     for round in 0..rounds {
-        for way in ORDERS[round % ORDERS.len()] {
+        for way in order(round) {
             let label = format!("round {}/{rounds}", round + 1);
             let measured = bench.measure(way, &label, bench.bodies(way)).await?;
             results.of(way).push(measured.docs_per_s);
-            results.cpu.extend(measured.cpu_s_per_1000_docs);
-            results.peak_rss_mb = results.peak_rss_mb.max(measured.peak_rss_mb.unwrap_or(0.0));
+            if way == Way::Spinney {
+                results.cpu.extend(measured.cpu_s_per_1000_docs);
+                let peak_rss_mb = measured.peak_rss_mb.unwrap_or(0.0);
+                results.peak_rss_mb = results.peak_rss_mb.max(peak_rss_mb);
+            }
         }
     }
     let (direct, proxied) = bench.latencies(latency_pairs).await?;
@@ -264,12 +281,23 @@ impl Bench {
     }
 
     /// Every load through spinney meets a new process: its forest starts empty, as it does with the others.
-    async fn start_spinney(&self) -> anyhow::Result<Proxy> {
+    async fn start_spinney(&self, way: Way) -> anyhow::Result<Proxy> {
+        let dir = self.work.join("forests");
+        let path = dir.to_string_lossy().into_owned();
+        let stored = |durability| vec!["--data-dir", path.as_str(), "--durability", durability];
+        let more = match way {
+            Way::Batch => stored("batch"),
+            Way::Unsynced => stored("none"),
+            _ => Vec::new(),
+        };
+        // Nothing is found again: every load begins with an empty forest.
+        let _ = std::fs::remove_dir_all(&dir);
         peers::spinney(
             &self.spinney,
             Path::new(&self.work),
             &self.upstream_url,
             &self.method,
+            &more,
         )
         .await
     }
@@ -281,8 +309,8 @@ impl Bench {
         label: &str,
         bodies: &Arc<[Bytes]>,
     ) -> anyhow::Result<Measured> {
-        let spinney = if way == Way::Spinney {
-            Some(self.start_spinney().await?)
+        let spinney = if way.is_spinney() {
+            Some(self.start_spinney(way).await?)
         } else {
             None
         };
@@ -378,7 +406,7 @@ impl Bench {
 
     /// One bulk at a time, in turns directly and through spinney: the two lists of latencies in milliseconds.
     async fn latencies(&self, pairs: usize) -> anyhow::Result<(Vec<f64>, Vec<f64>)> {
-        let spinney = self.start_spinney().await?;
+        let spinney = self.start_spinney(Way::Spinney).await?;
         let authorities = [&self.upstream, &spinney.authority];
         let mut connections = Vec::new();
         let mut paths = Vec::new();
@@ -452,6 +480,8 @@ struct Results {
     proxied: Vec<f64>,
     stamped: Vec<f64>,
     nginx: Vec<f64>,
+    batch: Vec<f64>,
+    unsynced: Vec<f64>,
     cpu: Vec<f64>,
     peak_rss_mb: f64,
 }
@@ -463,6 +493,8 @@ impl Results {
             Way::Spinney => &mut self.proxied,
             Way::Stamped => &mut self.stamped,
             Way::Nginx => &mut self.nginx,
+            Way::Batch => &mut self.batch,
+            Way::Unsynced => &mut self.unsynced,
         }
     }
 
@@ -495,6 +527,8 @@ impl Results {
             "stamped_docs_per_s": rounded(median(&self.stamped), 1),
             "ratio": rounded(ratio, 4),
             "ratio_to_stamped": rounded(Self::ratio(&self.proxied, &self.stamped), 4),
+            "ratio_batch_to_memory": rounded(Self::ratio(&self.batch, &self.proxied), 4),
+            "ratio_batch_to_unsynced": rounded(Self::ratio(&self.batch, &self.unsynced), 4),
             "cpu_s_per_1000_docs": rounded(median(&self.cpu), 5),
             "peak_rss_mb": rounded(self.peak_rss_mb, 1),
             "added_p50_ms": added(0.50),

@@ -38,16 +38,20 @@ impl Proxy {
     }
 }
 
-/// Starts `spinney serve` for the indices `bench-*` in front of the cluster at `upstream`.
+/// Starts `spinney serve` for the indices `bench-*` in front of the cluster at `upstream`, with `more` options. Nothing is counted in
+/// the background, which would be the server's work.
 pub async fn spinney(
     program: &Path,
     work: &Path,
     upstream: &str,
     method: &str,
+    more: &[&str],
 ) -> anyhow::Result<Proxy> {
     let mut command = Command::new(program);
     command
         .args(["serve", "--upstream", upstream, "--index", "bench-*"])
+        .args(["--counts", "off"])
+        .args(more)
         .args(["--title-field", "title", "--text-field", "content"])
         .args(["--method", method]);
     serve(&mut command, work, "spinney").await
