@@ -27,19 +27,6 @@ fn recover(args: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8(said).unwrap())
 }
 
-/// The arguments of a route with one index, so that tests do not read each other's documents.
-fn of_index<'a>(
-    upstream: &'a str,
-    index: &'a str,
-    dir: &'a Path,
-    more: &[&'a str],
-) -> Vec<&'a str> {
-    let mut args = arguments(upstream, dir, more);
-    let at = args.iter().position(|arg| *arg == "news-*").unwrap();
-    args[at] = index;
-    args
-}
-
 /// The folder of the only forest.
 fn folder(dir: &Path) -> Option<PathBuf> {
     let entries = std::fs::read_dir(dir).unwrap();
@@ -105,7 +92,7 @@ async fn assert_as_before(server: &Server, spinney: &Spinney, index: &str, befor
 /// Sends so many documents through a spinney whose data directory is then lost.
 async fn write(upstream: &str, index: &str, documents: usize, more: &[&str]) -> Near {
     let lost = DataDir::new("lost");
-    let spinney = Spinney::start(&of_index(upstream, index, lost.path(), more));
+    let spinney = Spinney::start(&arguments(upstream, index, lost.path(), more));
     let numbers: Vec<usize> = (0..documents).collect();
     for numbers in numbers.chunks(25) {
         let stored = send(&common::http(), &spinney.url, index, numbers).await;
@@ -123,7 +110,7 @@ async fn recovers(upstream: &str, form: &str) {
     let before = write(upstream, &index, 120, &["--stamp", form]).await;
     // Without usable text, and without a stamp.
     let spinney_of_none = DataDir::new("none");
-    let spinney = Spinney::start(&of_index(upstream, &index, spinney_of_none.path(), &[]));
+    let spinney = Spinney::start(&arguments(upstream, &index, spinney_of_none.path(), &[]));
     let client = common::http();
     let empty = client.put(format!("{}/{index}/_doc/empty", spinney.url));
     empty.json(&json!({"content": "..."})).send().await.unwrap();
@@ -131,7 +118,7 @@ async fn recovers(upstream: &str, form: &str) {
     let foreign = client.put(format!("{upstream}/{index}/_doc/foreign"));
     foreign.json(&document(0)).send().await.unwrap();
 
-    let args = of_index(upstream, &index, dir.path(), &[]);
+    let args = arguments(upstream, &index, dir.path(), &[]);
     let (code, said) = recover(&[&args[..], &["--dry-run"]].concat());
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains(": 121 stamped documents"), "{said}");
@@ -175,7 +162,7 @@ async fn every_clock_and_method() {
     ] {
         let (dir, index) = (DataDir::new("clock"), common::unique_index("clock"));
         write(&upstream, &index, 60, more).await;
-        let args = of_index(&upstream, &index, dir.path(), more);
+        let args = arguments(&upstream, &index, dir.path(), more);
         let (code, said) = recover(&args);
         assert_eq!(code, Some(0), "{more:?}: {said}");
         assert!(
@@ -197,14 +184,14 @@ async fn what_cannot_be_recovered_is_told_in_words() {
     let upstream = common::opensearch();
     let (server, dir) = (Server::new(&upstream), DataDir::new("words"));
     let index = common::unique_index("words");
-    let args = of_index(&upstream, &index, dir.path(), &[]);
+    let args = arguments(&upstream, &index, dir.path(), &[]);
     let (code, said) = recover(&args);
     assert_eq!(code, Some(1), "{said}");
     assert!(
         said.contains(&format!("there is no index {index} at http")),
         "{said}"
     );
-    let nowhere = of_index("http://127.0.0.1:1", &index, dir.path(), &[]);
+    let nowhere = arguments("http://127.0.0.1:1", &index, dir.path(), &[]);
     let (code, said) = recover(&nowhere);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("cannot reach http://127.0.0.1:1"), "{said}");
@@ -221,7 +208,7 @@ async fn what_cannot_be_recovered_is_told_in_words() {
 
     // Other settings make another forest, which does not pass for the one that is wanted.
     write(&upstream, &index, 30, &[]).await;
-    let other = of_index(&upstream, &index, dir.path(), &["--method", "longest"]);
+    let other = arguments(&upstream, &index, dir.path(), &["--method", "longest"]);
     assert_eq!(recover(&other).0, Some(0));
     let refused = Spinney::try_start("127.0.0.1:0", &args).err().unwrap();
     assert!(
@@ -250,7 +237,7 @@ async fn a_recovery_that_was_killed_is_begun_again() {
     let (server, dir) = (Server::new(&upstream), DataDir::new("killed"));
     let index = common::unique_index("killed");
     let before = write(&upstream, &index, 90, &[]).await;
-    let args = of_index(&upstream, &index, dir.path(), &[]);
+    let args = arguments(&upstream, &index, dir.path(), &[]);
     // It would take an hour and a half.
     let slow = [&args[..], &["--rate", "1"]].concat();
     let mut child = Killed(command(&slow).stderr(Stdio::piped()).spawn().unwrap());
@@ -282,7 +269,7 @@ async fn a_start_without_a_stored_forest_says_so_or_recovers() {
     let index = common::unique_index("start");
     let before = write(&upstream, &index, 60, &[]).await;
     server.refresh(&index).await;
-    let args = of_index(&upstream, &index, dir.path(), &[]);
+    let args = arguments(&upstream, &index, dir.path(), &[]);
     let mut spinney = Spinney::start(&args);
     let warned = spinney.log_line("a warning", |line| {
         line.contains("spinney recover --upstream")
@@ -310,7 +297,7 @@ async fn catches_up(upstream: &str) {
     let (server, dir) = (Server::new(upstream), DataDir::new("late"));
     let index = common::unique_index("late");
     let (client, kept) = (common::http(), DataDir::new("kept"));
-    let args = of_index(upstream, &index, dir.path(), &["--durability", "none"]);
+    let args = arguments(upstream, &index, dir.path(), &["--durability", "none"]);
     let mut spinney = Spinney::start(&args);
     let early: Vec<usize> = (0..30).collect();
     assert!(send(&client, &spinney.url, &index, &early).await.is_some());
@@ -323,7 +310,7 @@ async fn catches_up(upstream: &str) {
     spinney.kill9();
 
     // As if nothing of the second life had been written.
-    let args = of_index(upstream, &index, kept.path(), &[]);
+    let args = arguments(upstream, &index, kept.path(), &[]);
     let mut spinney = Spinney::start(&args);
     let shown = stats(&client, &spinney.url).await["recovery"][&index].clone();
     assert_eq!(shown["state"], "done", "{shown}");
@@ -356,7 +343,7 @@ async fn a_start_does_not_wait_for_a_cluster_that_is_away() {
     let upstream = common::opensearch();
     let (server, dir) = (Server::new(&upstream), DataDir::new("away"));
     let index = common::unique_index("away");
-    let mut spinney = Spinney::start(&of_index(&upstream, &index, dir.path(), &[]));
+    let mut spinney = Spinney::start(&arguments(&upstream, &index, dir.path(), &[]));
     let numbers: Vec<usize> = (0..10).collect();
     assert!(
         send(&common::http(), &spinney.url, &index, &numbers)
@@ -364,7 +351,7 @@ async fn a_start_does_not_wait_for_a_cluster_that_is_away() {
             .is_some()
     );
     assert_eq!(spinney.terminate(), Some(0));
-    let away = of_index("http://127.0.0.1:1", &index, dir.path(), &[]);
+    let away = arguments("http://127.0.0.1:1", &index, dir.path(), &[]);
     let spinney = Spinney::start(&away);
     spinney.log_line("a warning", |line| {
         line.contains("as soon as the cluster answers")

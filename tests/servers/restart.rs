@@ -30,12 +30,18 @@ impl Drop for DataDir {
     }
 }
 
-pub fn arguments<'a>(upstream: &'a str, dir: &'a Path, more: &[&'a str]) -> Vec<&'a str> {
+/// The arguments of a route whose indices no other test writes to: what is indexed there is caught up at a start.
+pub fn arguments<'a>(
+    upstream: &'a str,
+    indices: &'a str,
+    dir: &'a Path,
+    more: &[&'a str],
+) -> Vec<&'a str> {
     let base = [
         "--upstream",
         upstream,
         "--index",
-        "news-*",
+        indices,
         "--text-field",
         "content",
         "--title-field",
@@ -125,21 +131,29 @@ pub async fn stats(client: &Client, url: &str) -> Value {
 #[tokio::test]
 async fn after_a_stop_everything_is_as_it_was() {
     let (upstream, dir) = (common::opensearch(), DataDir::new("stop"));
-    let (server, index) = (Server::new(&upstream), common::unique_index("stop"));
-    let client = common::http();
+    let (server, client) = (Server::new(&upstream), common::http());
     for durability in ["batch", "interval", "none"] {
+        // What the others have indexed would be caught up.
+        let index = common::unique_index("stop");
         let dir = dir.path().join(durability);
-        let start = || Spinney::start(&arguments(&upstream, &dir, &["--durability", durability]));
+        let start = || {
+            Spinney::start(&arguments(
+                &upstream,
+                &index,
+                &dir,
+                &["--durability", durability],
+            ))
+        };
         let mut spinney = start();
         let numbers: Vec<usize> = (0..60).collect();
         let stored = send(&client, &spinney.url, &index, &numbers).await;
         assert_eq!(stored, Some(numbers));
-        let before = stats(&client, &spinney.url).await["forests"]["news-*"].clone();
+        let before = stats(&client, &spinney.url).await["forests"][&index].clone();
         assert!(before["nodes"].as_u64() > Some(60), "{before}");
         assert_eq!(spinney.terminate(), Some(0));
 
         let spinney = start();
-        let after = stats(&client, &spinney.url).await["forests"]["news-*"].clone();
+        let after = stats(&client, &spinney.url).await["forests"][&index].clone();
         for figure in ["nodes", "roots"] {
             assert_eq!(
                 before[figure], after[figure],
@@ -149,8 +163,8 @@ async fn after_a_stop_everything_is_as_it_was() {
         for (n, root) in stored_roots(&server, &index).await {
             assert_eq!(foretold(&client, &spinney.url, &index, n).await, root);
         }
+        server.delete_index(&index).await;
     }
-    server.delete_index(&index).await;
 }
 
 /// Writers that send bulk after bulk until they are told to stop, and what the cluster has told them it stored.
@@ -209,17 +223,19 @@ async fn what_was_acknowledged_survives_kill_9() {
     let next = Arc::new(AtomicUsize::new(0));
     let (mut lost, mut checked) = (0, 0);
     let mut known: BTreeMap<usize, String> = BTreeMap::new();
+    let base = common::unique_index("kill");
+    let indices = format!("{base}-*");
     for round in 0..rounds {
-        let index = common::unique_index("kill");
+        let index = format!("{base}-{round}");
         server.create_index(&index, json!({})).await;
-        let mut spinney = Spinney::start(&arguments(&upstream, dir.path(), &[]));
+        let mut spinney = Spinney::start(&arguments(&upstream, &indices, dir.path(), &[]));
         let url = spinney.url.clone();
         // From the first bulk, which nobody is known by, to one in full flight.
         let kill_after = round * 7 % 23;
         let acknowledged =
             write_until_killed(&url, &index, &next, kill_after, || spinney.kill9()).await;
 
-        let spinney = Spinney::start(&arguments(&upstream, dir.path(), &[]));
+        let spinney = Spinney::start(&arguments(&upstream, &indices, dir.path(), &[]));
         let roots = stored_roots(&server, &index).await;
         for n in acknowledged {
             let stored = &roots[&n];
@@ -254,21 +270,29 @@ async fn what_was_acknowledged_survives_kill_9() {
 #[tokio::test]
 async fn what_does_not_fit_is_told_in_words() {
     let (upstream, dir) = (common::opensearch(), DataDir::new("words"));
-    let mut first = Spinney::start(&arguments(&upstream, dir.path(), &[]));
+    let mut first = Spinney::start(&arguments(&upstream, "news-words-*", dir.path(), &[]));
     // One process a directory.
-    let second = Spinney::try_start("127.0.0.1:0", &arguments(&upstream, dir.path(), &[]));
+    let second = Spinney::try_start(
+        "127.0.0.1:0",
+        &arguments(&upstream, "news-words-*", dir.path(), &[]),
+    );
     let log = second.err().unwrap().log;
     assert!(log.contains("is in use by another process"), "{log}");
     assert_eq!(first.terminate(), Some(0));
 
-    let other = arguments(&upstream, dir.path(), &["--method", "longest"]);
+    let other = arguments(
+        &upstream,
+        "news-words-*",
+        dir.path(),
+        &["--method", "longest"],
+    );
     let log = Spinney::try_start("127.0.0.1:0", &other).err().unwrap().log;
     assert!(
         log.contains("method: stored verified, configured longest"),
         "{log}"
     );
 
-    let forest = dir.path().join("news-%2a");
+    let forest = dir.path().join("news-words-%2a");
     let forest = if forest.exists() {
         forest
     } else {
@@ -288,7 +312,10 @@ async fn what_does_not_fit_is_told_in_words() {
         })
         .unwrap();
     std::fs::remove_file(journal).unwrap();
-    let missing = Spinney::try_start("127.0.0.1:0", &arguments(&upstream, dir.path(), &[]));
+    let missing = Spinney::try_start(
+        "127.0.0.1:0",
+        &arguments(&upstream, "news-words-*", dir.path(), &[]),
+    );
     let log = missing.err().unwrap().log;
     assert!(log.contains("missing"), "{log}");
 }
@@ -310,14 +337,14 @@ fn inspect(dir: &Path, more: &[&str]) -> (bool, String, String) {
 async fn inspect_shows_what_was_stored() {
     let (upstream, dir) = (common::opensearch(), DataDir::new("inspect"));
     let (index, client) = (common::unique_index("inspect"), common::http());
-    let mut spinney = Spinney::start(&arguments(&upstream, dir.path(), &[]));
+    let mut spinney = Spinney::start(&arguments(&upstream, &index, dir.path(), &[]));
     let numbers: Vec<usize> = (0..60).collect();
     assert!(
         send(&client, &spinney.url, &index, &numbers)
             .await
             .is_some()
     );
-    let told = stats(&client, &spinney.url).await["forests"]["news-*"].clone();
+    let told = stats(&client, &spinney.url).await["forests"][&index].clone();
     let stored = &told["stored"];
     assert!(stored["journal_bytes"].as_u64() > Some(1_000), "{told}");
     assert_eq!(
@@ -338,7 +365,7 @@ async fn inspect_shows_what_was_stored() {
     }
     assert_eq!(
         (&forest["forest"], &forest["settings"]["method"]),
-        (&json!("news-*"), &json!("verified"))
+        (&json!(index), &json!("verified"))
     );
     let sizes = forest["tree_sizes"].as_array().unwrap().iter();
     let trees: u64 = sizes.filter_map(|size| size["trees"].as_u64()).sum();
@@ -351,7 +378,7 @@ async fn inspect_shows_what_was_stored() {
     );
     let (done, said, _) = inspect(dir.path(), &[]);
     assert!(
-        done && said.starts_with("forest news-* (") && said.contains("roots"),
+        done && said.starts_with(&format!("forest {index} (")) && said.contains("roots"),
         "{said}"
     );
 

@@ -174,7 +174,7 @@ async fn restricted_readers_get_their_own_order_or_none() {
     corpus::store(&server, &index, &Docs::new(), &docs).await;
     // An index of roots that says something else: nobody may be told of it.
     let roots = format!("spinney-roots-{index}");
-    let entry = json!({"cluster_key": 1, "cluster_root": corpus::root(1), "n": 99, "last": 1, "index": index});
+    let entry = json!({"cluster_key": 1, "cluster_root": corpus::root(1), "n": 99, "last": 1});
     corpus::bulk(&server, &roots, &[json!({"index": {"_id": "1"}}), entry]).await;
     let groups = corpus::naive(&docs, corpus::Query::All).len();
     let path = format!("/_spinney/{index}/_groups");

@@ -40,7 +40,7 @@ async fn write_roots(server: &Server, index: &str, docs: &Docs, random: &mut Ran
             lines.push(json!({"index": {"_id": group.key.to_string()}}));
             lines.push(json!({
                 "cluster_key": group.key, "cluster_root": corpus::root(group.key), "n": group.similar,
-                "last": group.last, "index": index,
+                "last": group.last,
             }));
         }
     }
@@ -48,7 +48,7 @@ async fn write_roots(server: &Server, index: &str, docs: &Docs, random: &mut Ran
         "settings": {"number_of_shards": 1, "number_of_replicas": 0},
         "mappings": {"properties": {
             "cluster_key": {"type": "long"}, "cluster_root": {"type": "keyword"}, "n": {"type": "integer"},
-            "last": {"type": "date"}, "index": {"type": "keyword"},
+            "last": {"type": "date"},
         }},
     });
     server.create_index(&roots, body).await;
