@@ -13,7 +13,10 @@
 //! back. Growing is one pass in order (`ordered.rs`, `shards.rs`).
 //!
 //! The mixed values are spread by a secret, so all shards and all parts of them are filled alike, whatever the fingerprints. A
-//! small table is one shard; a large one has many and grows by one after the other, so no insertion waits for all of them.
+//! small table is one shard; a large one has many and grows by one after the other, so no insertion waits for all of them. Where
+//! chance gives one shard so many that the last ones find no gap, these few are spilled into a map until the table has grown.
+
+use std::collections::BTreeMap;
 
 use super::index::{Entry, Full};
 use super::kernel;
@@ -33,6 +36,8 @@ const SMALL: usize = 16;
 pub(super) struct ExactTable {
     permutation: Permutation,
     shards: Shards<Slot>,
+    /// What found no room in its shard, by mixed value; mostly nothing. Only where there are many shards.
+    spilled: BTreeMap<u64, Entry>,
     len: usize,
     /// How many entries came or went since a shard was moved.
     unmoved: usize,
@@ -47,6 +52,7 @@ impl ExactTable {
         ExactTable {
             permutation: secret.permutation(),
             shards: Shards::new(0),
+            spilled: BTreeMap::new(),
             len: 0,
             unmoved: 0,
             swept: 0,
@@ -73,16 +79,21 @@ impl ExactTable {
         let mixed = self.permutation.mix(fingerprint.0);
         let order = self.order();
         let slots = self.shards.get(order.shard(mixed));
-        let slot = slots.get(order.seek(slots, mixed))?;
-        slot.holds(mixed).then_some(slot.entry)
+        match slots.get(order.seek(slots, mixed)) {
+            Some(slot) if slot.holds(mixed) => Some(slot.entry),
+            _ if self.spilled.is_empty() => None,
+            _ => self.spilled.get(&mixed).copied(),
+        }
     }
 
     pub(super) fn get_mut(&mut self, fingerprint: Fingerprint) -> Option<&mut Entry> {
         let mixed = self.permutation.mix(fingerprint.0);
         let order = self.order();
         let slots = self.shards.get_mut(order.shard(mixed));
-        let slot = slots.get_mut(order.seek(slots, mixed))?;
-        slot.holds(mixed).then_some(&mut slot.entry)
+        match slots.get_mut(order.seek(slots, mixed)) {
+            Some(slot) if slot.holds(mixed) => Some(&mut slot.entry),
+            _ => self.spilled.get_mut(&mixed),
+        }
     }
 
     pub(super) fn insert(
@@ -98,12 +109,20 @@ impl ExactTable {
         if let Some(held) = slots.get_mut(at).filter(|held| held.holds(mixed)) {
             return Ok(Some(std::mem::replace(&mut held.entry, entry)));
         }
+        if let Some(held) = self.spilled.get_mut(&mixed) {
+            return Ok(Some(std::mem::replace(held, entry)));
+        }
         if !room {
             return Err(Full);
         }
         let slot = Slot { mixed, entry };
         if !order.insert(slots, at, slot) {
-            self.enlarge_for(slot);
+            match self.shards.len() {
+                1 => self.enlarge_for(slot),
+                _ => {
+                    self.spilled.insert(mixed, entry);
+                }
+            }
         }
         self.len += 1;
         self.resize();
@@ -115,8 +134,14 @@ impl ExactTable {
         let order = self.order();
         let slots = self.shards.get_mut(order.shard(mixed));
         let at = order.seek(slots, mixed);
-        let entry = slots.get(at).filter(|slot| slot.holds(mixed))?.entry;
-        order.remove(slots, at);
+        let entry = match slots.get(at).filter(|slot| slot.holds(mixed)) {
+            Some(slot) => {
+                let entry = slot.entry;
+                order.remove(slots, at);
+                entry
+            }
+            None => self.spilled.remove(&mixed)?,
+        };
         self.len -= 1;
         self.resize();
         Some(entry)
@@ -127,7 +152,10 @@ impl ExactTable {
     fn resize(&mut self) {
         let (shards, places) = (self.shards.len(), self.shards.usual_places());
         if !self.shards.is_moving() {
-            if self.len > shards * room(places, shards) {
+            let full = shards * room(places, shards);
+            // That one shard spills is chance; in a table that is half empty it would be somebody's secret.
+            let has_spilled = !self.spilled.is_empty() && self.len > full / 2;
+            if self.len > full || has_spilled {
                 if shards == 1 && self.len > ONE_SHARD {
                     let each = (self.len + self.len / 8) >> SHARD_BITS;
                     return self.rebuild(SHARD_BITS, places_for(each, 1 << SHARD_BITS));
@@ -148,20 +176,40 @@ impl ExactTable {
         // All of them while one of 64 entries comes or goes.
         if shards == 1 || self.unmoved > self.len / (64 * shards) {
             self.unmoved = 0;
-            let order = self.order();
-            let moved = self
-                .shards
-                .advance(Slot::EMPTY, |from, to| order.move_all(from, to));
-            if !moved {
-                // Chance gave this one too many for the smaller size.
-                self.rebuild(order.bits, places);
-            }
+            self.move_next();
         }
     }
 
-    /// Stores a value whose shard has no room behind its home.
+    /// Moves the next shard. What finds no room there is spilled, and what was spilled before finds it now, most likely.
+    fn move_next(&mut self) {
+        let (order, shard) = (self.order(), self.shards.next());
+        let places = self.shards.usual_places();
+        let is_only = self.shards.len() == 1;
+        let mut left = Vec::new();
+        let moved = self.shards.advance(Slot::EMPTY, |from, to| {
+            order.move_all(from, to, |slot| left.push(slot));
+            left.is_empty() || !is_only
+        });
+        if !moved {
+            // Chance gave it too many for the smaller size.
+            return self.rebuild(order.bits, places);
+        }
+        if !self.spilled.is_empty() {
+            let slots = self.shards.get_mut(shard);
+            let spilled = self
+                .spilled
+                .extract_if(order.range(shard), |&mixed, &mut entry| {
+                    let slot = Slot { mixed, entry };
+                    order.insert(slots, order.seek(slots, mixed), slot)
+                });
+            spilled.for_each(drop);
+        }
+        let left = left.into_iter().map(|slot: Slot| (slot.mixed, slot.entry));
+        self.spilled.extend(left);
+    }
+
+    /// Stores a value in a table of one shard that has no room behind its home.
     fn enlarge_for(&mut self, slot: Slot) {
-        // In a table of many shards one has so many more than the others once in a thousand growths.
         loop {
             let order = self.order();
             let places = self.shards.usual_places();
@@ -217,7 +265,15 @@ impl ExactTable {
             let shard = order.shard(self.swept);
             let slots = self.shards.get_mut(shard);
             let met = |mixed, entry| keep(Fingerprint(permutation.unmix(mixed)), entry);
-            let (gone, next) = order.sweep(slots, shard, self.swept, &mut left, met);
+            let from = self.swept;
+            let (mut gone, next) = order.sweep(slots, shard, from, &mut left, met);
+            if !self.spilled.is_empty() {
+                let met = Order::between(from, next);
+                let dead = self.spilled.extract_if(met, |&mixed, &mut entry| {
+                    !keep(Fingerprint(permutation.unmix(mixed)), entry)
+                });
+                gone += dead.count();
+            }
             self.swept = next;
             removed += gone;
             for _ in 0..gone {
@@ -244,15 +300,21 @@ impl ExactTable {
         for slot in entries.take_while(|slot| portions.shard(slot.mixed) == number) {
             visit(Fingerprint(self.permutation.unmix(slot.mixed)), slot.entry);
         }
+        for (&mixed, &entry) in self.spilled.range(portions.range(number)) {
+            visit(Fingerprint(self.permutation.unmix(mixed)), entry);
+        }
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (Fingerprint, Entry)> + '_ {
-        self.slots()
-            .map(|slot| (Fingerprint(self.permutation.unmix(slot.mixed)), slot.entry))
+        let stored = self.slots().map(|slot| (slot.mixed, slot.entry));
+        let spilled = self.spilled.iter().map(|(&mixed, &entry)| (mixed, entry));
+        stored
+            .chain(spilled)
+            .map(|(mixed, entry)| (Fingerprint(self.permutation.unmix(mixed)), entry))
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.shards.memory_bytes()
+        self.shards.memory_bytes() + self.spilled.len() * 2 * size_of::<Slot>()
     }
 }
 

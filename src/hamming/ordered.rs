@@ -1,5 +1,7 @@
 //! Slots in order: the shards of the table for equal fingerprints, as slices.
 
+use std::ops::RangeInclusive;
+
 use super::index::Entry;
 use super::shards::Shards;
 use crate::steps;
@@ -97,14 +99,32 @@ impl Order {
         }
     }
 
-    /// Moves all entries into as many empty slots as there are in `to`. False if they come out behind the end; then nothing has
-    /// changed in `from`.
-    pub(super) fn move_all(self, from: &[Slot], to: &mut [Slot]) -> bool {
+    /// Moves all entries into empty slots; those that come out behind the end are `left`.
+    pub(super) fn move_all(self, from: &[Slot], to: &mut [Slot], mut left: impl FnMut(Slot)) {
         steps::add(from.len());
         let mut next = 0;
-        from.iter()
-            .filter(|slot| !slot.is_empty())
-            .all(|slot| self.append(to, &mut next, slot))
+        for slot in from.iter().filter(|slot| !slot.is_empty()) {
+            if !self.append(to, &mut next, slot) {
+                left(*slot);
+            }
+        }
+    }
+
+    /// The mixed values of a shard.
+    pub(super) fn range(self, shard: usize) -> RangeInclusive<u64> {
+        Order::between(self.first(shard), self.first(shard + 1))
+    }
+
+    /// The values from one on and before another; where that is none, to the end of all.
+    pub(super) fn between(from: u64, before: u64) -> RangeInclusive<u64> {
+        if before > from {
+            from..=before - 1
+        } else if before == 0 {
+            from..=u64::MAX
+        } else {
+            // None: a range must not be empty where a map is asked for it.
+            from..=from
+        }
     }
 
     /// Puts an entry behind all others, `next` being the first place that is left.

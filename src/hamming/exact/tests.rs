@@ -30,7 +30,7 @@ fn assert_ordered(table: &ExactTable) {
             len += 1;
         }
     }
-    assert_eq!(len, table.len);
+    assert_eq!(len + table.spilled.len(), table.len);
 }
 
 #[test]
@@ -156,4 +156,60 @@ fn values_that_crowd_at_the_end_find_room() {
         assert!(table.remove(Fingerprint(code(i))).is_some());
         assert_ordered(&table);
     }
+}
+
+/// Among many shards chance fills one before the others. Nothing of it is lost, and nothing waits for all to be moved.
+#[test]
+fn what_finds_no_room_is_spilled_and_found() {
+    let mut table = ExactTable::new(HashKey::FIXED);
+    for i in 0..400_000 {
+        insert(&mut table, splitmix64(i));
+    }
+    assert!(table.shards.len() > 1);
+    // All of them in the last places of the last shard.
+    let code = |i: u64| HashKey::FIXED.permutation().unmix(u64::MAX - 1 - i);
+    let crowd = 300;
+    let cost = (0..crowd).map(|i| steps::count(|| insert(&mut table, code(i))));
+    let most = cost.max().unwrap();
+    assert!(most < 1_500, "{most} steps");
+    assert!(!table.spilled.is_empty(), "all of them found room");
+    assert_ordered(&table);
+    let prints = || (0..crowd).map(|i| Fingerprint(code(i)));
+    for (tick, print) in prints().enumerate() {
+        assert!(table.get(print).is_some());
+        table.get_mut(print).unwrap().tick = tick as u32;
+        let entry = Entry {
+            root: 2,
+            tick: tick as u32,
+        };
+        let before = table.insert(print, entry, true).unwrap().unwrap();
+        assert_eq!((before.root, before.tick), (1, tick as u32));
+    }
+    let all: std::collections::BTreeSet<u64> = table.iter().map(|(print, _)| print.0).collect();
+    assert_eq!((all.len(), table.len()), (400_300, 400_300));
+    let mut met = 0;
+    for portion in 0..ExactTable::PORTIONS {
+        table.portion(portion, |print, _| {
+            assert!(all.contains(&print.0));
+            met += 1;
+        });
+    }
+    assert_eq!(met, 400_300);
+    // A round of the sweep meets them too.
+    let spilled = table.spilled.len();
+    assert!(spilled > 20);
+    let mut swept = 0;
+    let round = table.round();
+    table.sweep(round + 1, |_, entry| {
+        swept += usize::from(entry.root == 2);
+        entry.root != 2 || entry.tick % 2 == 0
+    });
+    assert!(swept >= crowd as usize, "{swept} were met");
+    assert_eq!(table.len(), 400_150);
+    for (tick, print) in prints().enumerate() {
+        assert_eq!(table.get(print).is_some(), tick % 2 == 0);
+        assert_eq!(table.remove(print).is_some(), tick % 2 == 0);
+    }
+    assert_eq!(table.len(), 400_000);
+    assert_ordered(&table);
 }
