@@ -15,6 +15,7 @@ use crate::cluster::{self, ClientError};
 use crate::config::{RestrictedReaders, ServeOptions};
 use crate::engine::{Engine, EngineError, RequestContext, Unavailable};
 use crate::hash::HashKey;
+use crate::history::History;
 use crate::http::ProxyError;
 use crate::http::budget::Budget;
 use crate::reading::Lists;
@@ -56,6 +57,8 @@ pub(crate) struct AppState {
     pub lists: Lists,
     /// Whether some readers do not see every document of an index.
     pub restricted_readers: RestrictedReaders,
+    /// What the overview of the page plots.
+    pub history: History,
     /// Keys the hashes of callers, so that nobody can make one that is known.
     pub callers: RandomState,
     /// Makes roots and request ids of this process differ from those of any other.
@@ -109,6 +112,7 @@ impl AppState {
             strangers: Arc::new(Semaphore::new(1)),
             lists: Lists::default(),
             restricted_readers: config.restricted_readers,
+            history: History::default(),
             callers: RandomState::new(),
             nonce: nonce(),
             requests: AtomicU64::new(0),

@@ -373,6 +373,11 @@ impl Route {
         self.index.iter().any(|pattern| pattern.matches(index))
     }
 
+    /// The patterns of its indices, as they were written.
+    pub fn patterns(&self) -> impl Iterator<Item = &str> {
+        self.index.iter().map(|pattern| pattern.0.as_str())
+    }
+
     /// Routes that share a forest must read documents into the same kind of fingerprints.
     pub(super) fn agree_on_forests(routes: &[Route]) -> Result<(), ConfigError> {
         for (at, route) in routes.iter().enumerate() {
