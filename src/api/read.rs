@@ -1,4 +1,4 @@
-//! The endpoints of readers: `POST /_spinney/{index}/_groups`.
+//! The endpoints of readers: `POST /_spinney/{index}/_groups`, `GET /_spinney/{index}/_similar/{id}` and `_roots/{root}`.
 
 use std::future::Future;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::http::headers::{Encoding, encoding, is_json};
 use crate::http::json::{JSON, with_type};
 use crate::http::query::{decode_segment, parameter};
 use crate::http::{Body, ProxyError, body, caller};
-use crate::reading::{GroupsRequest, ReadError, Reader, ReaderParts};
+use crate::reading::{GroupsRequest, MembersRequest, ReadError, Reader, ReaderParts};
 use crate::state::AppState;
 
 /// How long an answer may take, all searches together.
@@ -28,6 +28,22 @@ pub(super) enum Target<'p> {
         /// As it stands in the path.
         index: &'p str,
     },
+    /// The documents of one group.
+    Members {
+        /// As it stands in the path.
+        index: &'p str,
+        /// Which group.
+        of: GroupOf<'p>,
+    },
+}
+
+/// Which group is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum GroupOf<'p> {
+    /// `/{index}/_similar/{id}`: that of this document, as the path has it.
+    Document(&'p str),
+    /// `/{index}/_roots/{root}`.
+    Root(&'p str),
 }
 
 /// What a path under `/_spinney` asks for, if it is one of these.
@@ -36,8 +52,19 @@ pub(super) fn target_of(endpoint: &str) -> Option<Target<'_>> {
     if index.is_empty() || index.starts_with('_') {
         return None;
     }
-    match rest {
-        "_groups" => Some(Target::Groups { index }),
+    if rest == "_groups" {
+        return Some(Target::Groups { index });
+    }
+    match rest.split_once('/')? {
+        (_, name) if name.is_empty() || name.contains('/') => None,
+        ("_similar", id) => Some(Target::Members {
+            index,
+            of: GroupOf::Document(id),
+        }),
+        ("_roots", root) => Some(Target::Members {
+            index,
+            of: GroupOf::Root(root),
+        }),
         _ => None,
     }
 }
@@ -75,6 +102,12 @@ pub(super) async fn handle(
             })
             .await
         }
+        Target::Members { index, of } => {
+            body::discard(body, &parts.headers);
+            let asked = AskedIndex::new(state, index);
+            let reader = asked.reader(state, &parts.headers);
+            in_time(members(&reader, of, parts.uri.query())).await
+        }
     };
     match answer {
         Ok(answer) => Ok(answered(&answer, pretty)),
@@ -89,12 +122,37 @@ fn refuse(
     headers: &HeaderMap,
     has_body: bool,
 ) -> Option<ProxyError> {
-    let Target::Groups { .. } = target;
+    if !matches!(target, Target::Groups { .. }) {
+        let reads = method == Method::GET || method == Method::HEAD;
+        return (!reads).then_some(ProxyError::GetOnly);
+    }
     if method != Method::GET && method != Method::POST {
         return Some(ProxyError::GetOrPostOnly);
     }
     let unread = encoding(headers) == Encoding::Other || !is_json(headers);
     (has_body && unread).then_some(ProxyError::UnsupportedBody)
+}
+
+/// The documents of a group.
+async fn members(
+    reader: &Reader<'_>,
+    of_group: GroupOf<'_>,
+    query: Option<&str>,
+) -> Result<Value, ReadError> {
+    let of = |name: &str| parameter(query, name);
+    let (size, cursor, source) = (of("size"), of("cursor"), of("_source"));
+    let request = MembersRequest::parse(size.as_deref(), cursor.as_deref(), source.as_deref())?;
+    let similar = match of_group {
+        GroupOf::Root(root) => reader.root(root, &request).await?,
+        GroupOf::Document(id) => {
+            let routing = of("routing");
+            let decoded = decode_segment(id);
+            reader
+                .similar(id, &decoded, routing.as_deref(), &request)
+                .await?
+        }
+    };
+    Ok(similar.to_json())
 }
 
 /// Ends what takes too long.
@@ -120,6 +178,7 @@ impl<'p> AskedIndex<'p> {
     fn reader<'a>(&'a self, state: &'a AppState, headers: &'a HeaderMap) -> Reader<'a> {
         Reader::new(ReaderParts {
             cluster: &state.cluster,
+            engine: &state.engine,
             headers,
             raw_index: self.raw,
             fields: &self.fields,
@@ -149,7 +208,15 @@ mod tests {
         let groups = |index| Some(Target::Groups { index });
         assert_eq!(target_of("/news-1/_groups"), groups("news-1"));
         assert_eq!(target_of("/news-%2A/_groups"), groups("news-%2A"));
+        let members = |of| Some(Target::Members { index: "a", of });
+        assert_eq!(
+            target_of("/a/_similar/x%2Fy"),
+            members(GroupOf::Document("x%2Fy"))
+        );
+        assert_eq!(target_of("/a/_roots/00"), members(GroupOf::Root("00")));
         for other in [
+            "/a/_similar",
+            "/a/_roots/1/2",
             "",
             "/_groups",
             "//_groups",

@@ -11,8 +11,6 @@ pub(crate) const ROOT: &str = "cluster_root";
 pub(crate) const COUNT: &str = "n";
 /// The latest time of its documents, `date`.
 pub(crate) const LAST: &str = "last";
-/// The index that the documents are in, `keyword`.
-pub(crate) const INDEX: &str = "index";
 
 /// The name of the index of roots of a concrete index.
 pub(crate) fn roots_index(index: &str) -> String {

@@ -52,38 +52,52 @@ pub(super) async fn page(
     request: &GroupsRequest,
     cursor: Option<Cursor>,
 ) -> Result<Page, ReadError> {
-    let mut parts = PageParts::new(request);
-    if cursor.is_none() {
-        let unstamped = enumerate::count(&reader.source, &request.query, i32::MAX as u64 - 1);
-        let (documents, unstamped) = unstamped.await?;
-        parts.unstamped = unstamped;
-        parts.documents = Some(documents.0);
+    if request.sort == SortBy::SimilarCount && reader.restricted == RestrictedReaders::Refuse {
+        return Err(ReadError::Restricted);
     }
-    let (from, total) = open(reader, request, cursor.as_ref(), parts.documents).await?;
-    parts.total = match &cursor {
-        None => total,
-        Some(cursor) => cursor.total.map(Total::of_cursor),
+    match page_from(reader, request, cursor.clone(), true).await {
+        // It went between two pages: the same order comes from the documents.
+        Err(ReadError::NoRoots) => page_from(reader, request, cursor, false).await,
+        page => page,
+    }
+}
+
+async fn page_from(
+    reader: &Reader<'_>,
+    request: &GroupsRequest,
+    cursor: Option<Cursor>,
+    with_roots: bool,
+) -> Result<Page, ReadError> {
+    let mut parts = PageParts::new(request);
+    let roots = with_roots.then(|| roots_for(reader, request)).flatten();
+    let (from, place) = match cursor {
+        None => {
+            let from = first(reader, request, roots, &mut parts).await?;
+            let place = match request.direction {
+                Direction::Ascending if !from.is_complete() => Place::Walked(None),
+                Direction::Ascending | Direction::Descending => Place::Listed(None),
+            };
+            (from, place)
+        }
+        Some(cursor) => {
+            parts.total = cursor.total.map(Total::of_cursor);
+            let from = match (kept(reader, request, cursor.list), roots) {
+                (Some(list), _) => list,
+                (None, Some(name)) if cursor.list.is_none() => From::Roots(name),
+                (None, _) => make_list(reader, request, None).await?.0,
+            };
+            (from, cursor.place)
+        }
     };
     parts.list = match &from {
         From::Roots(_) => None,
         From::List { id, .. } => Some(*id),
     };
-    if matches!(from, From::Roots(_)) && parts.total.is_some() && cursor.is_none() {
-        parts.notes.push(
-            "the order and the number of groups follow the index of roots, which lags a few seconds behind writes; \"exact\": true does without it"
-                .into(),
-        );
-    }
     let by_count = ByCount {
         reader,
         request,
         from,
     };
-    let start = match request.direction {
-        Direction::Ascending if !by_count.is_complete() => Place::Walked(None),
-        Direction::Ascending | Direction::Descending => Place::Listed(None),
-    };
-    let place = cursor.map_or(start, |cursor| cursor.place);
     let mut page = parts.begin(Batch::before(place));
     while let Some(Wanted { place, size, round }) = page.wanted() {
         page.add(by_count.next(&place, size, round).await?);
@@ -91,46 +105,62 @@ pub(super) async fn page(
     Ok(page.finish())
 }
 
-/// Decides where the groups come from, and says how many there are if it is the first page.
-async fn open(
+/// The index of roots that may give the order of this question.
+fn roots_for(reader: &Reader<'_>, request: &GroupsRequest) -> Option<String> {
+    let may =
+        request.is_whole_index() && !request.exact && reader.restricted == RestrictedReaders::None;
+    may.then(|| roots::name_for(&reader.index)).flatten()
+}
+
+/// A list that was made for an earlier page.
+fn kept(reader: &Reader<'_>, request: &GroupsRequest, id: Option<u64>) -> Option<From> {
+    let id = id?;
+    Some(From::List {
+        list: reader.lists.get(id, reader.caller, reader.now)?,
+        id,
+        is_complete: is_complete(request),
+    })
+}
+
+/// Whether groups of one document are listed, too: their order is another one than that of the walk.
+fn is_complete(request: &GroupsRequest) -> bool {
+    request.sort == SortBy::SimilarCount && !request.is_whole_index()
+}
+
+/// Where the groups of a first page come from, how many there are, and what else there is to say.
+async fn first(
     reader: &Reader<'_>,
     request: &GroupsRequest,
-    cursor: Option<&Cursor>,
-    documents: Option<u64>,
-) -> Result<(From, Option<Total>), ReadError> {
+    roots: Option<String>,
+    parts: &mut PageParts,
+) -> Result<From, ReadError> {
+    let source = &reader.source;
     let wanted = request.total != TotalWanted::No;
-    let whole_index = request.is_whole_index();
-    if let Some(kept) = cursor.and_then(|cursor| cursor.list)
-        && let Some(list) = reader.lists.get(kept, reader.caller, reader.now)
-    {
-        let is_complete = request.sort == SortBy::SimilarCount && !whole_index;
-        let from = From::List {
-            list,
-            id: kept,
-            is_complete,
-        };
-        return Ok((from, None));
-    }
-    if request.sort == SortBy::SimilarCount && reader.restricted == RestrictedReaders::Refuse {
-        return Err(ReadError::Restricted);
-    }
-    let may_use_roots = whole_index
-        && !request.exact
-        && reader.restricted == RestrictedReaders::None
-        && cursor.is_none_or(|cursor| cursor.list.is_none());
-    if may_use_roots && let Some(name) = roots::name_for(&reader.index) {
-        let sum = documents.filter(|_| wanted);
-        if let Some(Probe { entries, sum }) =
-            roots::probe(&reader.source, &name, sum.is_some()).await?
-        {
-            let total = documents.filter(|_| wanted).map(|documents| Total {
-                value: (documents + entries).saturating_sub(sum),
-                relation: Relation::Equal,
-            });
-            return Ok((From::Roots(name), total));
+    let counted = enumerate::count(source, &request.query, i32::MAX as u64 - 1);
+    let probed = async {
+        match &roots {
+            Some(name) => roots::probe(source, name, wanted).await,
+            None => Ok(None),
         }
+    };
+    let (((documents, _), unstamped), probed) = tokio::try_join!(counted, probed)?;
+    parts.unstamped = unstamped;
+    let Some((name, Probe { entries, sum })) = roots.zip(probed) else {
+        let (from, total) = make_list(reader, request, Some(documents)).await?;
+        parts.total = total;
+        return Ok(from);
+    };
+    if wanted {
+        parts.total = Some(Total {
+            value: (documents + entries).saturating_sub(sum),
+            relation: Relation::Equal,
+        });
+        parts.notes.push(
+            "the order and the number of groups follow the index of roots, which lags a few seconds behind writes; \"exact\": true does without it"
+                .into(),
+        );
     }
-    make_list(reader, request, documents).await
+    Ok(From::Roots(name))
 }
 
 async fn make_list(
@@ -138,7 +168,7 @@ async fn make_list(
     request: &GroupsRequest,
     documents: Option<u64>,
 ) -> Result<(From, Option<Total>), ReadError> {
-    let is_complete = request.sort == SortBy::SimilarCount && !request.is_whole_index();
+    let is_complete = is_complete(request);
     let (limit, sort) = match (&request.sort, is_complete) {
         (SortBy::SimilarCount, true) => (MAX_SIMILAR, "similar_count"),
         (SortBy::SimilarCount, false) => (MAX_COUNTED, "similar_count"),
@@ -185,17 +215,19 @@ async fn make_list(
     Ok((from, total))
 }
 
-impl ByCount<'_, '_> {
+impl From {
     fn is_complete(&self) -> bool {
         matches!(
-            self.from,
+            self,
             From::List {
                 is_complete: true,
                 ..
             }
         )
     }
+}
 
+impl ByCount<'_, '_> {
     /// The next groups behind a place.
     async fn next(&self, place: &Place, size: usize, round: u32) -> Result<Batch, ReadError> {
         match place {
@@ -214,7 +246,7 @@ impl ByCount<'_, '_> {
         };
         let then = match listed.last() {
             Some(&last) if listed.len() == size => Some(Place::Listed(Some(last))),
-            _ if direction == Direction::Descending && !self.is_complete() => {
+            _ if direction == Direction::Descending && !self.from.is_complete() => {
                 Some(Place::Walked(None))
             }
             _ => None,

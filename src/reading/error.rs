@@ -51,6 +51,9 @@ pub(crate) enum ReadError {
         "groups are not sorted by similar_count here, since readers may not see every document (--restricted-readers refuse): sort by matching_count, a field or _score"
     )]
     Restricted,
+    /// There is no index of roots, or none that the caller may read.
+    #[error("there is no index of roots")]
+    NoRoots,
     /// There is no such document or group, as far as the caller may see.
     #[error("{0}")]
     NotFound(String),
@@ -73,7 +76,8 @@ impl ReadError {
             ReadError::Request(_) | ReadError::TooMany { .. } => {
                 ProxyError::BadRequest(self.to_string())
             }
-            ReadError::Forest(_) => ProxyError::Internal,
+            // The one is logged by whoever asks forests, the other is always answered otherwise.
+            ReadError::Forest(_) | ReadError::NoRoots => ProxyError::Internal,
         })
     }
 }

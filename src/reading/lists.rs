@@ -74,11 +74,6 @@ impl GroupList {
     pub(super) fn contains(&self, key: i64) -> bool {
         self.keys.binary_search(&key).is_ok()
     }
-
-    /// How many there are.
-    pub(super) fn len(&self) -> usize {
-        self.groups.len()
-    }
 }
 
 /// By number of documents; of equals the one with the newest document first, then by key.

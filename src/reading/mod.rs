@@ -9,6 +9,8 @@
 //!            +-- by_field   one collapsed search for the first page, then a walk
 //! ```
 //!
+//! Beside it, [`Reader::similar`] and [`Reader::root`] page through the documents of one group.
+//!
 //! `docs/reading.md` says what is promised.
 
 pub(crate) mod answer;
@@ -18,21 +20,24 @@ mod cursor;
 mod enumerate;
 mod error;
 mod lists;
+mod members;
 mod numbers;
 mod page;
 pub(crate) mod request;
 mod roots;
 mod search;
+mod similarity;
 mod walk;
 
 use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 use std::time::Instant;
 
 use hyper::HeaderMap;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::config::RestrictedReaders;
-use crate::engine::ReaderFields;
+use crate::engine::{Engine, ReaderFields};
 use crate::http::query::decode_segment;
 use crate::time::Millis;
 use search::Source;
@@ -40,7 +45,7 @@ use search::Source;
 pub(crate) use answer::Groups;
 pub(crate) use error::ReadError;
 pub(crate) use lists::Lists;
-pub(crate) use request::{GroupsRequest, SortBy};
+pub(crate) use request::{GroupsRequest, MembersRequest, SortBy};
 
 /// An index as one caller may read it.
 pub(crate) struct Reader<'a> {
@@ -48,6 +53,7 @@ pub(crate) struct Reader<'a> {
     /// The index, decoded.
     index: String,
     lists: &'a Lists,
+    engine: &'a Arc<Engine>,
     restricted: RestrictedReaders,
     /// A hash of whatever the cluster knows the caller by.
     caller: u64,
@@ -55,9 +61,12 @@ pub(crate) struct Reader<'a> {
 }
 
 /// What a [`Reader`] is made of.
+#[derive(Clone, Copy)]
 pub(crate) struct ReaderParts<'a> {
     /// The search cluster.
     pub cluster: &'a crate::cluster::Client,
+    /// Reads texts again, and knows the forests.
+    pub engine: &'a Arc<Engine>,
     /// Headers of the caller's request.
     pub headers: &'a HeaderMap,
     /// The index as it stands in the caller's path; a pattern or a list, too.
@@ -88,6 +97,7 @@ impl<'a> Reader<'a> {
             },
             index: decode_segment(parts.raw_index).into_owned(),
             lists: parts.lists,
+            engine: parts.engine,
             restricted: parts.restricted,
             caller: parts.caller,
             now: parts.now,

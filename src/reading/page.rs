@@ -58,7 +58,6 @@ pub(super) struct PageParts {
     size: usize,
     pub total: Option<Total>,
     pub list: Option<u64>,
-    pub documents: Option<u64>,
     pub unstamped: u64,
     pub notes: Vec<String>,
 }
@@ -79,7 +78,6 @@ impl PageParts {
             size: request.size,
             total: None,
             list: None,
-            documents: None,
             unstamped: 0,
             notes: Vec::new(),
         }

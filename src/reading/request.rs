@@ -325,7 +325,7 @@ mod tests {
         GroupsRequest::parse(body.to_string().as_bytes())
     }
 
-    fn sort(sort: Value) -> Option<(SortBy, Direction)> {
+    fn sort(sort: &Value) -> Option<(SortBy, Direction)> {
         let request = parse(&json!({ "sort": sort })).ok()?;
         Some((request.sort, request.direction))
     }
@@ -354,18 +354,18 @@ mod tests {
         use Direction::{Ascending, Descending};
         let field = |name: &str| SortBy::Field(name.into());
         assert_eq!(
-            sort(json!("similar_count")),
+            sort(&json!("similar_count")),
             Some((SortBy::SimilarCount, Descending))
         );
-        assert_eq!(sort(json!("_score")), Some((field("_score"), Descending)));
-        assert_eq!(sort(json!("date")), Some((field("date"), Ascending)));
-        assert_eq!(sort(json!(["date"])), Some((field("date"), Ascending)));
+        assert_eq!(sort(&json!("_score")), Some((field("_score"), Descending)));
+        assert_eq!(sort(&json!("date")), Some((field("date"), Ascending)));
+        assert_eq!(sort(&json!(["date"])), Some((field("date"), Ascending)));
         assert_eq!(
-            sort(json!({"matching_count": "asc"})),
+            sort(&json!({"matching_count": "asc"})),
             Some((SortBy::MatchingCount, Ascending))
         );
         assert_eq!(
-            sort(json!([{"date": {"order": "desc"}}])),
+            sort(&json!([{"date": {"order": "desc"}}])),
             Some((field("date"), Descending))
         );
         for wrong in [
@@ -379,7 +379,7 @@ mod tests {
             json!([["a"]]),
             json!({"a": {}}),
         ] {
-            assert_eq!(sort(wrong.clone()), None, "{wrong}");
+            assert_eq!(sort(&wrong), None, "{wrong}");
         }
     }
 

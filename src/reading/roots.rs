@@ -33,7 +33,7 @@ pub(super) fn name_for(index: &str) -> Option<String> {
 /// Whether there is such an index that the caller may read, and what it holds.
 ///
 /// # Errors
-/// As [`Source::search`], but for an index that is not there or not the caller's to read.
+/// As [`Source::search`].
 pub(super) async fn probe(
     source: &Source<'_>,
     name: &str,
@@ -43,14 +43,9 @@ pub(super) async fn probe(
     if with_sum {
         body["aggs"] = json!({"documents": {"sum": {"field": COUNT}}});
     }
-    let answer: Answer = match source.search_in(name, body).await {
-        Ok(answer) => answer,
-        Err(ReadError::Refused(refused))
-            if [StatusCode::NOT_FOUND, StatusCode::FORBIDDEN].contains(&refused.status()) =>
-        {
-            return Ok(None);
-        }
-        Err(error) => return Err(error),
+    let answer = match search(source, name, body).await {
+        Err(ReadError::NoRoots) => return Ok(None),
+        answer => answer?,
     };
     let entries = answer.hits.total().0;
     // An empty one says that nothing was counted yet.
@@ -65,6 +60,17 @@ pub(super) async fn probe(
     }))
 }
 
+async fn search(source: &Source<'_>, name: &str, body: Value) -> Result<Answer, ReadError> {
+    match source.search_in(name, body).await {
+        Err(ReadError::Refused(refused))
+            if [StatusCode::NOT_FOUND, StatusCode::FORBIDDEN].contains(&refused.status()) =>
+        {
+            Err(ReadError::NoRoots)
+        }
+        answer => answer,
+    }
+}
+
 /// Entries of one document or none, which a late count may leave for a while, are no groups.
 fn groups() -> Value {
     json!({"bool": {"must": [match_all()], "filter": [{"range": {COUNT: {"gte": 2}}}]}})
@@ -73,7 +79,7 @@ fn groups() -> Value {
 /// The next entries behind a place: by number of documents, of equals the newest first, then by key.
 ///
 /// # Errors
-/// As [`Source::search`].
+/// As [`Source::search`]; [`ReadError::NoRoots`] when there is none any more.
 pub(super) async fn page(
     source: &Source<'_>,
     name: &str,
@@ -99,7 +105,7 @@ pub(super) async fn page(
     if let Some(after) = after {
         body["search_after"] = json!([after.count, after.last, after.key]);
     }
-    let answer: Answer = source.search_in(name, body).await?;
+    let answer = search(source, name, body).await?;
     let listed = answer.hits.hits.into_iter().map(|hit| {
         let number = |at: usize| hit.sort.get(at).and_then(Value::as_i64);
         Some(Listed {
@@ -116,7 +122,7 @@ pub(super) async fn page(
 /// Which of these groups have an entry.
 ///
 /// # Errors
-/// As [`Source::search`].
+/// As [`page`].
 pub(super) async fn listed(
     source: &Source<'_>,
     name: &str,
@@ -132,7 +138,7 @@ pub(super) async fn listed(
         "docvalue_fields": [KEY],
         "query": {"bool": {"filter": [groups(), {"terms": {KEY: keys}}]}},
     });
-    let answer: Answer = source.search_in(name, body).await?;
+    let answer = search(source, name, body).await?;
     let hits = answer.hits.hits.iter();
     Ok(hits.filter_map(|hit| hit.number(KEY)).collect())
 }

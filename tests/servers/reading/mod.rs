@@ -3,3 +3,4 @@
 mod corpus;
 mod errors;
 mod groups;
+mod members;

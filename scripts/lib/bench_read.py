@@ -1,0 +1,232 @@
+"""scripts/bench read: what readers wait for. Needs Linux, two cores, Python 3, and what scripts/search-server needs."""
+
+import argparse
+import http.client
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+INSTANCE, INDEX = "bench-read", "news-bench"
+ROOTS = f"spinney-roots-{INDEX}"
+# Each of 200 topics is in 66 of 1,000 documents.
+TOPICS, OF_A_DOCUMENT = 200, 13.2
+DAY = 86_400_000
+
+
+def say(text):
+    print(f"bench: {text}", file=sys.stderr, flush=True)
+
+
+class Client:
+    """One connection that is kept."""
+
+    def __init__(self, url):
+        parts = urlsplit(url)
+        self.connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=600)
+
+    def ask(self, method, path, body=None, kind="application/json"):
+        data = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()
+        self.connection.request(method, path, data, {"content-type": kind} if data else {})
+        answer = self.connection.getresponse()
+        text = answer.read()
+        if answer.status >= 400:
+            raise SystemExit(f"bench: {method} {path}: {answer.status} {text[:500]!r}")
+        return json.loads(text) if text else None
+
+
+def make_documents(count, seed=12):
+    """Sizes of groups are a power law: 85 of 100 groups have one document, together 65 of 100 documents."""
+    rng = random.Random(seed)
+    words = [f"w{number}" for number in range(20_000)]
+    produced = 0
+    while produced < count:
+        size = 1 if rng.random() < 0.85 else min(int(2 / rng.random() ** 0.6), 2000)
+        key = rng.getrandbits(64) - (1 << 63)
+        text = " ".join(rng.choice(words) for _ in range(60))
+        topics = [f"t{t}" for t in range(TOPICS) if rng.random() < OF_A_DOCUMENT / TOPICS]
+        for _ in range(min(size, count - produced)):
+            produced += 1
+            yield {
+                "cluster_key": key,
+                "cluster_root": f"{key & (1 << 64) - 1:016x}",
+                "cluster_arrival": produced * 1000,
+                "published_at": rng.randrange(365 * DAY),
+                "medium": f"m{rng.randrange(300)}",
+                "topics": topics,
+                "content": text,
+            }
+
+
+def fill(server, count, shards):
+    keyword = {"type": "keyword"}
+    fields = {
+        "cluster_key": {"type": "long"}, "cluster_root": keyword, "cluster_arrival": {"type": "date"},
+        "published_at": {"type": "date"}, "medium": keyword, "topics": keyword, "content": {"type": "text"},
+    }
+    settings = {"number_of_shards": shards, "number_of_replicas": 0, "refresh_interval": -1, "requests.cache.enable": False}
+    server.ask("PUT", f"/{INDEX}", {"settings": settings, "mappings": {"properties": fields}})
+    groups, lines, number = {}, [], 0
+
+    def send(index):
+        if lines:
+            done = server.ask("POST", f"/{index}/_bulk", ("\n".join(lines) + "\n").encode(), "application/x-ndjson")
+            if done["errors"]:
+                raise SystemExit("bench: a document was refused")
+            lines.clear()
+
+    for document in make_documents(count):
+        lines += [json.dumps({"index": {"_id": str(number)}}), json.dumps(document)]
+        number += 1
+        n, last = groups.get(document["cluster_key"], (0, 0))
+        groups[document["cluster_key"]] = (n + 1, max(last, document["published_at"]))
+        if len(lines) >= 4000:
+            send(INDEX)
+            if number % 100_000 == 0:
+                say(f"{number} documents")
+    send(INDEX)
+    server.ask("POST", f"/{INDEX}/_refresh")
+    entry = {"cluster_key": {"type": "long"}, "cluster_root": keyword, "n": {"type": "integer"}, "last": {"type": "date"}}
+    server.ask("PUT", f"/{ROOTS}", {"settings": {"number_of_shards": 1, "number_of_replicas": 0}, "mappings": {"properties": entry}})
+    for key, (n, last) in groups.items():
+        if n >= 2:
+            source = {"cluster_key": key, "cluster_root": f"{key & (1 << 64) - 1:016x}", "n": n, "last": last}
+            lines += [json.dumps({"index": {"_id": str(key)}}), json.dumps(source)]
+            if len(lines) >= 20_000:
+                send(ROOTS)
+    send(ROOTS)
+    server.ask("POST", f"/{ROOTS}/_refresh")
+    return groups
+
+
+class Bench:
+    def __init__(self, reader, server, docs, groups, requests, shards):
+        self.reader, self.server, self.docs, self.requests, self.shards = reader, server, docs, requests, shards
+        self.groups = len(groups)
+        self.repeated = sum(n >= 2 for n, _ in groups.values())
+
+    def report(self, case, times):
+        times = sorted(times)
+        at = lambda share: round(times[min(len(times) - 1, int(share * len(times)))] * 1000, 1)
+        line = {"bench": "read", "case": case, "docs": self.docs, "shards": self.shards, "n": len(times),
+                "p50_ms": at(0.5), "p95_ms": at(0.95)}
+        print(json.dumps(line), flush=True)
+
+    def timed(self, client, method, path, body=None):
+        began = time.perf_counter()
+        answer = client.ask(method, path, body)
+        return time.perf_counter() - began, answer
+
+    def groups_page(self, question):
+        return self.timed(self.reader, "POST", f"/_spinney/{INDEX}/_groups", {"_source": ["medium"], **question})
+
+    def pages(self, question, count):
+        """So many pages by cursor: the times, and the last page."""
+        times = []
+        for _ in range(count):
+            took, page = self.groups_page(question)
+            times.append(took)
+            if page["next"] is None:
+                break
+            question = {**question, "cursor": page["next"]}
+        return times, question
+
+    def whole_index(self):
+        for order in ("desc", "asc"):
+            question = {"sort": {"similar_count": order}}
+            first = []
+            for _ in range(self.requests):
+                took, page = self.groups_page(question)
+                first.append(took)
+            if page["total"] != {"value": self.groups, "relation": "eq"}:
+                raise SystemExit(f"bench: {page['total']} instead of {self.groups} groups")
+            self.report(f"whole index {order}, page 1 with the number of groups", first)
+            times, question = self.pages(question, 250)
+            self.report(f"whole index {order}, pages 1-250 by cursor", times)
+            # A cursor is good for pages of any size: on with large ones.
+            _, question = self.pages({**question, "size": 100}, 150)
+            times, question = self.pages({**question, "size": 20}, self.requests)
+            self.report(f"whole index {order}, pages from 1,000 on", times)
+            if order == "desc":
+                _, question = self.pages({**question, "size": 100}, self.repeated // 100 - 100)
+                times, _ = self.pages({**question, "size": 20}, self.requests)
+                self.report("whole index desc, pages in the singletons", times)
+
+    def under_queries(self):
+        topics = [f"t{number % TOPICS}" for number in range(self.requests)]
+        for name, sort in (("matching count desc", {"matching_count": "desc"}), ("matching count asc", {"matching_count": "asc"}),
+                           ("newest first", {"published_at": "desc"})):
+            for total in (False, True):
+                times, deep = [], []
+                for topic in topics:
+                    question = {"query": {"term": {"topics": topic}}, "sort": sort, "total": total}
+                    first, question = self.pages(question, 1)
+                    times += first
+                    if not total and len(deep) < self.requests:
+                        deep += self.pages(question, 10)[0]
+                self.report(f"query, {name}, page 1" + (" with the number of groups" if total else ""), times)
+                if deep:
+                    self.report(f"query, {name}, pages 2-11", deep)
+
+    def plain(self):
+        for field in ("cluster_root", "cluster_key"):
+            inner = {"collapse": {"field": field, "inner_hits": {"name": "of", "size": 0}}}
+            buckets = {"size": 0, "aggs": {"groups": {"terms": {"field": field, "size": 65_000, "shard_size": 1_000_000}}}}
+            for name, body in (("collapse + inner_hits", {"size": 20, **inner}), ("terms of all buckets", buckets)):
+                times = []
+                for number in range(self.requests):
+                    asked = {"query": {"term": {"topics": f"t{number % TOPICS}"}}, "_source": ["medium"], **body}
+                    times.append(self.timed(self.server, "POST", f"/{INDEX}/_search", asked)[0])
+                self.report(f"plain server, query, {name} on {field}", times)
+
+    def similar(self):
+        rng = random.Random(1)
+        paths = [f"/_spinney/{INDEX}/_similar/{rng.randrange(self.docs)}" for _ in range(self.requests)]
+        self.report("_similar", [self.timed(self.reader, "GET", path)[0] for path in paths])
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="scripts/bench read")
+    parser.add_argument("--docs", type=int)
+    parser.add_argument("--shards", type=int, default=2)
+    parser.add_argument("--binary", help="a spinney that is built already")
+    parser.add_argument("--quick", action="store_true")
+    options = parser.parse_args()
+    docs = options.docs or (20_000 if options.quick else 1_000_000)
+    binary = options.binary
+    if not binary:
+        subprocess.run(["cargo", "build", "--release", "--locked", "--quiet"], cwd=ROOT, check=True)
+        binary = ROOT / "target/release/spinney"
+    script = str(ROOT / "scripts/search-server")
+    started = subprocess.run([script, "start", "opensearch", "--instance", INSTANCE, "--heap", "1g" if options.quick else "3g",
+                              "--cpu", "0"], stdout=subprocess.PIPE, text=True, check=True)
+    url = dict(line.split("=", 1) for line in started.stdout.splitlines())["url"]
+    spinney = None
+    try:
+        server = Client(url)
+        say(f"filling {docs} documents on {options.shards} shards")
+        groups = fill(server, docs, options.shards)
+        os.sched_setaffinity(0, {1})
+        spinney = subprocess.Popen(
+            [str(binary), "serve", "--listen", "127.0.0.1:0", "--upstream", url, "--index", "news-*", "--time-field", "published_at",
+             "--medium-field", "medium", "--log", "warn"], stdout=subprocess.PIPE, text=True)
+        reader = Client(spinney.stdout.readline().split()[-1])
+        bench = Bench(reader, server, docs, groups, 20 if options.quick else 200, options.shards)
+        say(f"{len(groups)} groups, {bench.repeated} of two or more")
+        bench.whole_index()
+        bench.under_queries()
+        bench.similar()
+        bench.plain()
+    finally:
+        if spinney:
+            spinney.terminate()
+            spinney.wait()
+        subprocess.run([script, "stop", INSTANCE], check=False)
+
+
+main()
