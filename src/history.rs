@@ -25,8 +25,6 @@ pub(crate) struct Sample {
     pub stamped: u64,
     /// Of them, those that joined a tree that was there.
     pub joined: u64,
-    /// Requests since the start.
-    pub requests: u64,
     /// Trees of all forests.
     pub roots: u64,
     /// Memory of all forests, in bytes.
@@ -41,7 +39,6 @@ impl Sample {
             at: now.0,
             stamped: counters.documents_stamped.get(),
             joined: counters.documents_joined.get(),
-            requests: counters.requests.get(),
             roots: sum(|stats| stats.roots),
             memory: sum(|stats| stats.memory_bytes),
         }

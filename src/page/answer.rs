@@ -20,7 +20,10 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; i
 const FOR_EVER: &str = "public, max-age=31536000, immutable";
 
 /// A page.
-pub(super) fn page(status: StatusCode, template: &impl Template) -> Result<Response<Body>, Problem> {
+pub(super) fn page(
+    status: StatusCode,
+    template: &impl Template,
+) -> Result<Response<Body>, Problem> {
     let text = template.render().map_err(|reason| {
         error!(%reason, "a page could not be made: please report this as a bug");
         Problem::from(ProxyError::Internal)
@@ -103,7 +106,14 @@ mod tests {
             include_str!("../../templates/overview.html"),
             include_str!("../../templates/problem.html"),
         ] {
-            for inline in ["style=", "<style", " onclick", " onload", "javascript:", "|safe"] {
+            for inline in [
+                "style=",
+                "<style",
+                " onclick",
+                " onload",
+                "javascript:",
+                "|safe",
+            ] {
                 assert!(!template.contains(inline), "{inline}");
             }
             for script in template.split("<script").skip(1) {

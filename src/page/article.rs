@@ -43,6 +43,8 @@ struct ArticlePage<'a> {
     place: Option<String>,
     text: String,
     changes: Option<Changes>,
+    /// Whether the text is shown with what changed.
+    shows_changes: bool,
     spread: Option<Spread>,
     members: Vec<Member>,
     more: Option<String>,
@@ -114,19 +116,24 @@ pub(super) async fn show(
     let title = fields::text(source, names.title.as_deref());
     let text = text_of(source, &names);
     let similar = similar.as_ref();
+    let changes = match similar {
+        Some(similar) => changes(page, similar, &found, &names).await?,
+        None => None,
+    };
     let article = ArticlePage {
         shell,
         t,
         back: list::way_back(shell.parameters.get("back"), &decode_segment(raw_index)),
-        title: title.map_or_else(|| t.untitled.to_owned(), |title| fields::beginning(title, TITLE)),
-        medium: fields::text(source, names.medium.as_deref()).map(str::to_owned),
+        title: title.map_or_else(
+            || t.untitled.to_owned(),
+            |title| fields::beginning(title, TITLE),
+        ),
+        medium: fields::keyword(source, names.medium.as_deref()).map(str::to_owned),
         time: fields::time(source, &names.time).map(|time| shown_time(shell, time)),
         link: fields::link(source, names.url.as_deref()),
         place: similar.and_then(|similar| place(shell, similar, &found)),
-        changes: match similar {
-            Some(similar) => changes(page, raw_index, similar, &found, &names).await?,
-            None => None,
-        },
+        shows_changes: changes.as_ref().is_some_and(|changes| changes.shown),
+        changes,
         spread: similar.and_then(|similar| spread(shell, similar, &found, &names)),
         members: similar.map_or_else(Vec::new, |similar| {
             let hits = similar.hits.iter();
@@ -134,7 +141,10 @@ pub(super) async fn show(
         }),
         more: similar.and_then(|similar| {
             let next = shell.parameters.with("members", similar.next.as_deref());
-            similar.next.is_some().then(|| here(&found) + &next.suffix() + "#others")
+            similar
+                .next
+                .is_some()
+                .then(|| here(&found) + &next.suffix() + "#others")
         }),
         is_alone: similar.is_some_and(|similar| similar.total == 1),
         root: root.map(str::to_owned),
@@ -168,7 +178,13 @@ async fn find(page: &Page<'_>, raw_index: &str, id: &str) -> Result<Found, Probl
     let body = json!({"size": 1, "track_total_hits": false, "query": {"ids": {"values": [id]}}});
     let path = format!("/{raw_index}/_search");
     let cluster = &page.state.cluster;
-    let asked = cluster.ask_as(&page.headers, Method::POST, &path, Some(&body), DOCUMENT_BYTES);
+    let asked = cluster.ask_as(
+        &page.headers,
+        Method::POST,
+        &path,
+        Some(&body),
+        DOCUMENT_BYTES,
+    );
     let answer = asked.await?;
     if !answer.status().is_success() {
         return Err(Problem::of_cluster(&answer));
@@ -177,11 +193,16 @@ async fn find(page: &Page<'_>, raw_index: &str, id: &str) -> Result<Found, Probl
         serde_json::from_slice(answer.body()).map_err(|_| ReadError::NotTheCluster)?;
     let hit = said.pointer_mut("/hits/hits/0").map(Value::take);
     let mut hit = hit.ok_or_else(|| {
-        let reason = format!("there is no document [{id}] in [{}]", decode_segment(raw_index));
+        let reason = format!(
+            "there is no document [{id}] in [{}]",
+            decode_segment(raw_index)
+        );
         Problem::from(ReadError::NotFound(reason))
     })?;
     let name = |of: &str| hit.get(of).and_then(Value::as_str).map(str::to_owned);
-    let (index, id) = name("_index").zip(name("_id")).ok_or(ReadError::NotTheCluster)?;
+    let (index, id) = name("_index")
+        .zip(name("_id"))
+        .ok_or(ReadError::NotTheCluster)?;
     let source = hit.get_mut("_source").map(Value::take);
     Ok(Found {
         index,
@@ -214,11 +235,15 @@ fn is_here(hit: &SimilarHit, found: &Found) -> bool {
     hit.index == found.index && hit.id == found.id
 }
 
-/// What the text fields hold, one paragraph after the other.
+/// What the text fields hold, a line a paragraph: where lines were broken is nobody's change.
 fn text_of(source: &Value, names: &ReaderFields) -> String {
-    let texts = names.text.iter().flat_map(|text| fields::texts(source, text));
-    let text = texts.map(str::trim).collect::<Vec<_>>().join("\n\n");
-    text.chars().take(TEXT).collect()
+    let texts = names
+        .text
+        .iter()
+        .flat_map(|text| fields::texts(source, text));
+    let lines = texts.flat_map(str::lines).map(str::trim);
+    let paragraphs: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
+    paragraphs.join("\n\n").chars().take(TEXT).collect()
 }
 
 fn shown_time(shell: &Shell, time: Millis) -> (String, String) {
@@ -240,7 +265,6 @@ fn place(shell: &Shell, similar: &Similar, found: &Found) -> Option<String> {
 
 async fn changes(
     page: &Page<'_>,
-    raw_index: &str,
     similar: &Similar,
     found: &Found,
     names: &ReaderFields,
@@ -257,21 +281,28 @@ async fn changes(
     let Ok(of_first) = of_first else {
         return Ok(None);
     };
-    let (old, new) = (text_of(&of_first.source, names), text_of(&found.source, names));
+    let (old, new) = (
+        text_of(&of_first.source, names),
+        text_of(&found.source, names),
+    );
     let diff = page.state.engine.run(move || diff::diff(&old, &new)).await;
     let diff = diff.map_err(ReadError::from)?;
     let medium = first.medium.as_deref().unwrap_or(t.unknown_medium);
-    let time = first.time.map_or(t.no_time.to_owned(), |time| format::time(time, shell.lang));
+    let time = first
+        .time
+        .map_or(t.no_time.to_owned(), |time| format::time(time, shell.lang));
     let number = |value: usize| format::number(value as u64);
     let view = |value: &str| {
         let query = shell.parameters.with("view", Some(value));
         here(found) + &query.suffix() + "#changes"
     };
-    let _ = raw_index;
     Ok(Some(Changes {
         lead: shell.say(t.changes_lead, &[medium, &time]),
         first: url::article(&first.index, &first.id) + &shell.query(),
-        count: shell.say(t.changes_count, &[&number(diff.added), &number(diff.removed)]),
+        count: shell.say(
+            t.changes_count,
+            &[&number(diff.added), &number(diff.removed)],
+        ),
         diff,
         shown: shell.parameters.get("view") != Some("text"),
         with: view("changes"),
@@ -284,12 +315,7 @@ fn medium_of(shell: &Shell, hit: &SimilarHit) -> String {
     hit.medium.clone().unwrap_or_else(unknown)
 }
 
-fn spread(
-    shell: &Shell,
-    similar: &Similar,
-    found: &Found,
-    names: &ReaderFields,
-) -> Option<Spread> {
+fn spread(shell: &Shell, similar: &Similar, found: &Found, names: &ReaderFields) -> Option<Spread> {
     let t = shell.t();
     let timed = similar.hits.iter().filter_map(|hit| Some((hit.time?, hit)));
     let events: Vec<Event> = timed
@@ -319,7 +345,11 @@ fn spread(
         let (shown, all) = (number(events.len()), format::number(similar.total));
         shell.say(t.spread_part, &[&shown, &all])
     });
-    Some(Spread { lead, part, picture })
+    Some(Spread {
+        lead,
+        part,
+        picture,
+    })
 }
 
 fn title_of(shell: &Shell, hit: &SimilarHit, names: &ReaderFields) -> String {
@@ -336,7 +366,9 @@ fn member(shell: &Shell, hit: &SimilarHit, found: &Found, names: &ReaderFields) 
         title: title_of(shell, hit, names),
         medium: hit.medium.clone(),
         time: hit.time.map(|time| shown_time(shell, time)),
-        similarity: hit.similarity.map(|ratio| format::percent(f64::from(ratio))),
+        similarity: hit
+            .similarity
+            .map(|ratio| format::percent(f64::from(ratio))),
         address: url::article(&hit.index, &hit.id) + &back.suffix(),
         is_here: is_here(hit, found),
         is_first: hit.is_representative,

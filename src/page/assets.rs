@@ -66,14 +66,8 @@ mod tests {
     #[test]
     fn names_follow_the_content() {
         let one = Asset::new("page", "css", "text/css", b"a{}");
-        assert_eq!(
-            one.name,
-            Asset::new("page", "css", "text/css", b"a{}").name
-        );
-        assert_ne!(
-            one.name,
-            Asset::new("page", "css", "text/css", b"b{}").name
-        );
+        assert_eq!(one.name, Asset::new("page", "css", "text/css", b"a{}").name);
+        assert_ne!(one.name, Asset::new("page", "css", "text/css", b"b{}").name);
         assert!(one.name.starts_with("page-") && one.name.ends_with(".css"));
         let style = &ASSETS.style.name;
         assert_eq!(ASSETS.find(style).unwrap().kind, "text/css; charset=utf-8");

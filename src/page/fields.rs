@@ -18,6 +18,16 @@ pub(super) fn text<'v>(source: &'v Value, path: Option<&str>) -> Option<&'v str>
     trimmed.find(|text| !text.is_empty())
 }
 
+/// A keyword: what a mapping calls `media.keyword` often stands in the source as `media`.
+pub(super) fn keyword<'v>(source: &'v Value, path: Option<&str>) -> Option<&'v str> {
+    text(source, path).or_else(|| text(source, path.and_then(parent)))
+}
+
+/// The field that a field may be a second form of.
+pub(super) fn parent(path: &str) -> Option<&str> {
+    path.rsplit_once('.').map(|(parent, _)| parent)
+}
+
 /// An address that a page may link to: what a document brings may be a script.
 pub(super) fn link(source: &Value, path: Option<&str>) -> Option<String> {
     let address = text(source, path)?;
@@ -95,12 +105,17 @@ mod tests {
         assert_eq!(texts(&source, "ab"), ["5"]);
         assert_eq!(text(&json!({"t": [" ", "x "]}), Some("t")), Some("x"));
         assert_eq!(text(&source, None), None);
+        assert_eq!(keyword(&source, Some("ab.keyword")), Some("5"));
+        assert_eq!(keyword(&source, Some("a.b")), Some("1"));
     }
 
     #[test]
     fn only_addresses_of_the_web_are_links() {
         let of = |url: &str| link(&json!({ "url": url }), Some("url"));
-        assert_eq!(of(" https://a.example/x?y "), Some("https://a.example/x?y".into()));
+        assert_eq!(
+            of(" https://a.example/x?y "),
+            Some("https://a.example/x?y".into())
+        );
         assert_eq!(of("HTTP://a.example"), Some("HTTP://a.example".into()));
         for wrong in [
             "javascript:alert(1)",

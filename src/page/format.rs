@@ -149,7 +149,10 @@ mod tests {
         let shown = [0, 12, 999, 1_000, 65_536, 1_234_567].map(number);
         assert_eq!(shown, ["0", "12", "999", "1,000", "65,536", "1,234,567"]);
         let shown = [0, 999, 1_000, 12_345, 9_960_000, 1 << 30].map(bytes);
-        assert_eq!(shown, ["0 B", "999 B", "1.0 kB", "12 kB", "10 MB", "1.1 GB"]);
+        assert_eq!(
+            shown,
+            ["0 B", "999 B", "1.0 kB", "12 kB", "10 MB", "1.1 GB"]
+        );
         let shown = [0.0, 0.004, 0.431, 1.0].map(percent);
         assert_eq!(shown, ["0%", "0.4%", "43%", "100%"]);
     }

@@ -80,7 +80,6 @@ impl Lang {
 macro_rules! texts {
     ($($name:ident,)+) => {
         /// Everything that the page says. `{}` stands for what is filled in.
-        #[expect(missing_docs, reason = "the tables say what each is")]
         pub(super) struct Texts {
             $(pub $name: &'static str,)+
         }
@@ -97,7 +96,7 @@ macro_rules! texts {
 
 texts! {
     // Around every page.
-    skip, tagline, articles, overview, other_language, theme, theme_auto, theme_light, theme_dark,
+    skip, articles, overview, other_language, theme, theme_auto, theme_light, theme_dark,
     sign_in, sign_out, signed_in, loading, footer, utc, new_tab,
     // The choice of an index.
     home_title, home_lead, index, index_hint, open, documents_of, no_routes, all_of, sign_in_first, sign_in_first_text,
@@ -105,20 +104,21 @@ texts! {
     basic, token, how, user, password, token_kind, token_text, memory_only, sign_in_wrong, cancel,
     // The list.
     search, search_label, search_hint, from, to, medium, any_medium, sort, relevance, newest, most, fewest, apply, clear,
-    groups_one, groups_many, groups_at_least, no_total, similar_one, similar_many, similar_hint, matching, media_one, media_many,
+    groups_one, groups_many, groups_at_least, similar_one, similar_many, similar_hint, matching, media_one, media_many,
     previous, next, first_page, pages, page_number, nothing, nothing_text, empty, empty_text, untitled, took, filters, results,
     // An article.
-    back, original, published, first_of, only_one, only_one_text, no_stamp, no_stamp_text, changes, changes_lead,
+    back, original, first_of, only_one, only_one_text, no_stamp, no_stamp_text, changes, changes_lead,
     changes_none, changes_count, changes_cut, view_changes, view_plain, view_as, removed, added, end, no_text, text,
-    spread, spread_lead, spread_one, spread_axis, spread_point, spread_others, spread_part, spread_desc,
+    spread, spread_lead, spread_one, spread_point, spread_others, spread_part, spread_desc,
     others, others_lead, order_time, order_medium, order_title, order_similarity, here, earliest, more_members, root, no_time,
     unknown_medium, refused, refused_lead, refused_none, refused_no_route, refused_article,
-    why_proof, why_numbers, why_boilerplate, why_titles, why_furniture, why_full, why_radius, similarity_of,
+    why_proof, why_numbers, why_boilerplate, why_titles, why_furniture, why_full, why_radius,
     reason_proof, reason_numbers, reason_radius,
     // The overview.
-    overview_lead, stamped, stamped_hint, joined, joined_hint, roots, roots_hint, memory, memory_hint, requests, requests_hint,
-    rate, last_hour, per_second, forests, forest, nodes, largest, largest_text, furniture, furniture_lead,
-    furniture_none, documents, titles, uptime, refusals, refusals_lead, reason, count, attention, unstamped, failed, none_yet,
+    overview_lead, documents_in, stamped, joined, joined_hint, roots, roots_hint, memory, memory_short, memory_hint,
+    largest_groups, largest_groups_lead,
+    rate, forests, forest, nodes, largest, largest_text, furniture, furniture_lead,
+    learned, refusals, refusals_lead, reason, count, attention, unstamped, failed, none_yet,
     plot_desc,
     // When something is wrong.
     problem, status, cluster_says, not_found, not_found_text, forbidden, unauthorized, unauthorized_text, bad_request,

@@ -71,12 +71,14 @@ pub(super) async fn show(page: &Page<'_>, raw_index: &str) -> Result<Response<Bo
         Problem::new(StatusCode::BAD_REQUEST, Some(reason))
     })?;
     let names = page.fields(raw_index);
-    let shown: Vec<&String> = names
+    let shown: Vec<&str> = names
         .text
         .iter()
         .chain(&names.title)
         .chain(&names.medium)
         .chain([&names.time])
+        .map(String::as_str)
+        .chain(names.medium.as_deref().and_then(fields::parent))
         .collect();
     let request = question.request(&names, json!(shown));
     let reader = page.reader(raw_index, &names);
@@ -104,7 +106,10 @@ pub(super) async fn show(page: &Page<'_>, raw_index: &str) -> Result<Response<Bo
             .then(|| shell.say(t.page_number, &[&format::number(question.page() as u64)])),
         first: (question.page() > 2).then(|| there(question.parameters())),
         previous: question.previous().map(there),
-        next: groups.next.as_deref().map(|next| there(question.next(next))),
+        next: groups
+            .next
+            .as_deref()
+            .map(|next| there(question.next(next))),
         index,
         address: address.clone(),
     };
@@ -139,7 +144,13 @@ async fn media(page: &Page<'_>, raw_index: &str, names: &ReaderFields) -> Vec<St
     });
     let path = format!("/{raw_index}/_search");
     let cluster = &page.state.cluster;
-    let asked = cluster.ask_as(&page.headers, Method::POST, &path, Some(&body), ANSWER_BYTES);
+    let asked = cluster.ask_as(
+        &page.headers,
+        Method::POST,
+        &path,
+        Some(&body),
+        ANSWER_BYTES,
+    );
     let Ok(answer) = asked.await else {
         return Vec::new();
     };
@@ -167,7 +178,10 @@ impl Entries<'_> {
         let representative = &group.representative;
         let source = &representative.source;
         let title = fields::text(source, names.title.as_deref());
-        let texts = names.text.iter().flat_map(|text| fields::texts(source, text));
+        let texts = names
+            .text
+            .iter()
+            .flat_map(|text| fields::texts(source, text));
         let snippet = fields::beginning(&texts.collect::<Vec<_>>().join(" "), SNIPPET);
         let way_back = url::Query::default().with("back", Some(&self.back));
         let address = url::article(&representative.index, &representative.id) + &way_back.suffix();
@@ -180,7 +194,11 @@ impl Entries<'_> {
         let matching = (group.matching_count < group.similar_count)
             .then(|| shell.say(t.matching, &[&count(group.matching_count)]));
         let media = group.media.filter(|_| !is_alone).map(|media| {
-            let text = if media == 1 { t.media_one } else { t.media_many };
+            let text = if media == 1 {
+                t.media_one
+            } else {
+                t.media_many
+            };
             shell.say(text, &[&count(media)])
         });
         let span = group.first.zip(group.last).filter(|_| !is_alone);
@@ -204,7 +222,7 @@ impl Entries<'_> {
             ),
             address,
             snippet,
-            medium: fields::text(source, names.medium.as_deref()).map(str::to_owned),
+            medium: fields::keyword(source, names.medium.as_deref()).map(str::to_owned),
             time: self.time(source),
             is_alone,
             similar,
@@ -249,9 +267,19 @@ mod tests {
             of("news-*?q=a%26b&sort=most&evil=1"),
             "/_spinney/ui/news-*?q=a%26b&sort=most"
         );
-        for wrong in ["", "//evil.example", "https://evil.example/", "_x", "a/b", "?q=1"] {
+        for wrong in [
+            "",
+            "//evil.example",
+            "https://evil.example/",
+            "_x",
+            "a/b",
+            "?q=1",
+        ] {
             assert_eq!(of(wrong), "/_spinney/ui/news-1", "{wrong}");
         }
-        assert_eq!(of("javascript:alert(1)"), "/_spinney/ui/javascript%3Aalert%281%29?sort=most");
+        assert_eq!(
+            of("javascript:alert(1)"),
+            "/_spinney/ui/javascript%3Aalert%281%29?sort=most"
+        );
     }
 }

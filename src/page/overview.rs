@@ -2,17 +2,29 @@
 
 use askama::Template;
 use hyper::{Response, StatusCode};
+use serde_json::json;
 
 use super::lang::Texts;
 use super::plot::{Plot, plot};
 use super::problem::Problem;
 use super::shell::Shell;
-use super::{Page, answer, format, url};
+use super::{Page, answer, fields, format, url};
 use crate::engine::ReaderRoute;
 use crate::forest::{Stats, TreeSize};
 use crate::history::Sample;
 use crate::http::Body;
 use crate::method::Reason;
+use crate::reading::GroupsRequest;
+use crate::reading::request::{RepresentativeBy, TotalWanted};
+
+/// Groups that are listed.
+const LARGEST: usize = 5;
+
+/// Routes whose indices are looked at for them.
+const ROUTES: usize = 4;
+
+/// Characters of their titles.
+const TITLE: usize = 120;
 
 #[derive(Template)]
 #[template(path = "overview.html")]
@@ -23,8 +35,10 @@ struct Overview<'a> {
     figures: Vec<Figure>,
     /// What somebody should look at.
     attention: Vec<String>,
+    largest: Vec<LargeGroup>,
     forests: Vec<ForestRow>,
     furniture: Vec<TreeRow>,
+    learned: String,
     refusals: Vec<(&'static str, String)>,
 }
 
@@ -34,6 +48,15 @@ struct Figure {
     value: String,
     hint: String,
     plot: Option<Plot>,
+}
+
+/// One of the largest groups that the reader may see.
+struct LargeGroup {
+    title: String,
+    address: String,
+    similar: String,
+    media: Option<String>,
+    count: u64,
 }
 
 struct ForestRow {
@@ -64,14 +87,33 @@ pub(super) async fn show(page: &Page<'_>) -> Result<Response<Body>, Problem> {
     let uptime = i64::try_from(state.started.elapsed().as_millis()).unwrap_or(i64::MAX);
     let t = shell.t();
     let routes = state.engine.reader_routes();
-    let rows = Rows { shell, routes };
+    let rows = Rows {
+        shell,
+        routes: &routes,
+    };
     let overview = Overview {
         shell,
         t,
         lead: shell.say(t.overview_lead, &[&format::span(uptime, shell.lang)]),
-        figures: figures(shell, &state.history.samples(), now, &forests),
+        figures: figures(
+            shell,
+            &state.history.samples(),
+            now,
+            &forests,
+            state.metrics.counters.documents_unstamped.get(),
+        ),
+        largest: largest(page, &routes).await,
         attention: attention(page),
-        forests: forests.iter().map(|(name, stats)| rows.forest(name, stats)).collect(),
+        forests: forests
+            .iter()
+            .map(|(name, stats)| rows.forest(name, stats))
+            .collect(),
+        learned: shell.say(
+            t.learned,
+            &[&format::number(
+                state.metrics.counters.sentences_learned.get(),
+            )],
+        ),
         furniture: forests
             .iter()
             .flat_map(|(name, stats)| stats.furniture.iter().map(|tree| rows.tree(name, tree)))
@@ -91,6 +133,7 @@ fn figures(
     samples: &[Sample],
     now: Sample,
     forests: &[(String, Stats)],
+    unstamped: u64,
 ) -> Vec<Figure> {
     let t = shell.t();
     let history = Lately {
@@ -107,9 +150,9 @@ fn figures(
     let rate = |value: f64| format!("{value:.1}");
     vec![
         Figure {
-            label: t.stamped,
-            value: format::number(now.stamped),
-            hint: t.stamped_hint.into(),
+            label: t.documents_in,
+            value: format::number(now.stamped + unstamped),
+            hint: shell.say(t.stamped, &[&format::number(now.stamped)]),
             plot: history.plot(t.rate, |s| s.stamped as f64, true, &rate),
         },
         Figure {
@@ -131,12 +174,6 @@ fn figures(
             plot: history.plot(t.memory, |s| s.memory as f64, false, &|value| {
                 format::bytes(value as u64)
             }),
-        },
-        Figure {
-            label: t.requests,
-            value: format::number(now.requests),
-            hint: t.requests_hint.into(),
-            plot: history.plot(t.requests, |s| s.requests as f64, true, &rate),
         },
     ]
 }
@@ -179,6 +216,55 @@ impl Lately<'_> {
     }
 }
 
+/// The largest groups of the routes' indices, counted with the reader's rights; none of what the cluster refuses him.
+async fn largest(page: &Page<'_>, routes: &[ReaderRoute]) -> Vec<LargeGroup> {
+    let (shell, t) = (page.shell, page.shell.t());
+    let mut groups = Vec::new();
+    for route in routes.iter().take(ROUTES) {
+        let raw_index = route.patterns.iter().map(|name| url::segment(name));
+        let raw_index = raw_index.collect::<Vec<_>>().join(",");
+        let names = page.fields(&raw_index);
+        let shown: Vec<&String> = names.title.iter().chain(names.text.first()).collect();
+        let request = GroupsRequest {
+            size: LARGEST,
+            representative: RepresentativeBy::Oldest,
+            source: json!(shown),
+            total: TotalWanted::No,
+            ..GroupsRequest::default()
+        };
+        let reader = page.reader(&raw_index, &names);
+        let Ok(found) = reader.groups(&request).await else {
+            continue;
+        };
+        let several = found.groups.iter().filter(|group| group.similar_count > 1);
+        groups.extend(several.map(|group| {
+            let (representative, number) = (&group.representative, format::number);
+            let text = names.text.first().map(String::as_str);
+            let source = &representative.source;
+            let title = fields::text(source, names.title.as_deref())
+                .or_else(|| fields::text(source, text))
+                .unwrap_or(t.untitled);
+            LargeGroup {
+                title: fields::beginning(title, TITLE),
+                address: url::article(&representative.index, &representative.id),
+                similar: shell.say(t.similar_many, &[&number(group.similar_count)]),
+                media: group.media.map(|media| {
+                    let text = if media == 1 {
+                        t.media_one
+                    } else {
+                        t.media_many
+                    };
+                    shell.say(text, &[&number(media)])
+                }),
+                count: group.similar_count,
+            }
+        }));
+    }
+    groups.sort_by_key(|group| std::cmp::Reverse(group.count));
+    groups.truncate(LARGEST);
+    groups
+}
+
 fn attention(page: &Page<'_>) -> Vec<String> {
     let (t, counters) = (page.shell.t(), &page.state.metrics.counters);
     let counts = [
@@ -193,7 +279,7 @@ fn attention(page: &Page<'_>) -> Vec<String> {
 /// Makes rows of tables.
 struct Rows<'a> {
     shell: &'a Shell,
-    routes: Vec<ReaderRoute>,
+    routes: &'a [ReaderRoute],
 }
 
 impl Rows<'_> {

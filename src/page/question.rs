@@ -96,7 +96,9 @@ impl Question {
         let trail: Vec<String> = trail
             .map(|trail| trail.split(STEP).map(str::to_owned).collect())
             .unwrap_or_default();
-        let skipped = query.get("skipped").and_then(|skipped| skipped.parse().ok());
+        let skipped = query
+            .get("skipped")
+            .and_then(|skipped| skipped.parse().ok());
         Ok(Question {
             words,
             from: date("from")?,
@@ -285,7 +287,13 @@ mod tests {
 
     #[test]
     fn dates() {
-        for wrong in ["2026-1-2", "yesterday", "2026-13-01", "1795251000", "2026-01-01||/y"] {
+        for wrong in [
+            "2026-1-2",
+            "yesterday",
+            "2026-13-01",
+            "1795251000",
+            "2026-01-01||/y",
+        ] {
             let query = Query::default().with("to", Some(wrong));
             assert_eq!(Question::read(&query), Err(("to", wrong.to_owned())));
         }

@@ -48,7 +48,12 @@ pub(super) async fn neighbours(
     let engine = &page.state.engine;
     let checked = engine.check(body, index.to_owned(), Some(id.to_owned()), context);
     let trees: Vec<(i64, Refusal)> = match checked.await {
-        Ok(checked) => checked.trees.iter().filter_map(refused).take(SHOWN).collect(),
+        Ok(checked) => checked
+            .trees
+            .iter()
+            .filter_map(refused)
+            .take(SHOWN)
+            .collect(),
         Err(CheckError::NoRoute(_)) => return Refused::NoRoute,
         Err(CheckError::Unavailable(reason)) => {
             page.state.engine_failed(&reason);
@@ -60,7 +65,9 @@ pub(super) async fn neighbours(
         return Refused::Neighbours(Vec::new());
     }
     let keys: Vec<i64> = trees.iter().map(|(key, _)| *key).collect();
-    let shown: Vec<&String> = names.text.iter().chain(&names.title).chain(&names.medium).collect();
+    let shown = names.text.iter().chain(&names.title).chain(&names.medium);
+    let medium = names.medium.as_deref().and_then(fields::parent);
+    let shown: Vec<&str> = shown.map(String::as_str).chain(medium).collect();
     let request = GroupsRequest {
         query: json!({"bool": {"filter": [{"terms": {(&names.key): keys}}]}}),
         sort: SortBy::Field(names.time.clone()),
@@ -79,7 +86,10 @@ pub(super) async fn neighbours(
     let t = page.shell.t();
     // In the order of the forest: nearest first.
     let found = trees.iter().filter_map(|(tree, refusal)| {
-        let group = groups.groups.iter().find(|group| key(group.root) == *tree)?;
+        let group = groups
+            .groups
+            .iter()
+            .find(|group| key(group.root) == *tree)?;
         Some(neighbour(t, group, *refusal, names))
     });
     Refused::Neighbours(found.collect())
@@ -104,8 +114,11 @@ fn neighbour(
         count => fill(t.refused_article, &[&format::number(count)]),
     };
     Neighbour {
-        title: title.map_or_else(|| t.untitled.to_owned(), |title| fields::beginning(title, 120)),
-        medium: fields::text(source, names.medium.as_deref()).map(str::to_owned),
+        title: title.map_or_else(
+            || t.untitled.to_owned(),
+            |title| fields::beginning(title, 120),
+        ),
+        medium: fields::keyword(source, names.medium.as_deref()).map(str::to_owned),
         address: url::article(&representative.index, &representative.id),
         why: why(t, refusal),
         similar,

@@ -182,8 +182,9 @@ fn cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
 
 /// The headers that the cluster gets: without our own cookies, which are nothing that it could know a reader by.
 pub(super) fn for_cluster(headers: &HeaderMap) -> HeaderMap {
-    let is_of_browser =
-        |name: &HeaderName| OF_BROWSERS.contains(&name.as_str()) || name.as_str().starts_with("sec-");
+    let is_of_browser = |name: &HeaderName| {
+        OF_BROWSERS.contains(&name.as_str()) || name.as_str().starts_with("sec-")
+    };
     let mut kept = HeaderMap::with_capacity(headers.len());
     for (name, value) in headers {
         if is_of_browser(name) {
@@ -269,10 +270,21 @@ mod tests {
             let answer = shell(uri, &[]).remembered(Response::new(crate::http::full("")));
             let cookies = answer.headers().get_all(SET_COOKIE).iter();
             cookies
-                .map(|value| value.to_str().unwrap().split(';').next().unwrap().to_owned())
+                .map(|value| {
+                    value
+                        .to_str()
+                        .unwrap()
+                        .split(';')
+                        .next()
+                        .unwrap()
+                        .to_owned()
+                })
                 .collect::<Vec<_>>()
         };
-        assert_eq!(answer("/?lang=zh&theme=dark"), ["spinney_lang=zh", "spinney_theme=dark"]);
+        assert_eq!(
+            answer("/?lang=zh&theme=dark"),
+            ["spinney_lang=zh", "spinney_theme=dark"]
+        );
         assert!(answer("/?lang=evil%0d%0a").is_empty());
     }
 
@@ -287,7 +299,12 @@ mod tests {
             ("x-spinney-page", "1"),
         ]
         .into_iter()
-        .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
+        .map(|(name, value)| {
+            (
+                HeaderName::from_static(name),
+                HeaderValue::from_static(value),
+            )
+        })
         .collect();
         let kept = for_cluster(&headers);
         let mut names: Vec<&str> = kept.keys().map(HeaderName::as_str).collect();

@@ -9,14 +9,18 @@ const MOST_ROWS: usize = 12;
 
 /// Sizes of the picture, in its own units.
 const WIDTH: f64 = 760.0;
-const LEFT: f64 = 150.0;
+const LEFT: f64 = 190.0;
 const RIGHT: f64 = 24.0;
 const TOP: f64 = 12.0;
 const ROW: f64 = 28.0;
 const BOTTOM: f64 = 34.0;
 
+/// Room for a name, at least, and for what stands between it and its row.
+const LEAST_LEFT: f64 = 64.0;
+const GAP: f64 = 22.0;
+
 /// Characters of a medium's name that have room.
-const NAME_CHARS: usize = 18;
+const NAME_CHARS: usize = 22;
 
 /// An article to be drawn.
 #[derive(Debug, Clone)]
@@ -77,10 +81,12 @@ pub(super) fn timeline(events: &[Event], lang: Lang) -> Option<Timeline> {
     }
     // A little room on both sides; of a story of one moment, an hour.
     let span = last.saturating_sub(first).max(0) as f64;
-    let room = if span == 0.0 { 1_800_000.0 } else { span * 0.03 };
+    let room = if span == 0.0 {
+        1_800_000.0
+    } else {
+        span * 0.03
+    };
     let (from, to) = (first as f64 - room, last as f64 + room);
-    let (left, right) = (LEFT, WIDTH - RIGHT);
-    let x = |at: f64| tenth(left + (at - from) / (to - from) * (right - left));
 
     let mut media: Vec<&str> = Vec::new();
     for event in events {
@@ -94,22 +100,27 @@ pub(super) fn timeline(events: &[Event], lang: Lang) -> Option<Timeline> {
         media.len()
     };
     let drawn = media.len().min(MOST_ROWS);
-    let mut rows: Vec<Row> = (0..drawn)
-        .map(|at| {
-            let name = match media.get(at).filter(|_| at < named) {
-                Some(name) => super::fields::beginning(name, NAME_CHARS),
-                None => {
-                    let others = (media.len() - named) as u64;
-                    fill(lang.texts().spread_others, &[&format::number(others)])
-                }
-            };
-            Row {
-                name,
-                y: TOP + ROW * (at as f64 + 0.5),
-                from: right,
-                to: left,
-                dots: Vec::new(),
+    let names: Vec<String> = (0..drawn)
+        .map(|at| match media.get(at).filter(|_| at < named) {
+            Some(name) => super::fields::beginning(name, NAME_CHARS),
+            None => {
+                let others = (media.len() - named) as u64;
+                fill(lang.texts().spread_others, &[&format::number(others)])
             }
+        })
+        .collect();
+    let longest = names.iter().map(|name| width(name)).fold(0.0, f64::max);
+    let (left, right) = ((longest + GAP).clamp(LEAST_LEFT, LEFT), WIDTH - RIGHT);
+    let x = |at: f64| tenth(left + (at - from) / (to - from) * (right - left));
+    let mut rows: Vec<Row> = names
+        .into_iter()
+        .enumerate()
+        .map(|(at, name)| Row {
+            name,
+            y: TOP + ROW * (at as f64 + 0.5),
+            from: right,
+            to: left,
+            dots: Vec::new(),
         })
         .collect();
     for (at, event) in events.iter().enumerate() {
@@ -141,6 +152,12 @@ pub(super) fn timeline(events: &[Event], lang: Lang) -> Option<Timeline> {
             .map(|(at, label)| Tick { x: x(at), label })
             .collect(),
     })
+}
+
+/// About how wide a name is drawn.
+fn width(name: &str) -> f64 {
+    let of = |c: char| if c >= '\u{2e80}' { 13.0 } else { 7.2 };
+    name.chars().map(of).sum()
 }
 
 /// Marks at round times, three to eight of them where that can be.

@@ -24,6 +24,7 @@ mod faults;
 mod limits;
 mod malformed;
 mod mapping;
+mod page;
 mod protocol;
 mod reading;
 mod restart;
