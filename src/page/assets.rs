@@ -77,7 +77,6 @@ mod tests {
 
     #[test]
     fn the_first_view_is_small() {
-        let ASSETS = &*ASSETS;
         let bytes: usize = [&ASSETS.style, &ASSETS.script, &ASSETS.icon]
             .map(|asset| asset.bytes.len())
             .iter()

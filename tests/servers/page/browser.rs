@@ -63,21 +63,41 @@ async fn signing_in_in_chromium() {
     let secure = common::opensearch_secure();
     let ca = secure.ca.to_str().unwrap();
     let spinney = Spinney::start(&[
-        "--upstream", &secure.url, "--upstream-ca", ca, "--index", "open-*",
-        "--title-field", "title", "--medium-field", "media",
+        "--upstream",
+        &secure.url,
+        "--upstream-ca",
+        ca,
+        "--index",
+        "open-*",
+        "--title-field",
+        "title",
+        "--medium-field",
+        "media",
     ]);
     let index = unique_index("page").replace("news-", "open-");
     let source = json!({"title": "Harbour closed", "content": "The harbour was closed for two days.", "media": "Wire"});
     let client = common::http();
     let path = format!("{}/{index}/_doc/a?refresh=true", spinney.url);
-    let write = client.put(path).basic_auth("admin", Some("admin")).json(&source);
+    let write = client
+        .put(path)
+        .basic_auth("admin", Some("admin"))
+        .json(&source);
     let written = write.send().await.unwrap();
-    assert!(written.status().is_success(), "{}", written.text().await.unwrap());
+    assert!(
+        written.status().is_success(),
+        "{}",
+        written.text().await.unwrap()
+    );
     let job = json!({
         "url": spinney.url, "index": index, "user": "reader", "password": "aspen-Hazel-2906", "title": "Harbour closed",
     });
     drive("signing", &job);
     let path = format!("{}/{index}", spinney.url);
-    let removed = client.delete(path).basic_auth("admin", Some("admin")).send().await.unwrap();
+    let removed = client
+        .delete(path)
+        .basic_auth("admin", Some("admin"))
+        .send()
+        .await
+        .unwrap();
     assert!(removed.status().is_success());
 }
