@@ -82,8 +82,9 @@ pub(super) async fn show(page: &Page<'_>, raw_index: &str) -> Result<Response<Bo
         .collect();
     let request = question.request(&names, json!(shown));
     let reader = page.reader(raw_index, &names);
-    let groups = reader.groups(&request).await?;
-    let media = media(page, raw_index, &names).await;
+    let media = media(page, raw_index, &names);
+    let (groups, media) = tokio::join!(reader.groups(&request), media);
+    let groups = groups?;
     let index = decode_segment(raw_index).into_owned();
     let entries = Entries {
         shell,

@@ -303,7 +303,7 @@ async function signing(browser, job) {
   await page.goBack();
   await page.getByRole('searchbox').fill('harbour');
   await page.getByRole('button', { name: 'Search' }).click();
-  await page.waitForURL('**q=harbour');
+  await page.waitForURL('**q=harbour**');
   await page.getByRole('link', { name: job.title }).waitFor();
   // Nowhere but in memory.
   const kept = await page.evaluate(() => JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie, history.state]));

@@ -48,9 +48,9 @@ async fn in_chromium() {
     let server = Server::new(&upstream);
     let spinney = start(&upstream);
     let index = unique_index("page-browser");
-    sample::load(&server, &spinney, &index).await;
+    let groups = sample::load(&server, &spinney, &index).await;
     let job = json!({
-        "url": spinney.url, "index": index, "groups": sample::GROUPS, "neighbours": sample::WITH_NEIGHBOURS,
+        "url": spinney.url, "index": index, "groups": groups, "neighbours": sample::WITH_NEIGHBOURS,
     });
     for scenario in ["reading", "keyboard", "plain", "figures"] {
         drive(scenario, &job);
@@ -77,6 +77,12 @@ async fn signing_in_in_chromium() {
     let index = unique_index("page").replace("news-", "open-");
     let source = json!({"title": "Harbour closed", "content": "The harbour was closed for two days.", "media": "Wire"});
     let client = common::http();
+    let mapping = json!({"mappings": {"properties": {"media": {"type": "keyword"}}}});
+    let made = client
+        .put(format!("{}/{index}", spinney.url))
+        .basic_auth("admin", Some("admin"))
+        .json(&mapping);
+    assert!(made.send().await.unwrap().status().is_success());
     let path = format!("{}/{index}/_doc/a?refresh=true", spinney.url);
     let write = client
         .put(path)

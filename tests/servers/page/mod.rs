@@ -3,7 +3,6 @@
 mod browser;
 mod sample;
 
-use reqwest::StatusCode;
 use serde_json::json;
 
 use crate::common::fake::{self, Fake, Reply};
@@ -85,17 +84,12 @@ async fn what_documents_bring_is_text() {
         let searched = query.send().await.unwrap().text().await.unwrap();
         let overview = shown(&spinney, "/overview");
         for page in [&list, &article, &other, &searched, &overview] {
-            for bad in [
-                "<script>",
-                "<img",
-                "onerror=alert(2)>",
-                "href=\"javascript:",
-                "49",
-            ] {
-                let page = page.replace("&#38;", "");
+            for bad in ["<script>", "<img", "\"javascript:"] {
                 assert!(!page.contains(bad), "{bad} in {page}");
             }
-            assert!(page.contains("&#60;script&#62;") || page.contains("&lt;script&gt;"));
+        }
+        for page in [&list, &article, &other, &searched] {
+            assert!(page.contains("&#60;script&#62;alert(1)"), "{page}");
         }
         // A name in the path that the cluster repeats in its error.
         let missing = get(&spinney, "/news-%3Cimg%20src=x%3E");
@@ -159,7 +153,7 @@ async fn pages_lead_on_and_back() {
         let server = Server::new(&upstream);
         let spinney = start(&upstream);
         let index = unique_index("page-paging");
-        sample::load(&server, &spinney, &index).await;
+        let groups = sample::load(&server, &spinney, &index).await;
         for sort in ["most", "fewest", "newest", "relevance"] {
             let mut seen = Vec::new();
             let mut pages = vec![shown(&spinney, &format!("/{index}?sort={sort}"))];
@@ -170,7 +164,7 @@ async fn pages_lead_on_and_back() {
                 let Some(next) = next.first() else { break };
                 pages.push(shown(&spinney, next.strip_prefix(UI).unwrap()));
             }
-            assert_eq!(pages.len(), sample::GROUPS.div_ceil(20), "{sort}");
+            assert_eq!(pages.len(), groups.div_ceil(20), "{sort}");
             let articles = |links: &[String]| -> Vec<String> {
                 let articles = links
                     .iter()
@@ -180,11 +174,7 @@ async fn pages_lead_on_and_back() {
             let mut once = articles(&seen);
             once.sort_unstable();
             once.dedup();
-            assert_eq!(
-                (once.len(), seen.len()),
-                (sample::GROUPS, sample::GROUPS),
-                "{sort}"
-            );
+            assert_eq!((once.len(), seen.len()), (groups, groups), "{sort}");
             // And back, page for page.
             for at in (1..pages.len()).rev() {
                 let before = shown(&spinney, &link(&pages[at], "rel=\"prev\""));
@@ -197,10 +187,7 @@ async fn pages_lead_on_and_back() {
             assert!(links(&pages[0], "rel=\"prev\"").is_empty());
         }
         let most = shown(&spinney, &format!("/{index}?sort=most"));
-        assert!(most.contains(&format!(
-            "<h2 class=\"total\">{} stories</h2>",
-            sample::GROUPS
-        )));
+        assert!(most.contains(&format!("<h2 class=\"total\">{groups} stories</h2>")));
         let badges: Vec<&str> = most.split("class=\"badge\"").skip(1).collect();
         assert!(badges[0].contains(">18 similar<"), "{}", badges[0]);
         server.delete_index(&index).await;
@@ -253,7 +240,11 @@ async fn an_article_and_those_around_it() {
         &format!("/{index}/article/{}", sample::WITH_NEIGHBOURS),
     );
     assert!(page.matches("class=\"why\"").count() >= 2, "{page}");
-    assert!(page.contains("would be needed"), "{page}");
+    let reasons = [
+        "The same words with other numbers",
+        "The texts have too little in common",
+    ];
+    assert!(reasons.iter().any(|reason| page.contains(reason)), "{page}");
     // By its root; an article that is not there.
     let stored = server.get(&index, "n0160").await.unwrap();
     let root = common::root_of(&stored).unwrap();
@@ -357,7 +348,7 @@ async fn what_the_cluster_refuses_is_said_in_its_words() {
 /// The cluster asks who somebody is: the browser is to ask that, the script asks it in its own way.
 #[tokio::test]
 async fn credentials_are_the_readers() {
-    let cluster = Fake::start(|request| {
+    let cluster = Fake::in_any_health(|request| {
         let known = request.headers("authorization") == ["Basic cmVhZGVyOng="];
         Reply::Bytes(if known {
             fake::json(
@@ -413,7 +404,6 @@ async fn credentials_are_the_readers() {
     let home = get(&spinney, "/");
     assert_eq!((home.status, home.header("www-authenticate")), (200, None));
     assert!(!home.text().contains("news-*</a>"), "{}", home.text());
-    assert!(StatusCode::OK.is_success());
 }
 
 #[tokio::test]
