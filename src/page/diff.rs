@@ -53,14 +53,23 @@ pub(super) struct Diff {
     pub is_cut: bool,
 }
 
+impl Diff {
+    /// Nothing changed, not even a comma.
+    pub(super) fn is_same(&self) -> bool {
+        self.pieces.iter().all(|piece| piece.change == Change::None)
+    }
+
+    /// Only what stands between words changed.
+    pub(super) fn has_same_words(&self) -> bool {
+        self.added == 0 && self.removed == 0
+    }
+}
+
 /// Compares two texts. Linear memory; time is bounded, for texts that have nothing in common, too.
 pub(super) fn diff(old: &str, new: &str) -> Diff {
     let (old, old_cut) = words(old);
     let (new, new_cut) = words(new);
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "a bound for texts that nobody writes: any way from one to the other is right"
-    )]
+    // A bound for texts that nobody writes: any way from one to the other is right.
     let deadline = Instant::now() + PATIENCE;
     let ops = capture_diff_slices_deadline(Algorithm::Myers, &old, &new, Some(deadline));
     let mut woven = Woven::default();
@@ -216,6 +225,9 @@ mod tests {
         assert_eq!(shown("", "new"), "{+new+}");
         assert_eq!(shown("same", "same"), "same");
         assert_eq!(shown("a.\n\nB", "a. B"), "a. B");
+        assert!(diff("a.\n\nB", "a. B").is_same());
+        let marks = diff("\"a\"", "“a”");
+        assert!(marks.has_same_words() && !marks.is_same());
     }
 
     #[test]

@@ -108,7 +108,7 @@ texts! {
     previous, next, first_page, pages, page_number, nothing, nothing_text, empty, empty_text, untitled, took, filters, results,
     // An article.
     back, original, first_of, only_one, only_one_text, no_stamp, no_stamp_text, changes, changes_lead,
-    changes_none, changes_count, changes_cut, view_changes, view_plain, view_as, removed, added, end, no_text, text,
+    changes_none, changes_count, changes_marks, changes_cut, view_changes, view_plain, view_as, removed, added, end, no_text, text,
     spread, spread_lead, spread_one, spread_point, spread_others, spread_part, spread_desc,
     others, others_lead, order_time, order_medium, order_title, order_similarity, here, earliest, more_members, root, no_time,
     unknown_medium, refused, refused_lead, refused_none, refused_no_route, refused_article,

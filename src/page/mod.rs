@@ -113,9 +113,8 @@ pub(crate) async fn handle(
         return Ok(answer::asset(name));
     }
     let shell = Shell::new(&parts, path);
-    let _in_flight = match state.in_flight.enter() {
-        Some(in_flight) => in_flight,
-        None => return Ok(Problem::from(ProxyError::Stopping).page(&shell)),
+    let Some(_in_flight) = state.in_flight.enter() else {
+        return Ok(Problem::from(ProxyError::Stopping).page(&shell));
     };
     let page = Page {
         state,

@@ -85,6 +85,7 @@ pub(super) const TEXTS: Texts = Texts {
     changes_lead: "与本组最早的一篇比较：{}，{}",
     changes_none: "与本组最早的一篇逐字相同。",
     changes_count: "新增 {} 处字词，删除 {} 处",
+    changes_marks: "文字相同，只有标点不同。",
     changes_cut: "文本较长，只比较了开头部分。",
     view_changes: "显示改动",
     view_plain: "只看正文",

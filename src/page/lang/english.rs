@@ -85,6 +85,7 @@ pub(super) const TEXTS: Texts = Texts {
     changes_lead: "Compared with the first of the group, published by {}, {}",
     changes_none: "Word for word the same as the first of the group.",
     changes_count: "{} words added, {} removed",
+    changes_marks: "The same words; only the marks between them differ.",
     changes_cut: "The texts are long: only their beginnings are compared.",
     view_changes: "Changes",
     view_plain: "Text only",
