@@ -126,6 +126,14 @@ mod tests {
             prop_assert_eq!(decode::<Cursor>(&text, question), Ok(cursor));
         }
 
+        /// What a server wrote is sent back with the same digits.
+        #[test]
+        fn fractions_keep_every_digit(value in any::<f64>().prop_filter("JSON has no others", |value| value.is_finite())) {
+            let text = Value::from(value).to_string();
+            let read: Value = serde_json::from_str(&text).unwrap();
+            prop_assert_eq!(read.to_string(), text);
+        }
+
         #[test]
         fn a_changed_or_foreign_one_is_refused(
             place in places(), question: u64, other: u64, at: prop::sample::Index, to in "[A-Za-z0-9_-]",
