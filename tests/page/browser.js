@@ -226,10 +226,10 @@ async function keyboard(browser, job) {
   await page.locator('select[name=sort]').focus();
   await page.keyboard.press('ArrowDown');
   assert.match(page.url(), /q=ferry/);
-  assert.doesNotMatch(page.url(), /sort=newest/);
+  assert.doesNotMatch(page.url(), /sort=fewest/);
   await page.locator('[data-apply]').focus();
   await page.keyboard.press('Enter');
-  await page.waitForURL('**sort=newest**');
+  await page.waitForURL('**sort=fewest**');
   // The dialog keeps the focus, and gives it back.
   await page.locator('.tools [data-sign-in]').focus();
   await page.keyboard.press('Enter');

@@ -48,10 +48,11 @@ async function main() {
       const others = await page.locator('#others tbody a').evaluateAll((links) => links.map((link) => link.href));
       for (const address of others.length >= 4 ? others : []) {
         await page.goto(address);
-        const marks = (await page.locator('.text ins, .text del').allInnerTexts()).filter((text) => /[a-z]{3}/.test(text.replace(/(added|removed): | end of change/g, ''))).length;
+        const amount = (await page.locator('.amount').allInnerTexts())[0] ?? '';
+        const words = Number(amount.match(/^\d+/)?.[0] ?? 0);
         const text = await page.locator('.text').innerText();
         const isLatin = /^[\x00-\x7f£€“”‘’–—]*$/.test(text);
-        if (isLatin && marks >= 3 && marks <= 12 && text.length < best.length) best = { length: text.length, address: page.url() };
+        if (isLatin && words >= 3 && words <= 12 && text.length < best.length) best = { length: text.length, address: page.url() };
       }
     }
     await page.close();
