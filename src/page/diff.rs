@@ -137,9 +137,21 @@ impl<'t> Woven<'t> {
         let count = |words: &[&str]| words.iter().filter(|word| is_word(word)).count();
         self.diff.removed += count(&removed);
         self.diff.added += count(&added);
-        self.push(Change::Removed, &removed);
-        self.push(Change::Added, &added);
+        self.mark(Change::Removed, &removed);
+        self.mark(Change::Added, &added);
         self.push(Change::None, &kept);
+    }
+
+    /// Marks words; the line ends around them would be marks that nobody can read.
+    fn mark(&mut self, change: Change, words: &[&str]) {
+        let is_end = |word: &&&str| **word == "\n";
+        let before = words.iter().take_while(is_end).count();
+        let (before, words) = words.split_at(before);
+        let after = words.iter().rev().take_while(is_end).count();
+        let (words, after) = words.split_at(words.len() - after);
+        self.push(Change::None, before);
+        self.push(change, words);
+        self.push(Change::None, after);
     }
 
     fn push(&mut self, change: Change, words: &[&str]) {
@@ -226,6 +238,7 @@ mod tests {
         assert_eq!(shown("same", "same"), "same");
         assert_eq!(shown("a.\n\nB", "a. B"), "a. B");
         assert!(diff("a.\n\nB", "a. B").is_same());
+        assert_eq!(shown("B c", "By A\n\nB c"), "{+By A+}\n\nB c");
         let marks = diff("\"a\"", "“a”");
         assert!(marks.has_same_words() && !marks.is_same());
     }
