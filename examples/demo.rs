@@ -95,6 +95,12 @@ fn article(source: &Value) -> anyhow::Result<Article> {
 /// Loads through the proxy and reads back what the server stored.
 async fn through_spinney(args: &Args, url: &str) -> anyhow::Result<Vec<Article>> {
     let client = reqwest::Client::new();
+    // Who published an article is a keyword: the page filters by it and counts it.
+    let mapping = json!({"mappings": {"properties": {
+        "media": {"type": "keyword"}, "url": {"type": "keyword"}, "published_at": {"type": "date"},
+    }}});
+    let made = client.put(format!("{url}/{}", args.index)).json(&mapping);
+    made.send().await?.error_for_status()?;
     let documents = lines(&args.sample.join("news.ndjson"))?;
     let bar = ProgressBar::new(documents.len() as u64).with_style(ProgressStyle::with_template(
         "loading the sample through spinney {bar:40} {pos}/{len} articles",

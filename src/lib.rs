@@ -10,8 +10,9 @@ pub mod eval;
 mod server;
 // The way of a write and of everything relayed.
 mod proxy;
-// Our own endpoints.
+// Our own endpoints, and the web page.
 mod api;
+mod page;
 // What all requests share.
 mod state;
 // Forests from the index alone: the command of an operator, and what a start has missed.
@@ -37,8 +38,9 @@ pub mod hash;
 pub mod method;
 pub mod text;
 pub mod time;
-// Beside the way: the clock, metrics and logs, the graceful stop, counts for tests.
+// Beside the way: the clock, what was lately, metrics and logs, the graceful stop, counts for tests.
 mod clock;
+mod history;
 mod shutdown;
 mod steps;
 mod telemetry;

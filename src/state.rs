@@ -16,6 +16,7 @@ use crate::config::{RestrictedReaders, ServeOptions};
 use crate::counts::Counts;
 use crate::engine::{Engine, EngineError, RequestContext, Unavailable};
 use crate::hash::HashKey;
+use crate::history::History;
 use crate::http::ProxyError;
 use crate::http::budget::Budget;
 use crate::reading::Lists;
@@ -60,6 +61,8 @@ pub(crate) struct AppState {
     pub lists: Lists,
     /// Whether some readers do not see every document of an index.
     pub restricted_readers: RestrictedReaders,
+    /// What the overview of the page plots.
+    pub history: History,
     /// Keys the hashes of callers, so that nobody can make one that is known.
     pub callers: RandomState,
     /// Makes roots and request ids of this process differ from those of any other.
@@ -116,6 +119,7 @@ impl AppState {
             strangers: Arc::new(Semaphore::new(1)),
             lists: Lists::default(),
             restricted_readers: config.restricted_readers,
+            history: History::default(),
             callers: RandomState::new(),
             recovery: recovery::Status::default(),
             nonce: nonce(),

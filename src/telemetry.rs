@@ -100,6 +100,8 @@ counters! {
     upstream_broken,
     /// Writes that the cluster did not begin to answer in time.
     upstream_timed_out,
+    /// Sentences that were found to be boilerplate.
+    sentences_learned,
     /// Items that the cluster refused.
     items_failed,
     /// Nodes withdrawn because the only document that used them was refused.

@@ -9,6 +9,7 @@
 //!   credentials stand in the URL.
 
 mod aliases;
+mod consent;
 mod early_response;
 mod nodes;
 pub(crate) mod operator;

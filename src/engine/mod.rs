@@ -35,7 +35,7 @@ pub use check::{CheckError, Checked, Fate};
 pub use explain::Explanation;
 pub use inspect::{InspectError, Inspected, Told, inspect};
 pub use read::{Parsed, Unstamped};
-pub use readers::ReaderFields;
+pub use readers::{ReaderFields, ReaderRoute};
 pub use recover::{Recovering, Source, StoredDocument};
 pub use settle::{Placed, Resolution, Settled};
 pub use stamped::{LeftAlone, Refused, Stamped, Tally};

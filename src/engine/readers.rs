@@ -19,6 +19,17 @@ pub struct ReaderFields {
     pub text: Vec<String>,
     /// Their title.
     pub title: Option<String>,
+    /// The address that they were published under.
+    pub url: Option<String>,
+}
+
+/// A route as readers see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReaderRoute {
+    /// The patterns of its indices.
+    pub patterns: Vec<String>,
+    /// The name of its forest.
+    pub forest: String,
 }
 
 impl Engine {
@@ -34,7 +45,17 @@ impl Engine {
             medium: route.and_then(|route| route.medium_field.clone()),
             text: route.map_or_else(Vec::new, |route| route.text_fields.clone()),
             title: route.and_then(|route| route.title_field.clone()),
+            url: route.and_then(|route| route.url_field.clone()),
         }
+    }
+
+    /// The routes in their order.
+    pub fn reader_routes(&self) -> Vec<ReaderRoute> {
+        let routes = self.routes.iter().map(|bound| ReaderRoute {
+            patterns: bound.route.patterns().map(str::to_owned).collect(),
+            forest: bound.route.forest.clone(),
+        });
+        routes.collect()
     }
 
     /// The tree of a root in the forest of an index, with the name of that forest; of two, the one of longer texts.

@@ -153,6 +153,7 @@ async fn settle(state: &AppState, placed: Placed, resolution: Resolution) {
     match state.engine.settle(placed, resolution, clock::now()).await {
         Ok(settled) => {
             if settled.learned > 0 {
+                counters.sentences_learned.inc_by(settled.learned);
                 info!(
                     sentences = settled.learned,
                     "sentences have become boilerplate"

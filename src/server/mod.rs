@@ -20,12 +20,13 @@ use crate::clock;
 use crate::cluster::operator::Operator;
 use crate::config::{Route, ServeOptions};
 use crate::counts::{Fields, Running};
+use crate::history::{self, Sample};
 use crate::http::tls::{self, TlsError};
 use crate::http::{Body, ProxyError, body};
 use crate::proxy::router::{self, Target};
 use crate::recovery::RecoveryError;
 use crate::state::{AppState, StateError};
-use crate::{api, proxy, recovery, shutdown};
+use crate::{api, page, proxy, recovery, shutdown};
 use accept::Listener;
 
 /// How often expired nodes are removed while nobody writes, and how many at once.
@@ -116,6 +117,7 @@ pub(crate) async fn serve(
 
     tokio::spawn(expire(state.clone()));
     let counting = count(&state, &config);
+    tokio::spawn(remember(state.clone()));
     let main = Listener::main(acceptor.clone(), config.limits);
     let accepting = tokio::spawn(accept::accept(listener, main, state.clone()));
     if let Some((listener, _)) = admin {
@@ -216,6 +218,18 @@ async fn expire(state: Arc<AppState>) {
     }
 }
 
+/// Keeps what the overview of the page plots.
+async fn remember(state: Arc<AppState>) {
+    let mut tick = tokio::time::interval(history::EVERY);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+    loop {
+        tick.tick().await;
+        let forests = state.engine.stats().await.unwrap_or_default();
+        let sample = Sample::of(clock::now(), &state.metrics.counters, &forests);
+        state.history.add(sample);
+    }
+}
+
 /// What a connection is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Purpose {
@@ -253,9 +267,10 @@ async fn respond(
             }
             (Purpose::Admin, _) => (refuse(request, ProxyError::NotAdmin(path.clone())), true),
             (Purpose::TooMany, _) => (refuse(request, ProxyError::TooManyConnections), true),
-            (Purpose::Everything, Target::Own(endpoint)) => {
-                (api::handle(state, endpoint, request).await, true)
-            }
+            (Purpose::Everything, Target::Own(endpoint)) => match page::path_of(endpoint) {
+                Some(path) => (page::handle(state, path, request).await, true),
+                None => (api::handle(state, endpoint, request).await, true),
+            },
             (Purpose::Everything, target) => (proxy::handle(state, target, request).await, false),
         };
         let draining = state.in_flight.is_draining();

@@ -25,6 +25,7 @@ mod faults;
 mod limits;
 mod malformed;
 mod mapping;
+mod page;
 mod protocol;
 mod reading;
 mod recover;

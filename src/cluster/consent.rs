@@ -1,0 +1,66 @@
+//! Whether the cluster shows a caller something that stands for what spinney is to show.
+
+use bytes::Bytes;
+use hyper::{HeaderMap, Response};
+use serde_json::Value;
+
+use super::Client;
+use crate::http::ProxyError;
+
+/// The most bytes of an answer.
+const ANSWER_BYTES: usize = 1 << 20;
+
+impl Client {
+    /// Who may read the cluster's health may read spinney's state: the cluster's own answer where it refuses.
+    ///
+    /// # Errors
+    /// When the cluster gives no answer, or what answers is none.
+    pub(crate) async fn refuses_health(
+        &self,
+        caller: &HeaderMap,
+    ) -> Result<Option<Response<Bytes>>, ProxyError> {
+        let answer = self.get_as(caller, "/_cluster/health", ANSWER_BYTES);
+        let answer = answer.await?;
+        if !answer.status().is_success() {
+            return Ok(Some(answer));
+        }
+        if !is_health(answer.body()) {
+            return Err(ProxyError::NotTheCluster("GET /_cluster/health"));
+        }
+        Ok(None)
+    }
+}
+
+/// Whether this is a cluster's health. Only that is consent: a page of something between spinney and the cluster is none.
+fn is_health(body: &[u8]) -> bool {
+    let Ok(Value::Object(health)) = serde_json::from_slice(body) else {
+        return false;
+    };
+    let text = |key: &str| health.get(key).and_then(Value::as_str);
+    let nodes = health.get("number_of_nodes").and_then(Value::as_u64);
+    text("cluster_name").is_some()
+        && matches!(text("status"), Some("green" | "yellow" | "red"))
+        && nodes.is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_s_health() {
+        let health =
+            br#"{"cluster_name":"c","status":"yellow","timed_out":false,"number_of_nodes":1}"#;
+        assert!(is_health(health));
+        for other in [
+            &b""[..],
+            b"<html>It works!</html>",
+            b"{}",
+            b"[]",
+            b"{\"status\":\"green\"}",
+            b"{\"status\":\"ok\",\"cluster_name\":\"c\",\"number_of_nodes\":1}",
+        ] {
+            assert!(!is_health(other), "{}", String::from_utf8_lossy(other));
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! One article: its text and what changed in it, how its story spread, who else published it, and what it only looked like.
+
+use askama::Template;
+use hyper::{Method, Response, StatusCode};
+use serde_json::{Value, json};
+
+use super::diff::{self, Diff};
+use super::lang::Texts;
+use super::problem::Problem;
+use super::refused::{Neighbour, Refused, neighbours};
+use super::shell::Shell;
+use super::timeline::{Event, Timeline, timeline};
+use super::{Page, answer, fields, format, list, url};
+use crate::engine::ReaderFields;
+use crate::http::Body;
+use crate::http::query::decode_segment;
+use crate::reading::answer::{Similar, SimilarHit};
+use crate::reading::request::MAX_SIZE;
+use crate::reading::{MembersRequest, ReadError};
+use crate::time::{Millis, format_date};
+
+/// The most bytes of a document.
+const DOCUMENT_BYTES: usize = 16 << 20;
+
+/// Characters of a text that are shown.
+const TEXT: usize = 100_000;
+
+/// Characters of a title.
+const TITLE: usize = 300;
+
+#[derive(Template)]
+#[template(path = "article.html")]
+struct ArticlePage<'a> {
+    shell: &'a Shell,
+    t: &'static Texts,
+    back: String,
+    title: String,
+    medium: Option<String>,
+    time: Option<(String, String)>,
+    link: Option<String>,
+    root: Option<String>,
+    /// Its place among the others, in words.
+    place: Option<String>,
+    text: String,
+    changes: Option<Changes>,
+    /// Whether the text is shown with what changed.
+    shows_changes: bool,
+    spread: Option<Spread>,
+    members: Vec<Member>,
+    more: Option<String>,
+    is_alone: bool,
+    refused: Option<Vec<Neighbour>>,
+    has_no_route: bool,
+}
+
+/// What changed against the first of the group.
+struct Changes {
+    lead: String,
+    first: String,
+    diff: Diff,
+    count: String,
+    /// Whether the text is shown with its changes.
+    shown: bool,
+    with: String,
+    without: String,
+}
+
+/// How the story spread.
+struct Spread {
+    lead: String,
+    /// It is a part of all articles.
+    part: Option<String>,
+    picture: Timeline,
+}
+
+/// An article of the group.
+struct Member {
+    title: String,
+    medium: Option<String>,
+    time: Option<(String, String)>,
+    similarity: Option<String>,
+    address: String,
+    is_here: bool,
+    is_first: bool,
+}
+
+/// A document as the cluster has it.
+struct Found {
+    index: String,
+    id: String,
+    source: Value,
+}
+
+/// The page of a document.
+pub(super) async fn show(
+    page: &Page<'_>,
+    raw_index: &str,
+    raw_id: &str,
+) -> Result<Response<Body>, Problem> {
+    let (shell, t) = (page.shell, page.shell.t());
+    let id = decode_segment(raw_id);
+    let found = find(page, raw_index, &id).await?;
+    let names = page.fields(&url::segment(&found.index));
+    let source = &found.source;
+    let root = source.get(&names.root).and_then(Value::as_str);
+    let similar = match root {
+        Some(root) => Some(members(page, raw_index, root, &names).await?),
+        None => None,
+    };
+    let refused = neighbours(page, &found.index, &found.id, source, &names).await;
+    let (refused, has_no_route) = match refused {
+        Refused::NoRoute => (None, true),
+        Refused::Unknown => (None, false),
+        Refused::Neighbours(neighbours) => (Some(neighbours), false),
+    };
+    let title = fields::text(source, names.title.as_deref());
+    let text = text_of(source, &names);
+    let similar = similar.as_ref();
+    let changes = match similar {
+        Some(similar) => changes(page, similar, &found, &names).await?,
+        None => None,
+    };
+    let article = ArticlePage {
+        shell,
+        t,
+        back: list::way_back(shell.parameters.get("back"), &decode_segment(raw_index)),
+        title: title.map_or_else(
+            || t.untitled.to_owned(),
+            |title| fields::beginning(title, TITLE),
+        ),
+        medium: fields::keyword(source, names.medium.as_deref()).map(str::to_owned),
+        time: fields::time(source, &names.time).map(|time| shown_time(shell, time)),
+        link: fields::link(source, names.url.as_deref()),
+        place: similar.and_then(|similar| place(shell, similar, &found)),
+        shows_changes: changes.as_ref().is_some_and(|changes| changes.shown),
+        changes,
+        spread: similar.and_then(|similar| spread(shell, similar, &found, &names)),
+        members: similar.map_or_else(Vec::new, |similar| {
+            let hits = similar.hits.iter();
+            hits.map(|hit| member(shell, hit, &found, &names)).collect()
+        }),
+        more: similar.and_then(|similar| {
+            let next = shell.parameters.with("members", similar.next.as_deref());
+            similar
+                .next
+                .is_some()
+                .then(|| here(&found) + &next.suffix() + "#others")
+        }),
+        is_alone: similar.is_some_and(|similar| similar.total == 1),
+        root: root.map(str::to_owned),
+        text,
+        refused,
+        has_no_route,
+    };
+    answer::page(StatusCode::OK, &article)
+}
+
+/// The first article of a group.
+pub(super) async fn first_of(
+    page: &Page<'_>,
+    raw_index: &str,
+    root: &str,
+) -> Result<Response<Body>, Problem> {
+    let names = page.fields(raw_index);
+    let reader = page.reader(raw_index, &names);
+    let request = MembersRequest {
+        size: 1,
+        cursor: None,
+        source: Value::Bool(false),
+    };
+    let similar = reader.root(root, &request).await?;
+    let first = similar.hits.first().ok_or(ReadError::NotTheCluster)?;
+    Ok(answer::elsewhere(&url::article(&first.index, &first.id)))
+}
+
+/// A document by its id. By a search, since an alias or a pattern may stand in the path, and a document may have a routing.
+async fn find(page: &Page<'_>, raw_index: &str, id: &str) -> Result<Found, Problem> {
+    let body = json!({"size": 1, "track_total_hits": false, "query": {"ids": {"values": [id]}}});
+    let path = format!("/{raw_index}/_search");
+    let cluster = &page.state.cluster;
+    let asked = cluster.ask_as(
+        &page.headers,
+        Method::POST,
+        &path,
+        Some(&body),
+        DOCUMENT_BYTES,
+    );
+    let answer = asked.await?;
+    if !answer.status().is_success() {
+        return Err(Problem::of_cluster(&answer));
+    }
+    let mut said: Value =
+        serde_json::from_slice(answer.body()).map_err(|_| ReadError::NotTheCluster)?;
+    let hit = said.pointer_mut("/hits/hits/0").map(Value::take);
+    let mut hit = hit.ok_or_else(|| {
+        let reason = format!(
+            "there is no document [{id}] in [{}]",
+            decode_segment(raw_index)
+        );
+        Problem::from(ReadError::NotFound(reason))
+    })?;
+    let name = |of: &str| hit.get(of).and_then(Value::as_str).map(str::to_owned);
+    let (index, id) = name("_index")
+        .zip(name("_id"))
+        .ok_or(ReadError::NotTheCluster)?;
+    let source = hit.get_mut("_source").map(Value::take);
+    Ok(Found {
+        index,
+        id,
+        source: source.unwrap_or_default(),
+    })
+}
+
+async fn members(
+    page: &Page<'_>,
+    raw_index: &str,
+    root: &str,
+    names: &ReaderFields,
+) -> Result<Similar, Problem> {
+    let titles: Vec<&String> = names.title.iter().collect();
+    let request = MembersRequest {
+        size: MAX_SIZE,
+        cursor: page.shell.parameters.get("members").map(str::to_owned),
+        source: json!(titles),
+    };
+    let reader = page.reader(raw_index, names);
+    Ok(reader.root(root, &request).await?)
+}
+
+fn here(found: &Found) -> String {
+    url::article(&found.index, &found.id)
+}
+
+fn is_here(hit: &SimilarHit, found: &Found) -> bool {
+    hit.index == found.index && hit.id == found.id
+}
+
+/// What the text fields hold, a line a paragraph: where lines were broken is nobody's change.
+fn text_of(source: &Value, names: &ReaderFields) -> String {
+    let texts = names
+        .text
+        .iter()
+        .flat_map(|text| fields::texts(source, text));
+    let lines = texts.flat_map(str::lines).map(str::trim);
+    let paragraphs: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
+    paragraphs.join("\n\n").chars().take(TEXT).collect()
+}
+
+fn shown_time(shell: &Shell, time: Millis) -> (String, String) {
+    (format::time(time, shell.lang), format_date(time))
+}
+
+fn place(shell: &Shell, similar: &Similar, found: &Found) -> Option<String> {
+    let t = shell.t();
+    let first = similar.hits.first()?;
+    let count = format::number(similar.total);
+    match similar.total {
+        1 => None,
+        _ if first.is_representative && is_here(first, found) => {
+            Some(shell.say(t.first_of, &[&count]))
+        }
+        _ => Some(shell.say(t.similar_many, &[&count])),
+    }
+}
+
+async fn changes(
+    page: &Page<'_>,
+    similar: &Similar,
+    found: &Found,
+    names: &ReaderFields,
+) -> Result<Option<Changes>, Problem> {
+    let (shell, t) = (page.shell, page.shell.t());
+    let Some(first) = similar.hits.iter().find(|hit| hit.is_representative) else {
+        return Ok(None);
+    };
+    if is_here(first, found) || names.text.is_empty() {
+        return Ok(None);
+    }
+    let of_first = find(page, &url::segment(&first.index), &first.id).await;
+    // It may have been deleted a moment ago; the rest of the page stands.
+    let Ok(of_first) = of_first else {
+        return Ok(None);
+    };
+    let (old, new) = (
+        text_of(&of_first.source, names),
+        text_of(&found.source, names),
+    );
+    let diff = page.state.engine.run(move || diff::diff(&old, &new)).await;
+    let diff = diff.map_err(ReadError::from)?;
+    let medium = first.medium.as_deref().unwrap_or(t.unknown_medium);
+    let time = first
+        .time
+        .map_or(t.no_time.to_owned(), |time| format::time(time, shell.lang));
+    let number = |value: usize| format::number(value as u64);
+    let view = |value: &str| {
+        let query = shell.parameters.with("view", Some(value));
+        here(found) + &query.suffix() + "#changes"
+    };
+    Ok(Some(Changes {
+        lead: shell.say(t.changes_lead, &[medium, &time]),
+        first: url::article(&first.index, &first.id) + &shell.query(),
+        count: shell.say(
+            t.changes_count,
+            &[&number(diff.added), &number(diff.removed)],
+        ),
+        diff,
+        shown: shell.parameters.get("view") != Some("text"),
+        with: view("changes"),
+        without: view("text"),
+    }))
+}
+
+fn medium_of(shell: &Shell, hit: &SimilarHit) -> String {
+    let unknown = || shell.t().unknown_medium.to_owned();
+    hit.medium.clone().unwrap_or_else(unknown)
+}
+
+fn spread(shell: &Shell, similar: &Similar, found: &Found, names: &ReaderFields) -> Option<Spread> {
+    let t = shell.t();
+    let timed = similar.hits.iter().filter_map(|hit| Some((hit.time?, hit)));
+    let events: Vec<Event> = timed
+        .map(|(time, hit)| Event {
+            time,
+            medium: medium_of(shell, hit),
+            title: title_of(shell, hit, names),
+            is_here: is_here(hit, found),
+        })
+        .collect();
+    let picture = timeline(&events, shell.lang)?;
+    let (first, last) = (events.first()?.time.0, events.last()?.time.0);
+    let mut media: Vec<&str> = events.iter().map(|event| event.medium.as_str()).collect();
+    media.sort_unstable();
+    media.dedup();
+    let number = |value: usize| format::number(value as u64);
+    let within = format::span(last.saturating_sub(first), shell.lang);
+    let lead = match first == last {
+        true => t.spread_one.to_owned(),
+        false => {
+            let counts = [number(events.len()), number(media.len()), within];
+            shell.say(t.spread_lead, &counts.each_ref().map(String::as_str))
+        }
+    };
+    let is_part = similar.next.is_some() || shell.parameters.get("members").is_some();
+    let part = is_part.then(|| {
+        let (shown, all) = (number(events.len()), format::number(similar.total));
+        shell.say(t.spread_part, &[&shown, &all])
+    });
+    Some(Spread {
+        lead,
+        part,
+        picture,
+    })
+}
+
+fn title_of(shell: &Shell, hit: &SimilarHit, names: &ReaderFields) -> String {
+    let title = fields::text(&hit.source, names.title.as_deref());
+    title.map_or_else(
+        || shell.t().untitled.to_owned(),
+        |title| fields::beginning(title, TITLE),
+    )
+}
+
+fn member(shell: &Shell, hit: &SimilarHit, found: &Found, names: &ReaderFields) -> Member {
+    let back = url::Query::default().with("back", shell.parameters.get("back"));
+    Member {
+        title: title_of(shell, hit, names),
+        medium: hit.medium.clone(),
+        time: hit.time.map(|time| shown_time(shell, time)),
+        similarity: hit
+            .similarity
+            .map(|ratio| format::percent(f64::from(ratio))),
+        address: url::article(&hit.index, &hit.id) + &back.suffix(),
+        is_here: is_here(hit, found),
+        is_first: hit.is_representative,
+    }
+}

@@ -1,0 +1,147 @@
+//! Groups that a document looked like and does not belong to, and why: the same look at the forest as `_check` takes.
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use super::lang::{Texts, fill};
+use super::{Page, fields, format, url};
+use crate::engine::{CheckError, ReaderFields};
+use crate::forest::port::CheckedTree;
+use crate::method::Refusal;
+use crate::reading::answer::{Group, key};
+use crate::reading::request::{Direction, RepresentativeBy, TotalWanted};
+use crate::reading::{GroupsRequest, SortBy};
+
+/// Neighbours that are shown.
+const SHOWN: usize = 8;
+
+/// What can be said of neighbours.
+pub(super) enum Refused {
+    /// No route stamps the index.
+    NoRoute,
+    /// Nothing: the forest gives no answer now.
+    Unknown,
+    /// These; none where no group came near.
+    Neighbours(Vec<Neighbour>),
+}
+
+/// A group near a document.
+pub(super) struct Neighbour {
+    pub title: String,
+    pub medium: Option<String>,
+    pub address: String,
+    /// Why the document does not belong to it.
+    pub why: String,
+    pub similar: String,
+}
+
+/// The neighbours of a document that the reader may read. What he sees no document of is not mentioned.
+pub(super) async fn neighbours(
+    page: &Page<'_>,
+    index: &str,
+    id: &str,
+    source: &Value,
+    names: &ReaderFields,
+) -> Refused {
+    let body = Bytes::from(source.to_string());
+    let context = page.state.request_context(page.caller());
+    let engine = &page.state.engine;
+    let checked = engine.check(body, index.to_owned(), Some(id.to_owned()), context);
+    let trees: Vec<(i64, Refusal)> = match checked.await {
+        Ok(checked) => checked
+            .trees
+            .iter()
+            .filter_map(refused)
+            .take(SHOWN)
+            .collect(),
+        Err(CheckError::NoRoute(_)) => return Refused::NoRoute,
+        Err(CheckError::Unavailable(reason)) => {
+            page.state.engine_failed(&reason);
+            return Refused::Unknown;
+        }
+        Err(CheckError::Document(_) | CheckError::Trailing { .. }) => return Refused::Unknown,
+    };
+    if trees.is_empty() {
+        return Refused::Neighbours(Vec::new());
+    }
+    let keys: Vec<i64> = trees.iter().map(|(key, _)| *key).collect();
+    let shown = names.text.iter().chain(&names.title).chain(&names.medium);
+    let medium = names.medium.as_deref().and_then(fields::parent);
+    let shown: Vec<&str> = shown.map(String::as_str).chain(medium).collect();
+    let request = GroupsRequest {
+        query: json!({"bool": {"filter": [{"terms": {(&names.key): keys}}]}}),
+        sort: SortBy::Field(names.time.clone()),
+        direction: Direction::Descending,
+        size: SHOWN,
+        representative: RepresentativeBy::Oldest,
+        source: json!(shown),
+        total: TotalWanted::No,
+        ..GroupsRequest::default()
+    };
+    let raw_index = url::segment(index);
+    let reader = page.reader(&raw_index, names);
+    let Ok(groups) = reader.groups(&request).await else {
+        return Refused::Unknown;
+    };
+    let t = page.shell.t();
+    // In the order of the forest: nearest first.
+    let found = trees.iter().filter_map(|(tree, refusal)| {
+        let group = groups
+            .groups
+            .iter()
+            .find(|group| key(group.root) == *tree)?;
+        Some(neighbour(t, group, *refusal, names))
+    });
+    Refused::Neighbours(found.collect())
+}
+
+fn refused(tree: &CheckedTree) -> Option<(i64, Refusal)> {
+    Some((key(tree.root), tree.verdict.err()?))
+}
+
+fn neighbour(
+    t: &'static Texts,
+    group: &Group,
+    refusal: Refusal,
+    names: &ReaderFields,
+) -> Neighbour {
+    let representative = &group.representative;
+    let source = &representative.source;
+    let text = names.text.first().map(String::as_str);
+    let title = fields::text(source, names.title.as_deref()).or_else(|| fields::text(source, text));
+    let similar = match group.similar_count {
+        1 => t.similar_one.to_owned(),
+        count => fill(t.refused_article, &[&format::number(count)]),
+    };
+    Neighbour {
+        title: title.map_or_else(
+            || t.untitled.to_owned(),
+            |title| fields::beginning(title, 120),
+        ),
+        medium: fields::keyword(source, names.medium.as_deref()).map(str::to_owned),
+        address: url::article(&representative.index, &representative.id),
+        why: why(t, refusal),
+        similar,
+    }
+}
+
+/// A refusal in words.
+pub(super) fn why(t: &'static Texts, refusal: Refusal) -> String {
+    let number = |value: usize| format::number(value as u64);
+    match refusal {
+        Refusal::Proof { similarity, needed } => {
+            let share = |ratio: f32| format::percent(f64::from(ratio));
+            fill(t.why_proof, &[&share(similarity), &share(needed)])
+        }
+        Refusal::Numbers { same, different } => {
+            fill(t.why_numbers, &[&number(same), &number(different)])
+        }
+        Refusal::Boilerplate => t.why_boilerplate.to_owned(),
+        Refusal::Titles => t.why_titles.to_owned(),
+        Refusal::Furniture => t.why_furniture.to_owned(),
+        Refusal::Full => t.why_full.to_owned(),
+        Refusal::Radius { letters, allowed } => {
+            fill(t.why_radius, &[&number(letters), &number(allowed)])
+        }
+    }
+}
