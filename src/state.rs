@@ -14,6 +14,7 @@ use crate::clock;
 use crate::cluster::{self, ClientError};
 use crate::config::{RestrictedReaders, ServeOptions};
 use crate::counts::Counts;
+use crate::docid::DocIds;
 use crate::engine::{Engine, EngineError, RequestContext, Unavailable};
 use crate::hash::HashKey;
 use crate::http::ProxyError;
@@ -58,6 +59,8 @@ pub(crate) struct AppState {
     pub strangers: Arc<Semaphore>,
     /// Lists of groups that readers page through.
     pub lists: Lists,
+    /// The service of docIds, if there is one.
+    pub docids: Option<DocIds>,
     /// Whether some readers do not see every document of an index.
     pub restricted_readers: RestrictedReaders,
     /// Keys the hashes of callers, so that nobody can make one that is known.
@@ -115,6 +118,10 @@ impl AppState {
             publish_address: config.publish_address.clone(),
             strangers: Arc::new(Semaphore::new(1)),
             lists: Lists::default(),
+            docids: config.docid_endpoint.as_deref().map(|index| {
+                let route = config.routes.iter().find(|route| route.matches(index));
+                DocIds::new(index, route.and_then(|route| route.window))
+            }),
             restricted_readers: config.restricted_readers,
             callers: RandomState::new(),
             recovery: recovery::Status::default(),

@@ -1,19 +1,22 @@
-//! Own endpoints under `/_spinney/`. Those that show anything ask the cluster first, with the caller's own credentials.
+//! Own endpoints under `/_spinney/`, and the service of docIds where it is wanted. Those that show anything ask the cluster first, with the caller's own credentials.
 
 mod body;
 mod check;
+mod docid;
 mod health;
 mod read;
 mod stats;
 
 use hyper::body::Incoming;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use serde_json::{Value, json};
 
 use crate::http::json::{json, with_type};
 use crate::http::{Body, ProxyError, full};
 use crate::state::AppState;
 use crate::telemetry::METRICS_TYPE;
+
+pub(crate) use docid::{handle as handle_docid, is_asked as is_docid};
 
 /// Who may read the cluster's health may read spinney's state.
 const CONSENT: &str = "/_cluster/health";
@@ -51,21 +54,29 @@ pub(crate) async fn handle(
         "/_ready" => return Ok(health::ready(state, request.headers()).await),
         _ => {}
     }
-    let consent = state
-        .cluster
-        .get_as(request.headers(), CONSENT, ANSWER_BYTES);
-    let consent = consent.await?;
-    if !consent.status().is_success() {
-        return Ok(consent.map(full));
-    }
-    if !is_health(consent.body()) {
-        return Err(ProxyError::NotTheCluster("GET /_cluster/health"));
+    if let Some(denied) = denied(state, request.headers()).await? {
+        return Ok(denied);
     }
     if endpoint == "/_stats" {
         return Ok(json(StatusCode::OK, &stats::stats(state).await));
     }
     let metrics = stats::metrics(state).await;
     Ok(with_type(StatusCode::OK, METRICS_TYPE, metrics?))
+}
+
+/// The cluster's own answer when it does not show its health to this caller.
+async fn denied(
+    state: &AppState,
+    caller: &HeaderMap,
+) -> Result<Option<Response<Body>>, ProxyError> {
+    let answer = state.cluster.get_as(caller, CONSENT, ANSWER_BYTES).await?;
+    if !answer.status().is_success() {
+        return Ok(Some(answer.map(full)));
+    }
+    match is_health(answer.body()) {
+        true => Ok(None),
+        false => Err(ProxyError::NotTheCluster("GET /_cluster/health")),
+    }
 }
 
 /// Whether a path under `/_spinney` is one that probes and monitors ask.

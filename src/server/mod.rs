@@ -253,6 +253,9 @@ async fn respond(
             }
             (Purpose::Admin, _) => (refuse(request, ProxyError::NotAdmin(path.clone())), true),
             (Purpose::TooMany, _) => (refuse(request, ProxyError::TooManyConnections), true),
+            (Purpose::Everything, _) if api::is_docid(state, &path) => {
+                (api::handle_docid(state, request).await, true)
+            }
             (Purpose::Everything, Target::Own(endpoint)) => {
                 (api::handle(state, endpoint, request).await, true)
             }
