@@ -79,7 +79,8 @@ pub(crate) async fn handle(
             "there is no article: send it as the parameter json, one JSON object with url, title and content".into(),
         )
     })?;
-    let article = Article::parse(&json).map_err(|error| ProxyError::BadRequest(error.to_string()))?;
+    let article =
+        Article::parse(&json).map_err(|error| ProxyError::BadRequest(error.to_string()))?;
     let context = state.request_context(0);
     let text = Bytes::from(json.into_owned());
     let placed = state
@@ -89,7 +90,8 @@ pub(crate) async fn handle(
     let placed = placed.map_err(|error| stamp_error(state, error))?;
     let placed = placed.ok_or_else(|| {
         ProxyError::BadRequest(
-            "json: the article has no words in url, title or content, so it is like no other".into(),
+            "json: the article has no words in url, title or content, so it is like no other"
+                .into(),
         )
     })?;
     let counters = &state.metrics.counters;
@@ -172,10 +174,7 @@ fn stamp_error(state: &AppState, error: StampError) -> ProxyError {
     }
 }
 
-fn answer(
-    placed: PlacedArticle,
-    hottest: Option<&RawValue>,
-) -> Result<Response<Body>, ProxyError> {
+fn answer(placed: PlacedArticle, hottest: Option<&RawValue>) -> Result<Response<Body>, ProxyError> {
     let answer = Answer {
         filter_reason: match placed.stage {
             None => "docId_filter good news".into(),

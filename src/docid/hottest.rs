@@ -137,13 +137,21 @@ mod tests {
     struct Naive(Vec<(Root, Millis, Candidate)>);
 
     impl Naive {
-        fn came(&mut self, docid: Root, article: Option<&Candidate>, now: Millis) -> Option<String> {
-            self.0.retain(|(_, arrival, _)| arrival.0 + WINDOW.0 >= now.0);
+        fn came(
+            &mut self,
+            docid: Root,
+            article: Option<&Candidate>,
+            now: Millis,
+        ) -> Option<String> {
+            self.0
+                .retain(|(_, arrival, _)| arrival.0 + WINDOW.0 >= now.0);
             let at = self.0.iter().position(|(kept, ..)| *kept == docid);
             let kept = at.map(|at| self.0.remove(at).2);
             let hottest = match (kept, article) {
                 (kept, None) => kept,
-                (Some(kept), Some(new)) if kept.heat >= new.heat && kept.identity != new.identity => {
+                (Some(kept), Some(new))
+                    if kept.heat >= new.heat && kept.identity != new.identity =>
+                {
                     Some(kept)
                 }
                 (_, Some(new)) => Some(new.clone()),
@@ -157,7 +165,9 @@ mod tests {
             while bytes(&self.0) > CAPACITY {
                 self.0.remove(0);
             }
-            article.and(hottest).map(|hottest| hottest.json.get().to_owned())
+            article
+                .and(hottest)
+                .map(|hottest| hottest.json.get().to_owned())
         }
     }
 
