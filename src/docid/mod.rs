@@ -166,7 +166,7 @@ mod tests {
             ("\"secret\"", 1),
             ("{\"url\": secret}", 9),
             ("{\"url\": \"secret\"} {}", 19),
-            ("{\"url\": \"secret\", \"url\": 1}", 22),
+            ("{\"url\": \"secret\", \"url\": 1}", 23),
         ] {
             let error = Article::parse(text).unwrap_err();
             assert_eq!(error, ArticleError::NotAnObject { line: 1, column });
