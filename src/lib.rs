@@ -21,6 +21,8 @@ mod recovery;
 mod counts;
 // Groups and their documents, read for the own endpoints and the page.
 mod reading;
+// Articles that ask for a docId, and the hottest of each.
+mod docid;
 // The client of the search cluster.
 mod cluster;
 // What the rooms above share of HTTP.

@@ -14,6 +14,7 @@ use crate::clock;
 use crate::cluster::{self, ClientError};
 use crate::config::{RestrictedReaders, ServeOptions};
 use crate::counts::Counts;
+use crate::docid::DocIds;
 use crate::engine::{Engine, EngineError, RequestContext, Unavailable};
 use crate::hash::HashKey;
 use crate::history::History;
@@ -59,6 +60,8 @@ pub(crate) struct AppState {
     pub strangers: Arc<Semaphore>,
     /// Lists of groups that readers page through.
     pub lists: Lists,
+    /// The service of docIds, if there is one.
+    pub docids: Option<DocIds>,
     /// Whether some readers do not see every document of an index.
     pub restricted_readers: RestrictedReaders,
     /// What the overview of the page plots.
@@ -118,6 +121,10 @@ impl AppState {
             publish_address: config.publish_address.clone(),
             strangers: Arc::new(Semaphore::new(1)),
             lists: Lists::default(),
+            docids: config.docid_endpoint.as_deref().map(|index| {
+                let route = config.routes.iter().find(|route| route.matches(index));
+                DocIds::new(index, route.and_then(|route| route.window))
+            }),
             restricted_readers: config.restricted_readers,
             history: History::default(),
             callers: RandomState::new(),

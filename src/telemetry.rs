@@ -110,6 +110,10 @@ counters! {
     documents_not_kept,
     /// Bulk responses that could not be matched to the documents: their nodes stay.
     responses_unmatched,
+    /// Articles that were given a docId.
+    docid_articles,
+    /// Of them, articles like one that was known.
+    docid_repeats,
 }
 
 /// Label and value of a reason.

@@ -110,7 +110,7 @@ async fn admit(
 /// for nothing else. Who may only write learns no root from a write either. An index that does not exist yet hides
 /// nothing, and the servers answer 403 before 404. `ignore_unavailable` must not be added: with it the security
 /// layers pass over what the caller may not see and answer 200.
-async fn denied(
+pub(super) async fn denied(
     state: &AppState,
     raw_index: &str,
     index: &str,

@@ -1,7 +1,8 @@
-//! Own endpoints under `/_spinney/`. Those that show anything ask the cluster first, with the caller's own credentials.
+//! Own endpoints under `/_spinney/`, and the service of docIds where it is wanted. Those that show anything ask the cluster first, with the caller's own credentials.
 
 mod body;
 mod check;
+mod docid;
 mod health;
 mod read;
 mod stats;
@@ -14,6 +15,8 @@ use crate::http::json::{json, with_type};
 use crate::http::{Body, ProxyError, full};
 use crate::state::AppState;
 use crate::telemetry::METRICS_TYPE;
+
+pub(crate) use docid::{handle as handle_docid, is_asked as is_docid};
 
 /// Those that probes and monitors ask; `_check` takes documents besides, readers have theirs.
 const MONITORED: [&str; 4] = ["/_health", "/_ready", "/_stats", "/_metrics"];

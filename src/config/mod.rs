@@ -3,6 +3,7 @@
 //! Raw options ([`RawServeOptions`], [`RawRoute`]) are what was written there: strings, any of which may be absent.
 //! `validate` turns them into validated options ([`ServeOptions`], [`Route`]): typed, with the defaults filled in.
 
+mod docid;
 mod form;
 mod limits;
 mod memory;
@@ -186,6 +187,12 @@ pub struct RawServeOptions {
     /// sorted by similar_count for everybody then: exact (slower, from what each may see) or refuse [default: none]
     #[arg(long, env = "SPINNEY_RESTRICTED_READERS", value_name = "HOW")]
     restricted_readers: Option<String>,
+    /// Answer GET and POST /docId/getDocId?json={…} as a service of docIds does, with the forest of this index: its route
+    /// needs --method staged, --url-field url, --title-field title and --text-field content. Articles that are sent there
+    /// stand in the forest at once, so give them a route of their own unless whoever may ask may also write. Without this
+    /// option the path belongs to the cluster
+    #[arg(long, env = "SPINNEY_DOCID_ENDPOINT", value_name = "INDEX")]
+    docid_endpoint: Option<String>,
     /// Rewrite the publish_address in /_nodes/http answers to this host:port, so that sniffing clients stay with spinney
     #[arg(long, env = "SPINNEY_PUBLISH_ADDRESS", value_name = "HOST:PORT")]
     publish_address: Option<String>,
@@ -260,6 +267,8 @@ pub struct ServeOptions {
     pub counts: bool,
     /// How groups are sorted where readers may not see every document of an index.
     pub restricted_readers: RestrictedReaders,
+    /// The index by whose route docIds are given, if they are.
+    pub docid_endpoint: Option<String>,
     /// `host:port` to put into the answers that sniffing clients read.
     pub publish_address: Option<String>,
     /// Form of the log lines.
@@ -312,6 +321,7 @@ impl RawServeOptions {
             stamp: self.stamp.or(below.stamp),
             counts: self.counts.or(below.counts),
             restricted_readers: self.restricted_readers.or(below.restricted_readers),
+            docid_endpoint: self.docid_endpoint.or(below.docid_endpoint),
             publish_address: self.publish_address.or(below.publish_address),
             log_format: self.log_format.or(below.log_format),
             log: self.log.or(below.log),
@@ -379,6 +389,10 @@ impl RawServeOptions {
                 ));
             }
         };
+        let routes = routes(self.single, self.route)?;
+        if let Some(index) = &self.docid_endpoint {
+            docid::endpoint(index, &routes)?;
+        }
         Ok(ServeOptions {
             listen,
             admin_listen,
@@ -409,10 +423,11 @@ impl RawServeOptions {
             stamp: StampForm::of(self.stamp.as_deref())?,
             counts,
             restricted_readers: RestrictedReaders::of(self.restricted_readers.as_deref())?,
+            docid_endpoint: self.docid_endpoint,
             publish_address: self.publish_address,
             log_format,
             log: self.log.unwrap_or_else(|| "info".into()),
-            routes: routes(self.single, self.route)?,
+            routes,
         })
     }
 }

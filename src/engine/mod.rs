@@ -10,6 +10,7 @@
 //!
 //! Work runs on threads of the engine's own; what awaits it blocks no connection.
 
+mod article;
 mod check;
 mod date_math;
 mod explain;
@@ -31,6 +32,7 @@ mod writers;
 
 pub use crate::forest::local::Recovered;
 pub use crate::forest::port::Unavailable;
+pub use article::PlacedArticle;
 pub use check::{CheckError, Checked, Fate};
 pub use explain::Explanation;
 pub use inspect::{InspectError, Inspected, Told, inspect};

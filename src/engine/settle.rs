@@ -130,6 +130,11 @@ impl Placed {
         self.held.push(held);
     }
 
+    /// The root of the first document that stands in a forest.
+    pub(super) fn first_root(&self) -> Option<Root> {
+        self.held.first().map(|held| held.counted.0)
+    }
+
     /// Whether its documents wait for the cluster's answer to be placed: nobody knows their writer.
     pub fn is_of_stranger(&self) -> bool {
         self.held.iter().any(|held| held.late.is_some())

@@ -267,6 +267,9 @@ async fn respond(
             }
             (Purpose::Admin, _) => (refuse(request, ProxyError::NotAdmin(path.clone())), true),
             (Purpose::TooMany, _) => (refuse(request, ProxyError::TooManyConnections), true),
+            (Purpose::Everything, _) if api::is_docid(state, &path) => {
+                (api::handle_docid(state, request).await, true)
+            }
             (Purpose::Everything, Target::Own(endpoint)) => match page::path_of(endpoint) {
                 Some(path) => (page::handle(state, path, request).await, true),
                 None => (api::handle(state, endpoint, request).await, true),

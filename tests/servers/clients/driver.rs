@@ -193,11 +193,11 @@ impl Driver {
     }
 }
 
-fn scripts() -> PathBuf {
+pub fn scripts() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/clients")
 }
 
-fn installed(what: &str) -> PathBuf {
+pub fn installed(what: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join(".cache/clients")
         .join(what);

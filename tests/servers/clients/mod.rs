@@ -5,7 +5,7 @@
 //! them. What is stored is read from the server directly.
 
 mod articles;
-mod driver;
+pub mod driver;
 mod mixed;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,0 +1,236 @@
+//! `GET /docId/getDocId?json={…}`: the interface of a service that gives similar articles one docId (seeds/004). The path can
+//! be no index: their names have no capitals.
+
+use bytes::Bytes;
+use hyper::body::Incoming;
+use hyper::header::CONTENT_TYPE;
+use hyper::http::request::Parts;
+use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::body::decode;
+use super::check;
+use crate::docid::{Article, DocIds};
+use crate::engine::{PlacedArticle, StampError};
+use crate::http::budget::Reservation;
+use crate::http::headers::{Encoding, encoding};
+use crate::http::json::{JSON, with_type};
+use crate::http::query::parameter;
+use crate::http::{Body, ProxyError, body, full};
+use crate::state::AppState;
+
+const PATH: &str = "/docId/getDocId";
+
+/// Whether this path is ours.
+pub(crate) fn is_asked(state: &AppState, path: &str) -> bool {
+    path == PATH && state.docids.is_some()
+}
+
+/// The members of an answer, in the order in which such a service writes them.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Answer<'a> {
+    filter_reason: String,
+    doc_id: String,
+    filter_status: &'static str,
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hottest: Option<&'a RawValue>,
+}
+
+/// Gives an article its docId.
+///
+/// # Errors
+/// When the caller may not ask, or there is no article; what the cluster refuses is its own answer.
+pub(crate) async fn handle(
+    state: &AppState,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, ProxyError> {
+    let no_endpoint = || ProxyError::NoEndpoint(PATH.into());
+    let docids = state.docids.as_ref().ok_or_else(no_endpoint)?;
+    let (parts, body) = request.into_parts();
+    let denied = match refuse(&parts) {
+        Some(error) => Err(error),
+        None => denied(state, docids, &parts.headers).await,
+    };
+    let in_flight = state.in_flight.enter().ok_or(ProxyError::Stopping);
+    let _in_flight = match (denied, in_flight) {
+        (Ok(None), Ok(in_flight)) => in_flight,
+        (denied, in_flight) => {
+            body::discard(body, &parts.headers);
+            return match denied? {
+                Some(answer) => Ok(answer),
+                None => in_flight.and(Err(ProxyError::Stopping)),
+            };
+        }
+    };
+    let form = read_form(state, &parts, body).await?;
+    let json = match &form {
+        Some((form, _)) => {
+            let text = std::str::from_utf8(form).unwrap_or_default();
+            parameter(Some(text), "json")
+        }
+        None => parameter(parts.uri.query(), "json"),
+    };
+    let json = json.ok_or_else(|| {
+        ProxyError::BadRequest(
+            "there is no article: send it as the parameter json, one JSON object with url, title and content".into(),
+        )
+    })?;
+    let article =
+        Article::parse(&json).map_err(|error| ProxyError::BadRequest(error.to_string()))?;
+    let context = state.request_context(0);
+    let text = Bytes::from(json.into_owned());
+    let placed = state
+        .engine
+        .place_article(text, &docids.index, context)
+        .await;
+    let placed = placed.map_err(|error| stamp_error(state, error))?;
+    let placed = placed.ok_or_else(|| {
+        ProxyError::BadRequest(
+            "json: the article has no words in url, title or content, so it is like no other"
+                .into(),
+        )
+    })?;
+    let counters = &state.metrics.counters;
+    counters.docid_articles.inc();
+    counters.docid_repeats.inc_by(placed.stage.is_some().into());
+    let hottest = docids.note(placed.root, article, context.now);
+    answer(placed, hottest.as_deref())
+}
+
+/// Why a request is not even read. A page of somebody else's, open in a browser, could place articles with the rights of
+/// whoever looks at it: an image is enough to send a `GET`.
+fn refuse(parts: &Parts) -> Option<ProxyError> {
+    if parts.method != Method::GET && parts.method != Method::POST {
+        return Some(ProxyError::GetOrPostOnly);
+    }
+    let site = parts.headers.get("sec-fetch-site");
+    site.is_some_and(|site| site == "cross-site").then(|| {
+        ProxyError::NotForReaders(
+            "a page of another site asks: an article is placed for programs and for spinney's own address only"
+                .into(),
+        )
+    })
+}
+
+/// The cluster's own answer when it does not let the caller ask. An answer says whether a text like this one is known, so
+/// it takes the right to search the index; and it changes the forest, so it takes a right that mere readers are not given.
+async fn denied(
+    state: &AppState,
+    docids: &DocIds,
+    caller: &HeaderMap,
+) -> Result<Option<Response<Body>>, ProxyError> {
+    let raw_index = utf8_percent_encode(&docids.index, NON_ALPHANUMERIC).to_string();
+    let (monitors, searches) = tokio::join!(
+        state.cluster.refuses_health(caller),
+        check::denied(state, &raw_index, &docids.index, caller),
+    );
+    match monitors? {
+        Some(answer) => Ok(Some(answer.map(full))),
+        None => searches,
+    }
+}
+
+/// The body of a `POST`, a form.
+async fn read_form(
+    state: &AppState,
+    parts: &Parts,
+    body: Incoming,
+) -> Result<Option<(Bytes, Reservation)>, ProxyError> {
+    if parts.method != Method::POST {
+        body::discard(body, &parts.headers);
+        return Ok(None);
+    }
+    if !is_form(&parts.headers) || encoding(&parts.headers) == Encoding::Other {
+        body::discard(body, &parts.headers);
+        return Err(ProxyError::BadRequest(
+            "a POST is a form: send json=… as application/x-www-form-urlencoded, with gzip or without any encoding"
+                .into(),
+        ));
+    }
+    let buffered = body::buffer(&state.budget, state.body_timeout, parts, body).await?;
+    decode(state, buffered, encoding(&parts.headers))
+        .await
+        .map(Some)
+}
+
+fn is_form(headers: &HeaderMap) -> bool {
+    let value = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok());
+    let essence = value.and_then(|value| value.split(';').next());
+    essence.is_some_and(|essence| {
+        essence
+            .trim()
+            .eq_ignore_ascii_case("application/x-www-form-urlencoded")
+    })
+}
+
+fn stamp_error(state: &AppState, error: StampError) -> ProxyError {
+    match error {
+        StampError::Unavailable(reason) => state.engine_failed(&reason),
+        StampError::NotUnderstood(reason) => ProxyError::BadRequest(format!("json: {reason}")),
+    }
+}
+
+fn answer(placed: PlacedArticle, hottest: Option<&RawValue>) -> Result<Response<Body>, ProxyError> {
+    let answer = Answer {
+        filter_reason: match placed.stage {
+            None => "docId_filter good news".into(),
+            Some(stage) => format!("docId_filter {stage} repeat"),
+        },
+        doc_id: placed.root.to_string(),
+        filter_status: match placed.stage {
+            None => "good",
+            Some(_) => "repeat",
+        },
+        status: "success",
+        hottest,
+    };
+    let text = serde_json::to_string(&answer).map_err(|_| ProxyError::Internal)?;
+    Ok(with_type(StatusCode::OK, JSON, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+
+    use super::*;
+    use crate::fingerprint::Fingerprint;
+    use crate::forest::Root;
+    use crate::method::Stage;
+
+    #[tokio::test]
+    async fn an_answer_has_the_members_of_such_a_service() {
+        let said = |stage, hottest| async move {
+            let root = Root(Fingerprint(0xab));
+            let response = answer(PlacedArticle { root, stage }, hottest).unwrap();
+            let body = response.into_body().collect().await.unwrap().to_bytes();
+            String::from_utf8(body.to_vec()).unwrap()
+        };
+        assert_eq!(
+            said(None, None).await,
+            r#"{"filterReason":"docId_filter good news","docId":"00000000000000ab","filterStatus":"good","status":"success"}"#
+        );
+        let hottest: &RawValue = serde_json::from_str(r#"{"heat" : 1.50}"#).unwrap();
+        assert_eq!(
+            said(Some(Stage::Content), Some(hottest)).await,
+            r#"{"filterReason":"docId_filter content repeat","docId":"00000000000000ab","filterStatus":"repeat","status":"success","hottest":{"heat" : 1.50}}"#
+        );
+    }
+
+    #[test]
+    fn forms() {
+        for (value, expected) in [
+            ("application/x-www-form-urlencoded", true),
+            ("Application/X-WWW-Form-Urlencoded; charset=UTF-8", true),
+            ("application/json", false),
+            ("", false),
+        ] {
+            let headers = HeaderMap::from_iter([(CONTENT_TYPE, value.parse().unwrap())]);
+            assert_eq!(is_form(&headers), expected, "{value}");
+        }
+        assert!(!is_form(&HeaderMap::new()));
+    }
+}

@@ -1,0 +1,47 @@
+//! Places one document that no cluster is going to store: whoever sends it has been let in before, and wants its root.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{Engine, RequestContext, StampError, Write};
+use crate::bulk::Op;
+use crate::forest::Root;
+use crate::method::Stage;
+
+/// Where an article stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlacedArticle {
+    /// Its tree.
+    pub root: Root,
+    /// The stage that found the tree, for the method `staged`; `None`: it founded it.
+    pub stage: Option<Stage>,
+}
+
+impl Engine {
+    /// Places an article, one JSON object, by the route of this index. It counts at once, as nobody can refuse it any more.
+    /// `None` if it has nothing that the route reads, or no route is for the index.
+    ///
+    /// # Errors
+    /// As [`parse_and_stamp`](Engine::parse_and_stamp).
+    pub async fn place_article(
+        self: &Arc<Self>,
+        article: Bytes,
+        index: &str,
+        context: RequestContext,
+    ) -> Result<Option<PlacedArticle>, StampError> {
+        let write = Write::Document {
+            op: Op::Index,
+            index: index.to_owned(),
+            id: None,
+        };
+        let context = RequestContext {
+            caller: None,
+            ..context
+        };
+        let mut stamped = self.parse_and_stamp(article, write, context).await?;
+        let stage = stamped.stages().first().map(|&(_, stage)| stage);
+        let root = stamped.take_placed().first_root();
+        Ok(root.map(|root| PlacedArticle { root, stage }))
+    }
+}

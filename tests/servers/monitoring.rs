@@ -1,0 +1,106 @@
+//! The metrics pass a strict parser, and the dashboard shows them: all of them, and nothing that is not there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::clients::driver::{installed, scripts};
+use crate::common::wire::Request;
+use crate::common::{self, Spinney, twin, unique_index};
+
+/// The names of the samples of each family, as the parser of the Python client reads them.
+fn parsed(metrics: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let mut parser = Command::new(installed("venv/bin/python"))
+        .arg(scripts().join("metrics.py"))
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = parser.stdin.take().unwrap();
+    input.write_all(metrics.as_bytes()).unwrap();
+    drop(input);
+    let output = parser.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}\n{metrics}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Everything in the dashboard that looks like the name of a metric of ours.
+fn named_in_dashboard() -> BTreeSet<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/grafana.json");
+    let dashboard: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    let mut names = BTreeSet::new();
+    let mut values = vec![&dashboard];
+    while let Some(value) = values.pop() {
+        match value {
+            Value::Array(items) => values.extend(items),
+            Value::Object(members) => values.extend(members.values()),
+            Value::String(text) => {
+                let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+                let ours = words.filter(|word| word.starts_with("spinney_"));
+                names.extend(ours.map(str::to_owned));
+            }
+            _ => {}
+        }
+    }
+    names
+}
+
+#[tokio::test]
+async fn the_dashboard_shows_every_metric() {
+    let index = unique_index("metrics");
+    let data_dir = common::scratch("metrics");
+    let upstream = common::opensearch();
+    let data = data_dir.to_string_lossy();
+    // All that has metrics of its own. The name of a forest is a label, and may be anything.
+    let forest = ["--forest", "new \"s\"\\ 新闻"];
+    let mut args = vec!["--upstream", &upstream, "--index", &index];
+    args.extend([
+        "--text-field",
+        "content",
+        "--counts",
+        "on",
+        "--data-dir",
+        &data,
+    ]);
+    args.extend(forest);
+    let spinney = Spinney::start(&args);
+    let path = format!("/{index}/_doc/a");
+    let source = serde_json::json!({"content": twin::text(1)}).to_string();
+    let written = Request::json("PUT", &path, source).to(&spinney.url);
+    assert_eq!(written.status, 201, "{}", written.text());
+    twin::stats(&spinney.url);
+
+    let metrics = Request::get("/_spinney/_metrics").to(&spinney.url);
+    assert_eq!(metrics.status, 200, "{}", metrics.text());
+    let families = parsed(&metrics.text());
+    let samples: BTreeSet<&String> = families.values().flatten().collect();
+    let shown = named_in_dashboard();
+    let missing: Vec<_> = shown
+        .iter()
+        .filter(|name| !samples.contains(name))
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "in the dashboard, and no metric: {missing:?}"
+    );
+    let hidden: Vec<_> = families
+        .iter()
+        .filter(|(_, samples)| samples.is_disjoint(&shown))
+        .map(|(family, _)| family)
+        .collect();
+    assert!(hidden.is_empty(), "not in the dashboard: {hidden:?}");
+
+    drop(spinney);
+    let server = common::Server::new(&upstream);
+    server.delete_index(&index).await;
+    let roots = format!("/spinney-roots-{index}?ignore_unavailable=true");
+    server.request(reqwest::Method::DELETE, &roots, None).await;
+    fs::remove_dir_all(data_dir).unwrap();
+}
