@@ -68,9 +68,9 @@ pub(crate) struct AppState {
     pub history: History,
     /// Keys the hashes of callers, so that nobody can make one that is known.
     pub callers: RandomState,
-    /// Makes roots and request ids of this process differ from those of any other.
     /// What was found at the start that the stored forests did not know.
     pub recovery: recovery::Status,
+    /// Makes roots and request ids of this process differ from those of any other.
     nonce: u64,
     requests: AtomicU64,
     unavailable_logged: AtomicBool,
