@@ -15,6 +15,8 @@ mod indexes {
     pub mod codes;
     pub mod data;
     pub mod figures;
+    #[path = "../support/own.rs"]
+    pub mod own;
 }
 
 use std::cmp::Reverse;
@@ -30,7 +32,8 @@ use spinney::hash::HashKey;
 
 use indexes::codes::{self, Dist};
 use indexes::data::{self, Data};
-use indexes::figures::{Figures, LONGEST, is_exact, latency, rate, resident_bytes};
+use indexes::figures::{Figures, LONGEST, is_exact, latency, rate};
+use indexes::own::resident;
 
 /// The documents whose fingerprints a writer's bulk asks for together.
 const BATCH: usize = 16;
@@ -125,7 +128,7 @@ fn measure(k: u32, work: &Path) -> anyhow::Result<Figures> {
     let mut index = NodeIndex::new(Distance(k), key)?;
 
     eprintln!("{name}: filling");
-    let before = resident_bytes();
+    let before = resident() as f64;
     let mut slowest = 0.0_f64;
     let insert_per_s = rate(&data.nodes, BATCH, f64::INFINITY, |codes| {
         for &code in codes {
@@ -138,7 +141,7 @@ fn measure(k: u32, work: &Path) -> anyhow::Result<Figures> {
         index.len(),
         data.nodes.len()
     );
-    let bytes_per_node = (resident_bytes() - before) / index.len() as f64;
+    let bytes_per_node = (resident() as f64 - before) / index.len() as f64;
     let counted = index.memory_bytes() as f64 / index.len() as f64;
     eprintln!("{name}: {bytes_per_node:.2} bytes a node, {counted:.2} by its own account");
 

@@ -1,12 +1,12 @@
 //! How the figures of an index are taken, the same for all of them.
 
-use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
 use serde_json::json;
 
 use super::data::{Found, read_truth};
+use super::own::spent;
 
 /// Nothing but filling is measured for longer, in seconds: some indexes answer a thousandth of what others do.
 pub const LONGEST: f64 = 30.0;
@@ -95,22 +95,4 @@ pub fn is_exact(
         found == expected
     });
     Ok(answered.filter(|&right| !right).count() == 0)
-}
-
-/// Seconds that this thread has been running, without the time that other processes had the core (Linux).
-pub fn spent() -> f64 {
-    let stat = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let ns = stat
-        .split_whitespace()
-        .next()
-        .and_then(|ns| ns.parse::<f64>().ok());
-    ns.expect("Linux tells how long a thread has been running") / 1e9
-}
-
-/// Memory of this process that is resident (Linux).
-pub fn resident_bytes() -> f64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kb = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<f64>().ok());
-    kb.expect("Linux tells the memory of a process") * 1024.0
 }

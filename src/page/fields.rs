@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
+use crate::reading::source::values;
 use crate::time::{Millis, parse_date};
 
 /// The texts of a field, which is reached by nested objects, by a dotted name, or by a mixture of both.
 pub(super) fn texts<'v>(source: &'v Value, path: &str) -> Vec<&'v str> {
-    let mut found = Vec::new();
-    values(source, path, &mut found);
-    found.into_iter().filter_map(Value::as_str).collect()
+    let found = values(source, path).into_iter();
+    found.filter_map(Value::as_str).collect()
 }
 
 /// The first of them that says something.
@@ -40,13 +40,13 @@ pub(super) fn link(source: &Value, path: Option<&str>) -> Option<String> {
 
 /// A time: a date as text, or a number of milliseconds.
 pub(super) fn time(source: &Value, path: &str) -> Option<Millis> {
-    let mut found = Vec::new();
-    values(source, path, &mut found);
-    let times = found.into_iter().filter_map(|value| match value {
-        Value::String(text) => parse_date(text),
-        Value::Number(number) => number.as_i64().map(Millis),
-        _ => None,
-    });
+    let times = values(source, path)
+        .into_iter()
+        .filter_map(|value| match value {
+            Value::String(text) => parse_date(text),
+            Value::Number(number) => number.as_i64().map(Millis),
+            _ => None,
+        });
     times.min()
 }
 
@@ -68,27 +68,6 @@ pub(super) fn beginning(text: &str, most: usize) -> String {
         left = left.saturating_sub(1);
     }
     shown
-}
-
-/// The values of a field, each of a list.
-fn values<'v>(value: &'v Value, path: &str, found: &mut Vec<&'v Value>) {
-    match value {
-        Value::Array(items) => items.iter().for_each(|item| values(item, path, found)),
-        Value::Object(members) => {
-            for (name, member) in members {
-                let Some(rest) = path.strip_prefix(name.as_str()) else {
-                    continue;
-                };
-                match rest.strip_prefix('.') {
-                    Some(rest) => values(member, rest, found),
-                    None if rest.is_empty() => values(member, rest, found),
-                    None => {}
-                }
-            }
-        }
-        value if path.is_empty() => found.push(value),
-        _ => {}
-    }
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@ pub(crate) mod request;
 mod roots;
 mod search;
 mod similarity;
+pub(crate) mod source;
 mod walk;
 
 use std::hash::{BuildHasher, RandomState};

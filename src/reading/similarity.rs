@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::source::values;
 use crate::text::shingles::Shingles;
 use crate::text::{Fields, Scratch};
 
@@ -23,16 +24,12 @@ impl TextReader {
         text: &[String],
         title: Option<&str>,
     ) -> ShingleSet {
-        let mut body = Vec::new();
-        for field in text {
-            strings(source, field, &mut body);
-        }
-        let mut titles = Vec::new();
-        if let Some(title) = title {
-            strings(source, title, &mut titles);
-        }
+        let body: Vec<&str> = text
+            .iter()
+            .flat_map(|field| strings(source, field))
+            .collect();
         let fields = Fields {
-            title: titles.first().copied(),
+            title: title.and_then(|title| strings(source, title).next()),
             body: &body,
         };
         let text = self.scratch.read(&fields)?;
@@ -61,29 +58,9 @@ pub(super) fn jaccard(a: &[u32], b: &[u32]) -> f32 {
     }
 }
 
-/// Collects the strings of a field, which is reached by nested objects, by a dotted name, or by a mixture of both.
-fn strings<'v>(value: &'v Value, path: &str, found: &mut Vec<&'v str>) {
-    match value {
-        Value::Array(values) => {
-            for value in values {
-                strings(value, path, found);
-            }
-        }
-        Value::String(text) if path.is_empty() => found.push(text),
-        Value::Object(members) => {
-            for (name, member) in members {
-                let Some(rest) = path.strip_prefix(name.as_str()) else {
-                    continue;
-                };
-                match rest.strip_prefix('.') {
-                    Some(rest) => strings(member, rest, found),
-                    None if rest.is_empty() => strings(member, rest, found),
-                    None => {}
-                }
-            }
-        }
-        _ => {}
-    }
+/// The strings of a field.
+fn strings<'v>(source: &'v Value, path: &str) -> impl Iterator<Item = &'v str> {
+    values(source, path).into_iter().filter_map(Value::as_str)
 }
 
 #[cfg(test)]
@@ -98,8 +75,7 @@ mod tests {
     #[test]
     fn fields_are_found_however_they_are_written() {
         let found = |source: Value, path: &str| {
-            let mut found = Vec::new();
-            strings(&source, path, &mut found);
+            let found: Vec<&str> = strings(&source, path).collect();
             found.join("|")
         };
         assert_eq!(found(json!({"a": "x", "ab": "y"}), "a"), "x");

@@ -6,13 +6,16 @@
 mod data;
 #[path = "../../indexes/figures.rs"]
 mod figures;
+#[path = "../../support/own.rs"]
+mod own;
 
 use std::path::Path;
 
 use anyhow::{bail, ensure};
 use data::{Data, Found};
-use figures::{Figures, LONGEST, is_exact, latency, rate, resident_bytes, spent};
+use figures::{Figures, LONGEST, is_exact, latency, rate};
 use gaoya::simhash::SimHashIndex;
+use own::{resident, spent};
 
 const NEAR: u32 = 3;
 
@@ -36,23 +39,30 @@ fn main() -> anyhow::Result<()> {
 
 /// Norouzi's multi-index hashing. It is built at once and not changed afterwards; it copies the codes.
 fn mih(folder: &Path, data: &Data) -> anyhow::Result<Figures> {
-    let before = resident_bytes();
+    let before = resident() as f64;
     let started = spent();
     let index = mih_rs::Index::new(data.nodes.clone())?;
     let insert_per_s = data.nodes.len() as f64 / (spent() - started);
-    let bytes_per_node = (resident_bytes() - before) / data.nodes.len() as f64;
+    let bytes_per_node = (resident() as f64 - before) / data.nodes.len() as f64;
     let mut searcher = index.range_searcher();
     eprintln!("mih-rs: looking up");
-    measured("mih-rs", folder, data, insert_per_s, bytes_per_node, |query, found| {
-        for &id in searcher.run(query, NEAR as usize) {
-            *found = (found.0 + 1, found.1 ^ data.nodes[id as usize]);
-        }
-    })
+    measured(
+        "mih-rs",
+        folder,
+        data,
+        insert_per_s,
+        bytes_per_node,
+        |query, found| {
+            for &id in searcher.run(query, NEAR as usize) {
+                *found = (found.0 + 1, found.1 ^ data.nodes[id as usize]);
+            }
+        },
+    )
 }
 
 /// Tables by permuted blocks. Its distance is the first one that is not near; five blocks of which one is equal.
 fn gaoya(folder: &Path, data: &Data) -> anyhow::Result<Figures> {
-    let before = resident_bytes();
+    let before = resident() as f64;
     let mut index = SimHashIndex::<u64, u32>::new(5, NEAR as usize + 1);
     let mut next = 0;
     let insert_per_s = rate(&data.nodes, 16, f64::INFINITY, |codes| {
@@ -61,13 +71,20 @@ fn gaoya(folder: &Path, data: &Data) -> anyhow::Result<Figures> {
             next += 1;
         }
     });
-    let bytes_per_node = (resident_bytes() - before) / data.nodes.len() as f64;
+    let bytes_per_node = (resident() as f64 - before) / data.nodes.len() as f64;
     eprintln!("gaoya: looking up");
-    measured("gaoya", folder, data, insert_per_s, bytes_per_node, |query, found| {
-        for &id in index.query(&query) {
-            *found = (found.0 + 1, found.1 ^ data.nodes[id as usize]);
-        }
-    })
+    measured(
+        "gaoya",
+        folder,
+        data,
+        insert_per_s,
+        bytes_per_node,
+        |query, found| {
+            for &id in index.query(&query) {
+                *found = (found.0 + 1, found.1 ^ data.nodes[id as usize]);
+            }
+        },
+    )
 }
 
 fn measured(

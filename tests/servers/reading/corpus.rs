@@ -6,11 +6,24 @@ use std::collections::BTreeMap;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::common::Server;
 use crate::common::random::Random;
+use crate::common::{Server, Spinney};
 
 /// The field that groups are timed by.
 pub const TIME: &str = "date";
+
+/// A spinney whose readers know the date of a document, and what `more` options say.
+pub fn start(upstream: &str, more: &[&str]) -> Spinney {
+    let base = [
+        "--upstream",
+        upstream,
+        "--index",
+        "news-*",
+        "--time-field",
+        TIME,
+    ];
+    Spinney::start(&[&base[..], more].concat())
+}
 
 /// One document.
 #[derive(Debug, Clone, PartialEq)]

@@ -8,17 +8,6 @@ use crate::common::random::Random;
 use crate::common::wire::Request;
 use crate::common::{self, Server, Spinney, unique_index};
 
-fn start(upstream: &str) -> Spinney {
-    Spinney::start(&[
-        "--upstream",
-        upstream,
-        "--index",
-        "news-*",
-        "--time-field",
-        "date",
-    ])
-}
-
 fn reason(answer: &Value) -> &str {
     answer["error"]["reason"].as_str().unwrap()
 }
@@ -27,7 +16,7 @@ fn reason(answer: &Value) -> &str {
 async fn what_the_cluster_refuses_is_its_own_answer() {
     for upstream in [common::opensearch(), common::elasticsearch()] {
         let server = Server::new(&upstream);
-        let spinney = start(&upstream);
+        let spinney = corpus::start(&upstream, &[]);
         let reader = Server::new(&spinney.url);
         let index = unique_index("groups-errors");
         let ask = async |index: &str, question: Value| {
@@ -65,7 +54,7 @@ async fn what_the_cluster_refuses_is_its_own_answer() {
 async fn a_pattern_takes_all_its_indices() {
     let upstream = common::opensearch();
     let server = Server::new(&upstream);
-    let spinney = start(&upstream);
+    let spinney = corpus::start(&upstream, &[]);
     let reader = Server::new(&spinney.url);
     let base = unique_index("groups-pattern");
     let mut all = Docs::new();
@@ -106,7 +95,7 @@ async fn a_pattern_takes_all_its_indices() {
 async fn wrong_questions() {
     let upstream = common::opensearch();
     let server = Server::new(&upstream);
-    let spinney = start(&upstream);
+    let spinney = corpus::start(&upstream, &[]);
     let index = unique_index("groups-wrong");
     corpus::create(&server, &index, 1).await;
     let docs = corpus::random_docs(&mut Random::new(2));

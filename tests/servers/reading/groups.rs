@@ -5,22 +5,9 @@ use std::collections::HashSet;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::corpus::{self, DAY, Docs, Expected, Query, TIME};
+use super::corpus::{self, DAY, Docs, Expected, Query};
 use crate::common::random::Random;
-use crate::common::{self, Server, Spinney, unique_index};
-
-fn start(upstream: &str) -> Spinney {
-    Spinney::start(&[
-        "--upstream",
-        upstream,
-        "--index",
-        "news-*",
-        "--time-field",
-        TIME,
-        "--medium-field",
-        "medium",
-    ])
-}
+use crate::common::{self, Server, unique_index};
 
 /// How true the index of roots is.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -171,7 +158,7 @@ async fn as_the_naive_list(upstream: &str, shards: usize) {
     let server = Server::new(upstream);
     let index = unique_index("groups");
     let roots = format!("spinney-roots-{index}");
-    let spinney = start(upstream);
+    let spinney = corpus::start(upstream, &["--medium-field", "medium"]);
     let reader = Server::new(&spinney.url);
     let mut random = Random::new(7 + shards as u64);
     let mut docs = corpus::random_docs(&mut random);
@@ -228,7 +215,7 @@ async fn elasticsearch_five_shards() {
 async fn what_nobody_writes_to_is_neither_repeated_nor_skipped() {
     let upstream = common::opensearch();
     let server = Server::new(&upstream);
-    let spinney = start(&upstream);
+    let spinney = corpus::start(&upstream, &["--medium-field", "medium"]);
     let reader = Server::new(&spinney.url);
     let mut random = Random::new(3);
     for (by, order) in [
@@ -289,7 +276,7 @@ async fn what_nobody_writes_to_is_neither_repeated_nor_skipped() {
 async fn the_index_of_roots_may_go_between_two_pages() {
     let upstream = common::opensearch();
     let server = Server::new(&upstream);
-    let spinney = start(&upstream);
+    let spinney = corpus::start(&upstream, &["--medium-field", "medium"]);
     let reader = Server::new(&spinney.url);
     let mut random = Random::new(11);
     let docs = corpus::random_docs(&mut random);
@@ -346,7 +333,7 @@ async fn the_index_of_roots_may_go_between_two_pages() {
 async fn representatives_and_limits_of_the_total() {
     let upstream = common::elasticsearch();
     let server = Server::new(&upstream);
-    let spinney = start(&upstream);
+    let spinney = corpus::start(&upstream, &["--medium-field", "medium"]);
     let reader = Server::new(&spinney.url);
     let index = unique_index("groups-shown");
     corpus::create(&server, &index, 2).await;

@@ -7,20 +7,7 @@ use serde_json::{Value, json};
 
 use super::corpus::{self, DAY};
 use crate::common::random::Random;
-use crate::common::{self, Server, Spinney, root_of, unique_index};
-
-fn start(upstream: &str) -> Spinney {
-    Spinney::start(&[
-        "--upstream",
-        upstream,
-        "--index",
-        "news-*",
-        "--time-field",
-        "date",
-        "--medium-field",
-        "medium",
-    ])
-}
+use crate::common::{self, Server, root_of, unique_index};
 
 async fn get(reader: &Server, path: &str) -> (StatusCode, Value) {
     reader.request(Method::GET, path, None).await
@@ -55,7 +42,7 @@ async fn read_all(reader: &Server, path: &str, size: usize) -> Vec<Value> {
 async fn every_document_once_in_the_order_of_time() {
     for upstream in [common::opensearch(), common::elasticsearch()] {
         let server = Server::new(&upstream);
-        let spinney = start(&upstream);
+        let spinney = corpus::start(&upstream, &["--medium-field", "medium"]);
         let reader = Server::new(&spinney.url);
         let index = unique_index("members");
         corpus::create(&server, &index, 5).await;
@@ -152,7 +139,7 @@ const OTHER: &str = "A committee of scientists from four universities has publis
 async fn what_moved_is_elsewhere_and_what_was_deleted_is_gone() {
     let upstream = common::opensearch();
     let server = Server::new(&upstream);
-    let spinney = start(&upstream);
+    let spinney = corpus::start(&upstream, &["--medium-field", "medium"]);
     let reader = Server::new(&spinney.url);
     let index = unique_index("members-moved");
     corpus::create(&server, &index, 2).await;
