@@ -32,7 +32,7 @@ use futures_executor::block_on;
 use serde_json::{Value, json};
 use spinney::config::{OnFailure, RawRoute, Route, Storage};
 use spinney::engine::{Engine, RequestContext};
-use spinney::hash::HashKey;
+use spinney::hash::{HashKey, splitmix64};
 use spinney::store::Durability;
 use spinney::time::Millis;
 
@@ -90,7 +90,9 @@ fn open(work: &Path) -> Arc<Engine> {
         durability: Durability::Batch,
         on_failure: OnFailure::Refuse,
     };
-    let key = HashKey::new(0x5eed, 11);
+    // As every process has one of its own: with the same one, the nodes would come in the order of the table.
+    let id = u64::from(std::process::id());
+    let key = HashKey::new(splitmix64(id), splitmix64(!id));
     Arc::new(Engine::stored(&[route()], "cluster_", 0, key, Some(&storage)).unwrap())
 }
 
