@@ -15,7 +15,7 @@ mod api;
 mod page;
 // What all requests share.
 mod state;
-// Forests from the index alone: the command of an operator, and what a start has missed.
+// Forests from the index alone.
 mod recovery;
 // Documents that are stored without a stamp get one.
 mod adopt;

@@ -17,7 +17,7 @@ use crate::config::{RestrictedReaders, ServeOptions};
 use crate::counts::Counts;
 use crate::docid::DocIds;
 use crate::engine::{Engine, EngineError, RequestContext, Unavailable};
-use crate::hash::HashKey;
+use crate::hash::{self, HashKey};
 use crate::history::History;
 use crate::http::ProxyError;
 use crate::http::budget::Budget;
@@ -25,10 +25,6 @@ use crate::reading::Lists;
 use crate::recovery;
 use crate::shutdown::InFlight;
 use crate::telemetry::Metrics;
-use crate::time::Millis;
-
-/// How far in the future, in milliseconds, a document's own date may lie: clocks differ and zones are mistaken.
-pub(crate) const CLOCK_SKEW: i64 = 24 * 3_600_000;
 
 /// Characters of a client's own id of a request that the log shows.
 const REQUEST_ID_CHARS: usize = 128;
@@ -102,7 +98,7 @@ impl AppState {
                     &config.routes,
                     &config.prefix,
                     config.threads,
-                    random_key(),
+                    HashKey::secret(),
                     config.storage.as_ref(),
                 )?
                 .with_stamps(config.stamp),
@@ -133,7 +129,7 @@ impl AppState {
             callers: RandomState::new(),
             swept: Swept::new(config.sweep),
             recovery: recovery::Status::default(),
-            nonce: nonce(),
+            nonce: hash::nonce(),
             requests: AtomicU64::new(0),
             unavailable_logged: AtomicBool::new(false),
         })
@@ -156,7 +152,7 @@ impl AppState {
         let now = clock::now();
         RequestContext {
             now,
-            latest: Millis(now.0.saturating_add(CLOCK_SKEW)),
+            latest: clock::latest_at(now),
             unique: self.unique(),
             caller: Some(caller),
         }
@@ -197,17 +193,6 @@ fn loggable(id: &[u8]) -> String {
         if plain { char::from(byte) } else { '_' }
     };
     id.iter().take(REQUEST_ID_CHARS).map(shown).collect()
-}
-
-/// A secret for tables that strangers fill.
-pub(crate) fn random_key() -> HashKey {
-    HashKey::new(nonce(), nonce())
-}
-
-fn nonce() -> u64 {
-    use std::hash::{BuildHasher, Hasher};
-    // The standard library seeds every RandomState from the system's randomness.
-    RandomState::new().build_hasher().finish()
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! are accepted, served over HTTP/1.1 with or without TLS (`accept`), and drained at the end.
 
 mod accept;
+mod catch_up;
 mod connections;
 mod head_timeout;
 mod inside;
@@ -116,7 +117,7 @@ pub(crate) async fn serve(
     if let Err(reason) = state.engine.limit_memory(config.forest_memory).await {
         state.engine_failed(&reason);
     }
-    recovery::begin_to_catch_up(&state, &config).await;
+    catch_up::begin(&state, &config).await;
     ready(address, admin_address);
 
     tokio::spawn(expire(state.clone()));
