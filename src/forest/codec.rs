@@ -11,6 +11,7 @@
 //! 7 Withdraw | fingerprint 8 |
 //! 8 Evict    | tick 4 |
 //! 9 Learn    | founders 8 | sentences 4 | their hashes, of 8 |
+//! 10 Say     | number 8 | word, as words.rs has it |
 //! ```
 
 use super::local::StateChange;
@@ -32,6 +33,11 @@ impl<P: Durable> StateChange<P> {
                 for hash in hashes {
                     hash.write(out);
                 }
+            }
+            StateChange::Say { number, word } => {
+                out.push(10);
+                number.write(out);
+                word.write(out);
             }
         }
     }
@@ -76,6 +82,12 @@ impl<P: Durable> StateChange<P> {
                 return Some(StateChange::Learn {
                     hashes: hashes.collect::<Option<_>>()?,
                     founders,
+                });
+            }
+            10 => {
+                return Some(StateChange::Say {
+                    number: u64::read(bytes)?,
+                    word: Durable::read(bytes)?,
                 });
             }
             _ => return None,

@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use super::local::Recovery;
+use super::words::Word;
 use super::{Decision, Near, Notice, Rollback, Root, Stats, TreeView};
 use crate::fingerprint::Fingerprint;
 use crate::method::{Count, Features, Measure, Refusal, Stage, Tallies};
@@ -45,6 +46,15 @@ pub trait Port: Debug + Send + Sync {
 
     /// A tree by its root.
     fn tree(&self, root: Root) -> Answer<Option<TreeView>>;
+
+    /// Somebody says this about groups. Answers the number of the word when it is safe; `None`: there are as many as a forest remembers.
+    fn say(&self, word: Word) -> Answer<Option<u64>>;
+
+    /// Takes a word back. Answers what it was when that is safe.
+    fn take_back(&self, number: u64) -> Answer<Option<Word>>;
+
+    /// What was said and not taken back, by its number.
+    fn words(&self) -> Answer<Vec<(u64, Word)>>;
 
     /// Its size and totals.
     fn stats(&self) -> Answer<Stats>;
@@ -184,6 +194,8 @@ pub struct Reply {
 pub struct Placed {
     /// The tree it belongs to.
     pub root: Root,
+    /// The root that it is to show: that of its tree, unless somebody has said otherwise.
+    pub answer: Root,
     /// How the root was found.
     pub decision: Decision,
     /// When its text first came; none if it came before, and is not the one that founded the tree.
@@ -263,6 +275,8 @@ pub struct CheckReply {
 pub struct Check {
     /// The tree it would belong to.
     pub root: Root,
+    /// The root that it would show.
+    pub answer: Root,
     /// How that root would be found.
     pub decision: Decision,
     /// The stage that finds the tree, for the method `staged`.

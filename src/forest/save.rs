@@ -9,6 +9,7 @@
 //! section 2, trees:            of each | number 4 | root 8 | added 8 | tally 17 | proof |
 //! section 3, nodes:            of each | fingerprint 8 | number of its tree 4 | tick 4 |
 //! section 4, what was learned: | lsn 8 | of the kind |
+//! section 6, only if anything was ever said: words, as words.rs has them
 //! section 5, behind all else:  | clock 8 | current tick 4 | floor 4 | moments 4 | of each: tick 4, time 8 |
 //! ```
 
@@ -16,6 +17,7 @@ use super::Forest;
 use super::local::{State, StateChange};
 use super::roots::RootNumber;
 use super::ticks::{Moment, Tick, Ticks};
+use super::words::Words;
 use crate::fingerprint::Fingerprint;
 use crate::hamming::Entry;
 use crate::method::{Durable, Family, Proof, Tally};
@@ -27,6 +29,7 @@ const TREES: u8 = 2;
 const NODES: u8 = 3;
 const LEARNED: u8 = 4;
 const END: u8 = 5;
+const WORDS: u8 = 6;
 
 /// What is no state of this forest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -46,6 +49,7 @@ enum Phase {
     Trees,
     Nodes,
     Learned,
+    Words,
     End,
     Over,
 }
@@ -94,10 +98,18 @@ impl<F: Family> State<F> {
                 self.next_portion(portions, lsn)
             }
             Phase::Learned => {
-                portions.go_to(Phase::End);
+                portions.go_to(Phase::Words);
                 lsn.write(&mut out);
                 self.learned().write(&mut out);
                 Some((LEARNED, out))
+            }
+            Phase::Words => {
+                portions.go_to(Phase::End);
+                if self.words().next() == Some(0) {
+                    return self.next_portion(portions, lsn);
+                }
+                self.words().write(&mut out);
+                Some((WORDS, out))
             }
             Phase::End => {
                 portions.go_to(Phase::Over);
@@ -205,6 +217,7 @@ impl<F: Family> Restoring<F> {
             TREES => self.read_trees(bytes),
             NODES => self.read_nodes(bytes),
             LEARNED => self.read_learned(bytes),
+            WORDS => Words::read(bytes).map(|words| self.state.set_words(words)),
             END => self.read_end(bytes),
             _ => None,
         };

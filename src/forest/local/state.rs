@@ -6,6 +6,7 @@ use crate::forest::port::{
     Check, CheckReply, CheckedFingerprint, CheckedTree, Commit, Document, Earlier, Outcome, Placed,
     Reply, Settled, Settlement, When,
 };
+use crate::forest::words::{Word, Words};
 use crate::forest::{Change, Decision, Forest, ForestError, Near, Rollback, Root, Settings};
 use crate::method::{Count, Family, Lesson, Measure, Proof, Query, Refusal};
 use crate::text::boilerplate::Taught;
@@ -15,6 +16,8 @@ use crate::time::Millis;
 pub struct State<F: Family> {
     pub(super) forest: Forest<F::Proof>,
     pub(super) learned: F::Learned,
+    /// What people have said about groups.
+    words: Words,
     /// Placements of unknown outcome, and when they are taken back, in that order.
     unknown: VecDeque<(Millis, Rollback)>,
     /// The changes since they were last taken; `None` where nobody wants to know.
@@ -40,6 +43,13 @@ pub enum StateChange<P> {
         /// How many documents.
         founders: u64,
     },
+    /// Somebody has said this, or taken it back.
+    Say {
+        /// The number of the word.
+        number: u64,
+        /// `None`: it is taken back.
+        word: Option<Word>,
+    },
 }
 
 impl<F: Family> State<F> {
@@ -55,6 +65,7 @@ impl<F: Family> State<F> {
         Ok(State {
             forest: Forest::new(settings)?.with_thresholds(thresholds),
             learned,
+            words: Words::default(),
             unknown: VecDeque::new(),
             recorded: None,
         })
@@ -92,7 +103,42 @@ impl<F: Family> State<F> {
             StateChange::Learn { hashes, founders } => {
                 F::learn(&mut self.learned, hashes, *founders);
             }
+            StateChange::Say { number, word } => self.words.set(*number, word.clone()),
         }
+    }
+
+    /// Somebody says this about groups. Answers the number of the word; `None`: there are as many as a forest remembers.
+    pub fn say(&mut self, word: Word) -> Option<u64> {
+        let number = self.words.next()?;
+        self.say_as(number, Some(word));
+        Some(number)
+    }
+
+    /// Takes a word back. Answers what it was, if there was one of this number.
+    pub fn take_back(&mut self, number: u64) -> Option<Word> {
+        let said = self.words.said().find(|&(said, _)| said == number);
+        let word = said.map(|(_, word)| word.clone())?;
+        self.say_as(number, None);
+        Some(word)
+    }
+
+    fn say_as(&mut self, number: u64, word: Option<Word>) {
+        self.words.set(number, word.clone());
+        if self.recorded.is_some() {
+            self.collect_changes();
+            let recorded = self.recorded.get_or_insert_default();
+            recorded.push(StateChange::Say { number, word });
+        }
+    }
+
+    /// What people have said about groups.
+    pub fn words(&self) -> &Words {
+        &self.words
+    }
+
+    /// The words of a copy, in place of these.
+    pub(in crate::forest) fn set_words(&mut self, words: Words) {
+        self.words = words;
     }
 
     /// What it has learned.
@@ -173,15 +219,16 @@ impl<F: Family> State<F> {
         let Self {
             forest, learned, ..
         } = self;
-        let mut placement = F::ask(features, learned, &earlier.taught, |query| {
+        let (mut placement, text) = F::ask(features, learned, &earlier.taught, |query| {
             let query = &Query {
                 earlier: Some(&earlier.tallies),
                 ..*query
             };
-            match claimed {
+            let placement = match claimed {
                 Some(_) => forest.place_provisionally(query, given),
                 None => forest.place_given(query, at, given),
-            }
+            };
+            (placement, query.whole)
         });
         if placement.decision == Decision::NewRoot {
             let root = placement.root;
@@ -189,6 +236,7 @@ impl<F: Family> State<F> {
         }
         Placed {
             root: placement.root,
+            answer: self.words.answer(text, placement.root),
             decision: placement.decision,
             arrived: placement.arrived,
             founded: placement.founded,
@@ -328,9 +376,9 @@ impl<F: Family> State<F> {
             });
             let measures: Vec<Measure> = measures.collect();
             let asked = query.fingerprints.to_vec();
-            ((check, asked), measures)
+            ((check, asked, query.whole), measures)
         });
-        let (check, asked) = check;
+        let (check, asked, text) = check;
         let left_out = F::left_out(features, learned);
 
         let mut fingerprints: Vec<CheckedFingerprint> = asked
@@ -366,6 +414,7 @@ impl<F: Family> State<F> {
         trees.sort_by_key(|tree| (tree.root != check.root, tree.verdict.is_err(), tree.root));
         Check {
             root: check.root,
+            answer: self.words.answer(text, check.root),
             decision: check.decision,
             stage: check.by.and_then(|by| F::stage(features, by)),
             fingerprints,
