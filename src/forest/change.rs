@@ -28,6 +28,13 @@ pub enum Change<P> {
         /// What it keeps of its founder.
         proof: P,
     },
+    /// More of the text of the founder of a tree than its proof has.
+    Evidence {
+        /// Its root.
+        root: Root,
+        /// At most 1024 words.
+        words: Box<[u16]>,
+    },
     /// A new leaf.
     AddLeaf {
         /// The leaf.
@@ -79,12 +86,16 @@ impl<P: Proof> Forest<P> {
                 added,
                 proof,
             } => self.add_root(*fingerprint, *added, proof),
+            Change::Evidence { root, words } => {
+                self.living(root.0).is_some() && self.evidence.put(root.0, words)
+            }
             Change::AddLeaf { fingerprint, root } => self.add_leaf(*fingerprint, *root),
             Change::Use { fingerprint } => self.touch(*fingerprint),
             Change::Refresh { root } => self.touch(root.0),
             Change::Count { root, tally } => self.set_tally(*root, *tally),
             Change::Withdraw { fingerprint } => {
                 let gone = self.remove(*fingerprint);
+                self.evidence.remove(*fingerprint);
                 self.withdrawn_total += u64::from(gone);
                 gone
             }

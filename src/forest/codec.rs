@@ -11,8 +11,10 @@
 //! 7 Withdraw | fingerprint 8 |
 //! 8 Evict    | tick 4 |
 //! 9 Learn    | founders 8 | sentences 4 | their hashes, of 8 |
+//! 10 Evidence | root 8 | words 4 | of each 2 |
 //! ```
 
+use super::evidence::{read_words, write_words};
 use super::local::StateChange;
 use super::ticks::{Moment, Tick};
 use super::{Change, Root};
@@ -78,6 +80,10 @@ impl<P: Durable> StateChange<P> {
                     founders,
                 });
             }
+            10 => Change::Evidence {
+                root: Root(fingerprint(bytes)?),
+                words: read_words(bytes)?,
+            },
             _ => return None,
         };
         Some(StateChange::Tree(change))
@@ -100,6 +106,11 @@ fn write_tree<P: Durable>(change: &Change<P>, out: &mut Vec<u8>) {
             fingerprint.write(out);
             added.0.write(out);
             proof.write(out);
+        }
+        Change::Evidence { root, words } => {
+            out.push(10);
+            root.0.write(out);
+            write_words(words, out);
         }
         Change::AddLeaf { fingerprint, root } => {
             out.push(3);

@@ -130,7 +130,10 @@ pub(super) fn may_found<P>(query: &Query<'_, P>, root: Root) -> bool {
 
 fn by_text_alone(verdict: Verdict, by_text: bool) -> Verdict {
     match verdict {
-        Verdict::Decided(outcome) => Verdict::Decided(Outcome { by_text, ..outcome }),
+        Verdict::Decided(outcome) => Verdict::Decided(Outcome {
+            by_text: by_text || outcome.by_text,
+            ..outcome
+        }),
         Verdict::Ask(_) => verdict,
     }
 }
@@ -244,7 +247,8 @@ impl<P: Proof> Law<'_, '_, P> {
             refused,
             founded: tree.map(|tree| tree.added),
             is_founder: root.0 == whole || by_proof,
-            by_text: false,
+            by_text: matches!(decision, Decision::Joined { .. })
+                && tree.is_some_and(|tree| self.is_of_by_evidence(tree)),
         })
     }
 
@@ -357,11 +361,31 @@ impl<P: Proof> Law<'_, '_, P> {
             similarity: 0.0,
             needed: 1.0,
         };
-        let kept = self
-            .tree(tree)
-            .and_then(|tree| tree.proof)
-            .ok_or(unproved)?;
-        self.query.proof.agrees(kept, shared, self.thresholds)
+        let tree = self.tree(tree).ok_or(unproved)?;
+        let kept = tree.proof.ok_or(unproved)?;
+        if let Some((_, said)) = tree.said.get().filter(|&(of, _)| of == shared) {
+            return said;
+        }
+        let (query, thresholds) = (self.query, self.thresholds);
+        let said = match tree.evidence.filter(|_| !query.evidence.is_empty()) {
+            None => query.proof.agrees(kept, shared, thresholds),
+            Some(words) => {
+                let founder = (kept, words);
+                query.proof.agrees_by(query.evidence, founder, shared, thresholds)
+            }
+        };
+        tree.said.set(Some((shared, said)));
+        said
+    }
+
+    /// Whether the document belongs to a tree by its evidence only: when that has gone, nothing but the hash of its text will
+    /// tell it.
+    fn is_of_by_evidence(&self, tree: &SeenTree<'_, P>) -> bool {
+        let agrees = |kept: &P| {
+            let shared = self.query.fingerprints.len();
+            self.query.proof.agrees(kept, shared, self.thresholds).is_ok()
+        };
+        tree.evidence.is_some() && !tree.proof.is_some_and(agrees)
     }
 
     fn tree(&self, tree: TreeIndex) -> Option<&SeenTree<'_, P>> {
@@ -455,6 +479,12 @@ impl<P: Proof> Plan<'_, '_, P> {
             added: self.now,
             proof: self.query.proof.clone(),
         });
+        if !self.query.evidence.is_empty() {
+            self.out.push(Change::Evidence {
+                root: self.root,
+                words: self.query.evidence.into(),
+            });
+        }
         if alone {
             if by_text {
                 self.stand_for_the_text();

@@ -1,5 +1,6 @@
 //! What a document sees of this forest, as the law asks for it.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use super::law::{self, Outcome, Question, Verdict};
@@ -223,6 +224,8 @@ impl<P: Proof> Look<'_, '_, P> {
             added: record.map_or(Millis(0), Record::added),
             children: None,
             proof: record.map(|record| &record.proof),
+            evidence: self.forest.evidence.get(self.forest.name(root).0),
+            said: Cell::default(),
             closed: self.forest.closed(root, self.query.earlier),
         });
         self.roots.len() - 1

@@ -109,14 +109,18 @@ impl<P: Proof> Forest<P> {
     }
 
     /// The tree of this root keeps the proof of this document instead of the one that it has.
-    pub(super) fn found_again(&mut self, root: Root, proof: &P) {
+    pub(super) fn found_again(&mut self, root: Root, query: &Query<'_, P>) {
         let number = self.root_number(root, self.ticks.floor());
         if let Some(added) = number.and_then(|number| Some(self.roots.get(number)?.added())) {
             self.commit(Change::AddRoot {
                 fingerprint: root.0,
                 added,
-                proof: proof.clone(),
+                proof: query.proof.clone(),
             });
+            if !query.evidence.is_empty() {
+                let words = query.evidence.into();
+                self.commit(Change::Evidence { root, words });
+            }
         }
     }
 
@@ -182,7 +186,12 @@ impl<P: Proof> Forest<P> {
             self.ticks.clock(),
             &mut changes,
         );
+        let unseen = match query.evidence.is_empty() {
+            true => 0,
+            false => look.seen.without_evidence(),
+        };
         drop(look);
+        self.unseen_total += unseen as u64;
         let sign = match outcome.decision {
             Decision::Joined { .. } => self.sign(query, outcome.root),
             _ => 0,

@@ -8,6 +8,7 @@
 //! section 1, before all else:  | clock 8 | current tick 4 | floor 4 | moments |
 //! section 2, trees:            of each | number 4 | root 8 | added 8 | tally 17 | proof |
 //! section 3, nodes:            of each | fingerprint 8 | number of its tree 4 | tick 4 |
+//! section 6, evidence:         of each | root 8 | words 4 | of each 2 |
 //! section 4, what was learned: | lsn 8 | of the kind |
 //! section 5, behind all else:  | clock 8 | current tick 4 | floor 4 | moments 4 | of each: tick 4, time 8 |
 //! ```
@@ -27,6 +28,7 @@ const TREES: u8 = 2;
 const NODES: u8 = 3;
 const LEARNED: u8 = 4;
 const END: u8 = 5;
+const EVIDENCE: u8 = 6;
 
 /// What is no state of this forest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -45,6 +47,7 @@ enum Phase {
     #[default]
     Trees,
     Nodes,
+    Evidence,
     Learned,
     End,
     Over,
@@ -90,6 +93,15 @@ impl<F: Family> State<F> {
                 Some((NODES, out))
             }
             Phase::Nodes => {
+                portions.go_to(Phase::Evidence);
+                self.next_portion(portions, lsn)
+            }
+            Phase::Evidence => {
+                // Where it goes on is the number of the next one.
+                if let Some(next) = forest.evidence.write(at as u64, &mut out) {
+                    portions.at = next as usize;
+                    return Some((EVIDENCE, out));
+                }
                 portions.go_to(Phase::Learned);
                 self.next_portion(portions, lsn)
             }
@@ -201,6 +213,7 @@ impl<F: Family> Restoring<F> {
             BEGIN => self.read_begin(bytes),
             TREES => self.read_trees(bytes),
             NODES => self.read_nodes(bytes),
+            EVIDENCE => self.state.forest_mut().evidence.read(bytes),
             LEARNED => self.read_learned(bytes),
             END => self.read_end(bytes),
             _ => None,

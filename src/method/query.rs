@@ -22,6 +22,21 @@ pub trait Proof: Clone {
     /// What proofs are held against besides each other: the same for all of a forest.
     type Thresholds: Copy + Default + Debug + Send + Sync;
 
+    /// The same where more of both texts is at hand than their proofs: what a [`Query::evidence`] has of this document, and
+    /// what that of the root's founder had.
+    ///
+    /// # Errors
+    /// As [`agrees`](Proof::agrees).
+    fn agrees_by(
+        &self,
+        _evidence: &[u16],
+        (root, _founders): (&Self, &[u16]),
+        shared: usize,
+        thresholds: Self::Thresholds,
+    ) -> Result<(), Refusal> {
+        self.agrees(root, shared, thresholds)
+    }
+
     /// Whether a root with this proof was founded by the text with this hash; never where the proof does not keep it.
     fn is_of_text(&self, _whole: Fingerprint) -> bool {
         false
@@ -102,6 +117,9 @@ pub struct Query<'a, P = ()> {
     pub known_by: &'a [Fingerprint],
     /// What the near roots' proofs are compared with; kept if the document founds a tree.
     pub proof: &'a P,
+    /// More of the text than its proof says: kept apart from the proof for a while if the document founds a tree, and what
+    /// the near roots' evidence is held against ([`Proof::agrees_by`]). At most 2 KiB; empty where there is none.
+    pub evidence: &'a [u16],
     /// How many nodes the fingerprints may have in the document's tree because of it, at least 1: those that stand
     /// there first, then new ones in their order. The others are only looked up.
     pub take: usize,
@@ -230,6 +248,7 @@ impl<'a> Query<'a> {
             whole: *fingerprint,
             known_by: &[],
             proof: &(),
+            evidence: &[],
             take: 1,
             known_by_whole: false,
             earlier: None,

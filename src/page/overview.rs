@@ -328,5 +328,8 @@ fn why(t: &'static Texts, reason: Reason) -> &'static str {
         Reason::Furniture => t.why_furniture,
         Reason::Full => t.why_full,
         Reason::Radius => t.reason_radius,
+        Reason::Names => t.why_names,
+        Reason::Scattered => t.why_scattered,
+        Reason::Part => t.why_part,
     }
 }

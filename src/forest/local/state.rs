@@ -60,6 +60,12 @@ impl<F: Family> State<F> {
         })
     }
 
+    /// The same state with room for so many bytes of evidence. To be chosen before anything is placed.
+    pub fn with_evidence(mut self, bytes: usize) -> State<F> {
+        self.forest.set_evidence(bytes);
+        self
+    }
+
     /// From now on every change is taken down, for [`take_changes`](State::take_changes).
     pub fn record(&mut self) {
         self.forest.record();

@@ -1,0 +1,98 @@
+//! The second look of `verified`: a document that is similar enough to a root is laid beside more of the founder's text
+//! than the proof has, and what lies between the two decides.
+//!
+//! Similarity alone cannot tell a reprint from a form that was filled in again: both share most of their phrases. Where
+//! they differ tells it. A reprint differs in few and long pieces, or in letters; a form in many short places, in which
+//! numbers and names stand. So each place has its price, and a text of so many words may have so many of them.
+
+use super::Refusal;
+use super::alignment::{Differences, Words};
+
+/// What a place costs in which other numbers stand.
+const NUMBERS: f32 = 2.0;
+/// In which a name of the one title stands against one of the other.
+const NAMES: f32 = 3.0;
+/// In which what stood for something else stands for it again.
+const REPEATED: f32 = 2.0;
+/// In which anything else stands for another thing.
+const OTHERS: f32 = 1.0;
+/// Of more on one side only, and of a part that was moved.
+const BREAKS: f32 = 0.3;
+/// What a hundred words cost if nothing of one text is in the other, nor the reverse.
+const MISSING: f32 = 3.0;
+/// What a hundred words may cost.
+const ALLOWED: f32 = 2.0;
+/// A shorter text is no shorter than this, in words: one place in a few words says little.
+const SHORTEST: f32 = 80.0;
+
+/// A text that is less similar than this joins only for a reason.
+const DOUBT: f32 = 0.6;
+/// Reasons: so much of one text is in the other, or of both.
+const CONTAINED: f32 = 0.97;
+const IN_COMMON: f32 = 0.55;
+
+/// The words of a title that are kept.
+const TITLE: usize = 24;
+
+/// Puts down what the second look goes by: the number of words of the title, these, and those of the body.
+pub(super) fn write<'a>(title: &[u16], body: impl Iterator<Item = &'a [u16]>, out: &mut Vec<u16>) {
+    let title = title.get(..TITLE).unwrap_or(title);
+    out.clear();
+    out.push(title.len() as u16);
+    out.extend_from_slice(title);
+    body.for_each(|words| out.extend_from_slice(words));
+}
+
+/// What [`write`] put down; none if there is nothing.
+pub(super) fn read(evidence: &[u16]) -> Option<Words<'_>> {
+    let (&title, rest) = evidence.split_first()?;
+    let (title, body) = rest.split_at_checked(usize::from(title))?;
+    (!body.is_empty()).then_some(Words { title, body })
+}
+
+impl Differences {
+    /// What they cost a text of a hundred words.
+    pub fn cost(&self) -> f32 {
+        // Whoever mistypes letters mistypes words as well.
+        let others = REPEATED * f32::from(self.repeated) + OTHERS * f32::from(self.others);
+        let others = (others - f32::from(self.typos)).max(0.0);
+        let cost = NUMBERS * f32::from(self.numbers)
+            + NAMES * f32::from(self.names)
+            + others
+            + BREAKS * f32::from(self.breaks);
+        100.0 * cost / self.words.max(SHORTEST) + MISSING * (1.0 - self.most)
+    }
+
+    /// Whether two texts of this similarity that differ in this are the same text.
+    ///
+    /// # Errors
+    /// Why they are not.
+    pub fn judge(&self, similarity: f32) -> Result<(), Refusal> {
+        let has_reason = self.most >= CONTAINED || self.least >= IN_COMMON;
+        if similarity < DOUBT && !has_reason {
+            return Err(Refusal::Part {
+                most: self.most,
+                least: self.least,
+            });
+        }
+        if self.cost() <= ALLOWED {
+            return Ok(());
+        }
+        let words = self.words as usize;
+        let names = self.names + self.repeated;
+        let of = |count: u16, price: f32| f32::from(count) * price;
+        let numbers = of(self.numbers, NUMBERS);
+        let named = of(self.names, NAMES) + of(self.repeated, REPEATED);
+        let places = self.numbers + names + self.others + self.breaks;
+        Err(if numbers >= named && self.numbers >= self.others {
+            let different = usize::from(self.numbers);
+            Refusal::OtherNumbers { different, words }
+        } else if names >= self.others {
+            let places = usize::from(names);
+            Refusal::Names { places, words }
+        } else {
+            let places = usize::from(places);
+            Refusal::Scattered { places, words }
+        })
+    }
+}
