@@ -62,6 +62,8 @@ pub(super) struct Outcome {
     pub(super) is_founder: bool,
     /// Whether nothing but the hash of its text will lead the document back to the tree.
     pub(super) by_text: bool,
+    /// Whether no near tree takes the document, and a second look says so.
+    pub(super) is_form: bool,
 }
 
 impl Outcome {
@@ -123,9 +125,32 @@ pub(super) fn known<P: Proof>(
 
 /// Whether a document may have founded the tree of this root: by one of its fingerprints, or by the hash of its text.
 pub(super) fn may_found<P>(query: &Query<'_, P>, root: Root) -> bool {
-    let mut own = query.fingerprints.iter().chain(query.known_by);
+    let own = query.fingerprints.iter().chain(query.known_by);
+    let mut own = own.chain(query.more);
     let hashes = std::iter::successors(Some(query.whole), |&hash| Some(rehashed(hash)));
     own.any(|&own| own == root.0) || hashes.take(ROOT_TRIES).any(|hash| hash == root.0)
+}
+
+/// Whether no tree takes a document of these verdicts, and a second look says so.
+fn is_form_of(verdicts: impl Iterator<Item = Result<(), Refusal>>) -> bool {
+    let mut is_form = false;
+    for verdict in verdicts {
+        match verdict {
+            Ok(()) => return false,
+            Err(why) => is_form |= why.is_of_second_look(),
+        }
+    }
+    is_form
+}
+
+/// The question with all fingerprints of a document whose first ones led nowhere but to others of its form.
+pub(super) fn widened<'a, P>(query: &Query<'a, P>, outcome: &Outcome) -> Option<Query<'a, P>> {
+    let is_wide = outcome.is_form && !query.more.is_empty();
+    is_wide.then(|| Query {
+        fingerprints: query.more,
+        more: &[],
+        ..*query
+    })
 }
 
 fn by_text_alone(verdict: Verdict, by_text: bool) -> Verdict {
@@ -147,6 +172,19 @@ struct Law<'a, 'f, P: Proof> {
 
 impl<P: Proof> Law<'_, '_, P> {
     fn decide(&self) -> Verdict {
+        match self.decide_plainly() {
+            Verdict::Decided(outcome) => {
+                let refusals = || outcome.refused.iter().map(|&(_, why)| Err(why));
+                let joined = matches!(outcome.decision, Decision::Joined { .. });
+                let alone = joined || stands_alone(&outcome.refused);
+                let is_form = outcome.is_form || (!alone && is_form_of(refusals()));
+                Verdict::Decided(Outcome { is_form, ..outcome })
+            }
+            asked @ Verdict::Ask(_) => asked,
+        }
+    }
+
+    fn decide_plainly(&self) -> Verdict {
         if let Some(tree) = self.known() {
             return self.decided(
                 Decision::Refreshed,
@@ -165,7 +203,21 @@ impl<P: Proof> Law<'_, '_, P> {
             // Only a proof that agrees lets the fingerprints tell that the text was placed here.
             let by_text = !stored.is_proved || !self.is_of(tree);
             let decision = Decision::Joined { candidates: 1 };
-            return by_text_alone(self.decided(decision, root, None, Vec::new()), by_text);
+            // As it was when it came: other fingerprints stand for a document that its first ones led nowhere.
+            let mut is_form = false;
+            if !self.query.more.is_empty() {
+                let looked = self.seen.fingerprints.iter();
+                if let Some(at) = looked.clone().position(|spot| spot.near.is_none()) {
+                    return Verdict::Ask(Question::Near(at..looked.len()));
+                }
+                let verdicts = self.verdicts(looked.len());
+                is_form = is_form_of(verdicts.iter().map(|(_, _, verdict)| *verdict));
+            }
+            let verdict = self.decided(decision, root, None, Vec::new());
+            return match by_text_alone(verdict, by_text) {
+                Verdict::Decided(outcome) => Verdict::Decided(Outcome { is_form, ..outcome }),
+                asked @ Verdict::Ask(_) => asked,
+            };
         }
         // So many fingerprints bring candidates: all, or in turn those up to the first that finds its tree.
         let mut asked = self.seen.fingerprints.len();
@@ -249,6 +301,7 @@ impl<P: Proof> Law<'_, '_, P> {
             is_founder: root.0 == whole || by_proof,
             by_text: matches!(decision, Decision::Joined { .. })
                 && tree.is_some_and(|tree| self.is_of_by_evidence(tree)),
+            is_form: false,
         })
     }
 

@@ -178,7 +178,15 @@ impl<P: Proof> Forest<P> {
         let mut changes = std::mem::take(&mut self.planned);
         let mut look = self.look(query, floor);
         look.give(claim);
-        let outcome = look.decide();
+        let mut outcome = look.decide();
+        let wide = law::widened(query, &outcome);
+        let query = wide.as_ref().unwrap_or(query);
+        if wide.is_some() {
+            drop(look);
+            look = self.look(query, floor);
+            look.give(claim);
+            outcome = look.decide();
+        }
         law::changes(
             query,
             &look.seen,
@@ -237,7 +245,12 @@ impl<P: Proof> Forest<P> {
 
     /// How a document would be placed; nothing is changed.
     pub(super) fn foresee(&self, query: &Query<'_, P>, at: Millis) -> Outcome {
-        self.look(query, self.ticks.floor_at(at)).decide()
+        let floor = self.ticks.floor_at(at);
+        let outcome = self.look(query, floor).decide();
+        match law::widened(query, &outcome) {
+            Some(wide) => self.look(&wide, floor).decide(),
+            None => outcome,
+        }
     }
 
     /// The document's fingerprints that have no node within k at this time, in their order.

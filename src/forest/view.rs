@@ -206,6 +206,9 @@ impl<P: Proof> Forest<P> {
 
     /// What [`place`](Forest::place) would do with a document at `now`; nothing is changed.
     pub fn check(&self, query: &Query<'_, P>, now: Millis) -> Check {
+        let outcome = self.look(query, self.ticks.floor_at(now)).decide();
+        let wide = law::widened(query, &outcome);
+        let query = wide.as_ref().unwrap_or(query);
         let mut look = self.look(query, self.ticks.floor_at(now));
         let mut near = Vec::with_capacity(query.fingerprints.len());
         for at in 0..query.fingerprints.len() {

@@ -106,6 +106,7 @@ impl Family for Strict {
     ) -> R {
         ask(&Query {
             fingerprints: &strict.fingerprints,
+            more: &[],
             whole: strict.whole,
             known_by: &[],
             proof: &(),
@@ -251,6 +252,7 @@ impl Family for Staged {
         let prints = staged.prints();
         ask(&Query {
             fingerprints: &prints.fingerprints,
+            more: &[],
             whole: prints.whole,
             known_by: &[],
             proof: &InTurn,
@@ -294,6 +296,7 @@ impl Family for Short {
     ) -> R {
         ask(&Query {
             fingerprints: &short.prints.fingerprints,
+            more: &[],
             whole: short.prints.whole,
             known_by: &[],
             proof: &short.text,

@@ -109,6 +109,9 @@ impl Proof for () {
 pub struct Query<'a, P = ()> {
     /// The document's fingerprints, the most telling first.
     pub fingerprints: &'a [Fingerprint],
+    /// More of them, with these at their head: looked up where a second look refuses all trees that these lead to, because texts
+    /// that are two of one form share most of them. Empty where there are no more.
+    pub more: &'a [Fingerprint],
     /// A hash of the whole text. It stands for the document itself where its fingerprints alone would not find its
     /// root again, and is the root where none of them can be. Under the strict law it is the one fingerprint.
     pub whole: Fingerprint,
@@ -245,6 +248,7 @@ impl<'a> Query<'a> {
     pub fn strict(fingerprint: &'a Fingerprint) -> Self {
         Query {
             fingerprints: std::slice::from_ref(fingerprint),
+            more: &[],
             whole: *fingerprint,
             known_by: &[],
             proof: &(),

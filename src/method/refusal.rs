@@ -95,6 +95,17 @@ pub enum Reason {
 pub struct Reasons([u64; Reason::ALL.len()]);
 
 impl Refusal {
+    /// Whether the texts were laid side by side for it.
+    pub fn is_of_second_look(self) -> bool {
+        matches!(
+            self,
+            Refusal::OtherNumbers { .. }
+                | Refusal::Names { .. }
+                | Refusal::Scattered { .. }
+                | Refusal::Part { .. }
+        )
+    }
+
     /// The reason without its figures.
     pub fn reason(self) -> Reason {
         match self {

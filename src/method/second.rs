@@ -29,7 +29,7 @@ const SHORTEST: f32 = 80.0;
 const DOUBT: f32 = 0.6;
 /// Reasons: so much of one text is in the other, or of both.
 const CONTAINED: f32 = 0.97;
-const IN_COMMON: f32 = 0.55;
+const IN_COMMON: f32 = 0.5;
 
 /// The words of a title that are kept.
 const TITLE: usize = 24;

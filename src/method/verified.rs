@@ -22,7 +22,7 @@ use super::title::TitleSketch;
 use crate::fingerprint::Fingerprint;
 use crate::hash::mix64;
 use crate::text::boilerplate::{Boilerplate, BoilerplateMask, Taught, Titled};
-use crate::text::shingles::{MinHash, Shingles};
+use crate::text::shingles::{MIN_HASHES, MinHash, Shingles};
 use crate::text::{Fields, Scratch};
 
 /// Fingerprints that are looked up for a document.
@@ -313,8 +313,9 @@ impl<const N: usize> First<N> {
 /// What a document brings to the forest.
 #[derive(Debug, Clone)]
 pub struct Offer {
-    /// The fingerprints to look up, smallest first. The roots of the nodes near them are the candidates.
-    offered: First<OFFERED>,
+    /// The fingerprints to look up, smallest first: [`OFFERED`] of them, and the others where a second look refuses what these
+    /// lead to. The roots of the nodes near them are the candidates.
+    offered: First<MIN_HASHES>,
     /// The smallest fingerprints, boilerplate included, of a short page also those of its title.
     own: First<{ 2 * OFFERED }>,
     founder: Founder,
@@ -375,7 +376,7 @@ impl Offer {
         let offered = if is_bare {
             First::of(of_title)
         } else if mask.excluded_count() == 0 {
-            First::of(smallest)
+            First::of(min_hashes.map(hash))
         } else {
             let offered = min_hashes.filter(|min_hash| mask.keeps(min_hash.sentence));
             First::of(offered.map(|min_hash| min_hash.hash))
@@ -394,8 +395,10 @@ impl Offer {
 
     /// What the forest is queried with.
     pub fn query(&self) -> super::Query<'_, Founder> {
+        let offered = self.offered.as_slice();
         super::Query {
-            fingerprints: self.offered.as_slice(),
+            fingerprints: offered.get(..OFFERED).unwrap_or(offered),
+            more: offered.get(OFFERED..).map_or(&[], |_| offered),
             whole: self.founder.whole,
             known_by: self.own.as_slice(),
             proof: &self.founder,

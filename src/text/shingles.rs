@@ -7,7 +7,7 @@ use super::words;
 
 /// How many of the smallest hashes of a document are kept. More than are used, because those of sentences that turn out
 /// to be boilerplate are left out later.
-const MIN_HASHES: usize = 32;
+pub(crate) const MIN_HASHES: usize = 32;
 
 /// Candidates that are collected before the smallest are picked out.
 const MAX_CANDIDATES: usize = 1024;

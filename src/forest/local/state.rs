@@ -333,7 +333,11 @@ impl<F: Family> State<F> {
                 })
             });
             let measures: Vec<Measure> = measures.collect();
-            let asked = query.fingerprints.to_vec();
+            // All of them, where the first ones led nowhere.
+            let asked = match check.near.len() > query.fingerprints.len() {
+                true => query.more.to_vec(),
+                false => query.fingerprints.to_vec(),
+            };
             ((check, asked), measures)
         });
         let (check, asked) = check;
