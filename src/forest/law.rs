@@ -62,8 +62,9 @@ pub(super) struct Outcome {
     pub(super) is_founder: bool,
     /// Whether nothing but the hash of its text will lead the document back to the tree.
     pub(super) by_text: bool,
-    /// Whether no near tree takes the document, and a second look says so.
-    pub(super) is_form: bool,
+    /// Whether no near tree takes the document, and its first fingerprints are those of others: of its form, or of a phrase that
+    /// many have. Then all of its fingerprints are looked up.
+    pub(super) is_lost: bool,
 }
 
 impl Outcome {
@@ -131,21 +132,9 @@ pub(super) fn may_found<P>(query: &Query<'_, P>, root: Root) -> bool {
     own.any(|&own| own == root.0) || hashes.take(ROOT_TRIES).any(|hash| hash == root.0)
 }
 
-/// Whether no tree takes a document of these verdicts, and a second look says so.
-fn is_form_of(verdicts: impl Iterator<Item = Result<(), Refusal>>) -> bool {
-    let mut is_form = false;
-    for verdict in verdicts {
-        match verdict {
-            Ok(()) => return false,
-            Err(why) => is_form |= why.is_of_second_look(),
-        }
-    }
-    is_form
-}
-
-/// The question with all fingerprints of a document whose first ones led nowhere but to others of its form.
+/// The question with all fingerprints of a document whose first ones led nowhere.
 pub(super) fn widened<'a, P>(query: &Query<'a, P>, outcome: &Outcome) -> Option<Query<'a, P>> {
-    let is_wide = outcome.is_form && !query.more.is_empty();
+    let is_wide = outcome.is_lost && !query.more.is_empty();
     is_wide.then(|| Query {
         fingerprints: query.more,
         more: &[],
@@ -177,8 +166,8 @@ impl<P: Proof> Law<'_, '_, P> {
                 let refusals = || outcome.refused.iter().map(|&(_, why)| Err(why));
                 let joined = matches!(outcome.decision, Decision::Joined { .. });
                 let alone = joined || stands_alone(&outcome.refused);
-                let is_form = outcome.is_form || (!alone && is_form_of(refusals()));
-                Verdict::Decided(Outcome { is_form, ..outcome })
+                let is_lost = outcome.is_lost || (!alone && self.is_lost(refusals()));
+                Verdict::Decided(Outcome { is_lost, ..outcome })
             }
             asked @ Verdict::Ask(_) => asked,
         }
@@ -204,18 +193,18 @@ impl<P: Proof> Law<'_, '_, P> {
             let by_text = !stored.is_proved || !self.is_of(tree);
             let decision = Decision::Joined { candidates: 1 };
             // As it was when it came: other fingerprints stand for a document that its first ones led nowhere.
-            let mut is_form = false;
+            let mut is_lost = false;
             if !self.query.more.is_empty() {
                 let looked = self.seen.fingerprints.iter();
                 if let Some(at) = looked.clone().position(|spot| spot.near.is_none()) {
                     return Verdict::Ask(Question::Near(at..looked.len()));
                 }
                 let verdicts = self.verdicts(looked.len());
-                is_form = is_form_of(verdicts.iter().map(|(_, _, verdict)| *verdict));
+                is_lost = self.is_lost(verdicts.iter().map(|(_, _, verdict)| *verdict));
             }
             let verdict = self.decided(decision, root, None, Vec::new());
             return match by_text_alone(verdict, by_text) {
-                Verdict::Decided(outcome) => Verdict::Decided(Outcome { is_form, ..outcome }),
+                Verdict::Decided(outcome) => Verdict::Decided(Outcome { is_lost, ..outcome }),
                 asked @ Verdict::Ask(_) => asked,
             };
         }
@@ -281,6 +270,18 @@ impl<P: Proof> Law<'_, '_, P> {
         }
     }
 
+    /// Whether a document of these verdicts has no tree, and too few fingerprints that are not others'.
+    fn is_lost(&self, mut verdicts: impl Iterator<Item = Result<(), Refusal>>) -> bool {
+        let (mut refused, mut is_form) = (false, false);
+        let is_refused = verdicts.all(|verdict| {
+            refused = true;
+            is_form |= verdict.is_err_and(Refusal::is_of_second_look);
+            verdict.is_err()
+        });
+        let free = || self.seen.isolated(self.query).count();
+        is_refused && refused && (is_form || free() < self.query.take)
+    }
+
     fn decided(
         &self,
         decision: Decision,
@@ -301,7 +302,7 @@ impl<P: Proof> Law<'_, '_, P> {
             is_founder: root.0 == whole || by_proof,
             by_text: matches!(decision, Decision::Joined { .. })
                 && tree.is_some_and(|tree| self.is_of_by_evidence(tree)),
-            is_form: false,
+            is_lost: false,
         })
     }
 
