@@ -135,7 +135,7 @@ pub(super) fn may_found<P>(query: &Query<'_, P>, root: Root) -> bool {
 /// The question with all fingerprints of a document whose first ones led nowhere.
 pub(super) fn widened<'a, P>(query: &Query<'a, P>, outcome: &Outcome) -> Option<Query<'a, P>> {
     let is_wide = outcome.is_lost && !query.more.is_empty();
-    is_wide.then(|| Query {
+    is_wide.then_some(Query {
         fingerprints: query.more,
         more: &[],
         ..*query

@@ -31,6 +31,16 @@ const DOUBT: f32 = 0.6;
 const CONTAINED: f32 = 0.97;
 const IN_COMMON: f32 = 0.5;
 
+/// A text that has fewer words in common with another needs so much of one of them to be in the other, if their titles are
+/// not alike.
+const FEW: f32 = 100.0;
+const NEARLY_ALL: f32 = 0.86;
+const SAME_TITLE: f32 = 0.5;
+
+/// What the proof's estimate may lack where nearly all of both texts is in both: they write their numbers in other ways.
+pub(super) const OTHER_NOTATION: f32 = 0.2;
+const SAME_WORDS: f32 = 0.8;
+
 /// The words of a title that are kept.
 const TITLE: usize = 24;
 
@@ -63,13 +73,21 @@ impl Differences {
         100.0 * cost / self.words.max(SHORTEST) + MISSING * (1.0 - self.most)
     }
 
-    /// Whether two texts of this similarity that differ in this are the same text.
+    /// Whether nearly all of both texts is in both.
+    pub(super) fn are_few(&self) -> bool {
+        self.least >= SAME_WORDS
+    }
+
+    /// Whether two texts of this similarity, with titles so much alike if both have one, that differ in this are the same text.
     ///
     /// # Errors
     /// Why they are not.
-    pub fn judge(&self, similarity: f32) -> Result<(), Refusal> {
+    pub fn judge(&self, similarity: f32, titles: Option<f32>) -> Result<(), Refusal> {
         let has_reason = self.most >= CONTAINED || self.least >= IN_COMMON;
-        if similarity < DOUBT && !has_reason {
+        // Where all that two short texts have in common is what stands below them, each has something else of its own.
+        let is_rest = self.words < FEW && self.most < NEARLY_ALL;
+        let is_titled = titles.is_some_and(|alike| alike >= SAME_TITLE);
+        if (similarity < DOUBT && !has_reason) || (is_rest && !is_titled) {
             return Err(Refusal::Part {
                 most: self.most,
                 least: self.least,

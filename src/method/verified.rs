@@ -248,9 +248,20 @@ impl super::Proof for Founder {
         let Some((own, founders)) = both.filter(|_| self.whole() != root.whole()) else {
             return self.agrees(root, shared, long);
         };
-        let similarity = self.proof.is_like(&root.proof, shared, long)?;
+        let eased = long.with_second_look();
+        let titles = self.proof.compare_titles(&root.proof);
+        let similarity = match self.proof.is_like(&root.proof, shared, eased) {
+            Ok(similarity) => similarity,
+            Err(super::Refusal::Proof { similarity, needed })
+                if similarity >= needed - second::OTHER_NOTATION
+                    && Differences::of(founders, own).are_few() =>
+            {
+                similarity
+            }
+            Err(refusal) => return Err(refusal),
+        };
         self.is_more_than_a_few_phrases(root, similarity)?;
-        Differences::of(founders, own).judge(similarity)
+        Differences::of(founders, own).judge(similarity, titles)
     }
 
     fn foreign_titles(&self, root: &Founder) -> usize {

@@ -412,8 +412,8 @@ fn groups(value: u64, out: &mut Vec<u16>) {
     for (at, &value) in groups.iter().take(count).enumerate().rev() {
         let digits = match value {
             _ if at + 1 < count => 3,
-            ..10 => 1,
-            ..100 => 2,
+            0..=9 => 1,
+            10..=99 => 2,
             _ => 3,
         };
         out.push(NUMBER | digits << 10 | value);
