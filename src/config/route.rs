@@ -6,8 +6,8 @@ use clap::Args;
 use serde::Deserialize;
 
 use super::{ConfigError, units};
-use crate::forest::EVIDENCE_BYTES;
 use crate::fingerprint::Distance;
+use crate::forest::EVIDENCE_BYTES;
 use crate::hamming::NodeIndex;
 use crate::method::{Method, Similarity};
 use crate::time::Millis;

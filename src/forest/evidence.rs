@@ -151,7 +151,9 @@ impl Evidence {
 /// | words 4 | of each 2 |
 pub(super) fn write_words(words: &[u16], out: &mut Vec<u8>) {
     (words.len() as u32).write(out);
-    words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+    words
+        .iter()
+        .for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
 }
 
 /// What [`write_words`] wrote, off the front; none if something else stands there.
@@ -178,7 +180,8 @@ mod tests {
 
     impl Naive {
         fn put(&mut self, root: Fingerprint, words: &[u16], limit: usize) {
-            if words.is_empty() || bytes(words) > limit || self.0.contains(&(root, words.to_vec())) {
+            if words.is_empty() || bytes(words) > limit || self.0.contains(&(root, words.to_vec()))
+            {
                 return;
             }
             self.remove(root);

@@ -425,7 +425,9 @@ impl<P: Proof> Law<'_, '_, P> {
             None => query.proof.agrees(kept, shared, thresholds),
             Some(words) => {
                 let founder = (kept, words);
-                query.proof.agrees_by(query.evidence, founder, shared, thresholds)
+                query
+                    .proof
+                    .agrees_by(query.evidence, founder, shared, thresholds)
             }
         };
         tree.said.set(Some((shared, said)));
@@ -437,7 +439,10 @@ impl<P: Proof> Law<'_, '_, P> {
     fn is_of_by_evidence(&self, tree: &SeenTree<'_, P>) -> bool {
         let agrees = |kept: &P| {
             let shared = self.query.fingerprints.len();
-            self.query.proof.agrees(kept, shared, self.thresholds).is_ok()
+            self.query
+                .proof
+                .agrees(kept, shared, self.thresholds)
+                .is_ok()
         };
         tree.evidence.is_some() && !tree.proof.is_some_and(agrees)
     }

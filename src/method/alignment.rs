@@ -130,7 +130,9 @@ fn run_at(words: &[u16], at: usize) -> Option<&[u16]> {
 
 fn bucket(run: &[u16]) -> usize {
     let hash = run.iter().fold(0u32, |hash, &word| {
-        (hash ^ u32::from(word)).wrapping_mul(0x9E37_79B1).rotate_left(13)
+        (hash ^ u32::from(word))
+            .wrapping_mul(0x9E37_79B1)
+            .rotate_left(13)
     });
     (hash.wrapping_mul(0x85EB_CA6B) >> 21) as usize
 }
@@ -259,7 +261,9 @@ impl<'a> Alignment<'a> {
         // A few characters are a word, and the others are what it is called elsewhere: `软件`, `软体`.
         let longer = old.len().max(new.len());
         let is_usage = |most| characters && longer <= most;
-        if !is_usage(USAGE / 2) && is_of_title(old, title, others) && is_of_title(new, others, title)
+        if !is_usage(USAGE / 2)
+            && is_of_title(old, title, others)
+            && is_of_title(new, others, title)
         {
             found.names += 1;
         } else if are_words && ONE_LETTER[usize::from(apart) / 64] >> (apart % 64) & 1 == 1 {
@@ -312,13 +316,17 @@ fn is_within(words: &[u16], others: &[u16]) -> bool {
 
 /// The sum of the letters of all words.
 fn sum(words: &[u16]) -> u16 {
-    let words = words.iter().filter(|word| *word & (NUMBER | CHARACTER) == 0);
+    let words = words
+        .iter()
+        .filter(|word| *word & (NUMBER | CHARACTER) == 0);
     words.fold(0u16, |sum, word| sum.wrapping_add(*word)) & HASH
 }
 
 fn key(old: &[u16], new: &[u16]) -> u32 {
     let all = old.iter().chain(&[NONE]).chain(new);
     all.fold(1, |key: u32, &word| {
-        (key ^ u32::from(word)).wrapping_mul(0x9E37_79B1).rotate_left(15)
+        (key ^ u32::from(word))
+            .wrapping_mul(0x9E37_79B1)
+            .rotate_left(15)
     })
 }

@@ -185,16 +185,28 @@ impl fmt::Display for Refusal {
                 write!(f, "{different} of {all} numbers in the same places differ")
             }
             Refusal::OtherNumbers { different, words } => {
-                write!(f, "{different} numbers differ in {words} words that are the same")
+                write!(
+                    f,
+                    "{different} numbers differ in {words} words that are the same"
+                )
             }
             Refusal::Names { places, words } => {
-                write!(f, "{places} names differ in {words} words that are the same")
+                write!(
+                    f,
+                    "{places} names differ in {words} words that are the same"
+                )
             }
             Refusal::Scattered { places, words } => {
-                write!(f, "the texts differ in {places} places of {words} words that are the same")
+                write!(
+                    f,
+                    "the texts differ in {places} places of {words} words that are the same"
+                )
             }
             Refusal::Part { most, least } => {
-                write!(f, "of the one text {most:.2} is in the other, of the other {least:.2}")
+                write!(
+                    f,
+                    "of the one text {most:.2} is in the other, of the other {least:.2}"
+                )
             }
             Refusal::Boilerplate => f.write_str("only sentences that are boilerplate are near"),
             Refusal::Titles => {

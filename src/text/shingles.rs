@@ -213,7 +213,10 @@ impl Shingles {
         let ends = (0u32..).zip(&self.row_ends);
         ends.scan(0, |begin, (place, &end)| {
             let from = std::mem::replace(begin, usize::from(end));
-            Some((place, self.row.get(from..usize::from(end)).unwrap_or_default()))
+            Some((
+                place,
+                self.row.get(from..usize::from(end)).unwrap_or_default(),
+            ))
         })
     }
 

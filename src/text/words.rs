@@ -172,7 +172,10 @@ impl Reader<'_> {
             return Some(value);
         }
         let month = month(word)?;
-        let behind = self.rest(self.at).iter().find(|b| !matches!(b, b' ' | b'.'));
+        let behind = self
+            .rest(self.at)
+            .iter()
+            .find(|b| !matches!(b, b' ' | b'.'));
         let before = self.out.last().is_some_and(|last| last & NUMBER != 0);
         (before || behind.is_some_and(u8::is_ascii_digit)).then_some(month)
     }
@@ -257,7 +260,8 @@ impl Reader<'_> {
             && !b.is_ascii()
         {
             let (c, len) = decode(self.bytes, self.at);
-            let Some(Numeral::Magnitude(value)) = numeral(c).filter(|_| c != '十' && c != '百') else {
+            let Some(Numeral::Magnitude(value)) = numeral(c).filter(|_| c != '十' && c != '百')
+            else {
                 break;
             };
             magnitude = Some(u64::saturating_mul(magnitude.unwrap_or(1), value));
@@ -269,7 +273,9 @@ impl Reader<'_> {
     /// The number at the end of the runs times a magnitude, and how many of the runs it is.
     fn written_out(&self, runs: &[(u8, usize, usize)], magnitude: u64) -> (u64, usize) {
         let digits = |at: usize| {
-            let run = runs.get(at).and_then(|&(_, from, to)| self.bytes.get(from..to));
+            let run = runs
+                .get(at)
+                .and_then(|&(_, from, to)| self.bytes.get(from..to));
             run.unwrap_or_default()
         };
         let value = |digits: &[u8]| {
@@ -289,7 +295,9 @@ impl Reader<'_> {
             first -= 1;
         }
         let number = (first..=whole).fold(0u64, |number, at| {
-            number.saturating_mul(1000).saturating_add(value(digits(at)))
+            number
+                .saturating_mul(1000)
+                .saturating_add(value(digits(at)))
         });
         let mut total = number.saturating_mul(magnitude);
         let mut unit = magnitude;
@@ -318,7 +326,9 @@ impl Reader<'_> {
         let numerals = numerals.get(..count).unwrap_or_default();
         match value_of(numerals) {
             Some(value) => groups(value, self.out),
-            None => self.out.extend(numerals.iter().map(|&(_, hash)| CHARACTER | hash)),
+            None => self
+                .out
+                .extend(numerals.iter().map(|&(_, hash)| CHARACTER | hash)),
         }
     }
 }
@@ -378,7 +388,11 @@ fn value_of(numerals: &[(Numeral, u16)]) -> Option<u64> {
             }
             Numeral::Magnitude(value) => {
                 section += digit.take().unwrap_or_default();
-                let before = if value > 10_000 { std::mem::take(&mut total) } else { 0 };
+                let before = if value > 10_000 {
+                    std::mem::take(&mut total)
+                } else {
+                    0
+                };
                 if section + before == 0 {
                     return None;
                 }
@@ -392,7 +406,9 @@ fn value_of(numerals: &[(Numeral, u16)]) -> Option<u64> {
 
 /// Up to three digits.
 fn group(digits: &[u8]) -> u16 {
-    let value = digits.iter().fold(0, |value, b| value * 10 + u16::from(b - b'0'));
+    let value = digits
+        .iter()
+        .fold(0, |value, b| value * 10 + u16::from(b - b'0'));
     NUMBER | (digits.len() as u16) << 10 | value
 }
 
@@ -470,7 +486,8 @@ mod tests {
         };
         let mut out = Vec::new();
         if let Some(text) = scratch.read(&fields) {
-            text.sentences().for_each(|sentence| read(sentence, &mut out));
+            text.sentences()
+                .for_each(|sentence| read(sentence, &mut out));
         }
         out
     }
@@ -478,10 +495,22 @@ mod tests {
     #[test]
     fn a_number_is_the_same_however_it_is_written() {
         for same in [
-            &["$1,224,254", "$1 224 254", "1.224.254", "１，２２４，２５４", "1224254"][..],
+            &[
+                "$1,224,254",
+                "$1 224 254",
+                "1.224.254",
+                "１，２２４，２５４",
+                "1224254",
+            ][..],
             &["26.71", "26 71"],
             &["05/23/2007", "5 23 2007", "May 23, 2007", "may 23 2007"],
-            &["$1.3 million", "1,300,000", "1 3 million", "130万", "1300000"],
+            &[
+                "$1.3 million",
+                "1,300,000",
+                "1 3 million",
+                "130万",
+                "1300000",
+            ],
             &["1.3亿", "130,000,000", "一亿三千万"],
             &["九十八", "98", "98th"],
             &["第二", "第2"],
@@ -511,13 +540,22 @@ mod tests {
     fn other_spellings_of_words_are_the_same_or_near() {
         assert_eq!(words("the nation's"), words("the nations"));
         assert_eq!(words("the nation s"), words("the nation"));
-        let sum = |text: &str| words(text).iter().fold(0u16, |sum, word| sum.wrapping_add(*word)) & HASH;
+        let sum = |text: &str| {
+            words(text)
+                .iter()
+                .fold(0u16, |sum, word| sum.wrapping_add(*word))
+                & HASH
+        };
         assert_eq!(sum("bi-partisan"), sum("bipartisan"));
         let is_near = |one: &str, other: &str| {
             let apart = usize::from(sum(one).wrapping_sub(sum(other)) & HASH);
             ONE_LETTER[apart / 64] >> (apart % 64) & 1 == 1
         };
-        for (one, other) in [("senator", "senatr"), ("council", "countil"), ("bridge", "bridgee")] {
+        for (one, other) in [
+            ("senator", "senatr"),
+            ("council", "countil"),
+            ("bridge", "bridgee"),
+        ] {
             assert!(is_near(one, other), "{one} {other}");
         }
         assert!(!is_near("madison", "mobile"));
