@@ -330,3 +330,120 @@ fn key(old: &[u16], new: &[u16]) -> u32 {
             .rotate_left(15)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::text::shingler::tests::read;
+
+    fn differences(one: &str, other: &str) -> Differences {
+        let (one, other) = (read(one), read(other));
+        let words = |body| Words { title: &[], body };
+        Differences::of(words(&one.row), words(&other.row))
+    }
+
+    const GRANT: &str = "The ministry announced today that the fire brigade of Harrowgate will receive $38,071 for breathing apparatus. \
+        The money comes from the programme for rural brigades. The brigade of Harrowgate had applied in spring, and the municipality pays the rest.";
+
+    #[test]
+    fn a_text_and_itself() {
+        let same = differences(GRANT, GRANT);
+        assert_eq!((same.most, same.least), (1.0, 1.0));
+        assert_eq!(
+            Differences {
+                words: 0.0,
+                most: 0.0,
+                least: 0.0,
+                ..same
+            },
+            Differences::default()
+        );
+        assert_eq!(same.words as usize, read(GRANT).row.len());
+    }
+
+    #[test]
+    fn places_are_told_apart() {
+        let form = GRANT
+            .replace("Harrowgate", "Pellbrook")
+            .replace("38,071", "117,400");
+        let found = differences(GRANT, &form);
+        assert_eq!(
+            (found.numbers, found.others, found.repeated),
+            (1, 1, 1),
+            "{found:?}"
+        );
+        let notation = GRANT
+            .replace("38,071", "38 071")
+            .replace("brigades", "brigade's");
+        let found = differences(GRANT, &notation);
+        assert_eq!(
+            (found.numbers, found.others, found.typos),
+            (0, 0, 0),
+            "{found:?}"
+        );
+        let typed = GRANT
+            .replace("money", "mony")
+            .replace("receive", "recieve")
+            .replace("spring", "sprang");
+        let found = differences(GRANT, &typed);
+        assert_eq!(
+            (found.numbers, found.others, found.typos),
+            (0, 0, 2),
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn more_on_one_side_is_a_break_at_most() {
+        let framed = format!("Home News Sport Weather. {GRANT} Subscribe to our newsletter.");
+        let found = differences(GRANT, &framed);
+        assert_eq!(
+            (found.most, found.breaks, found.others),
+            (1.0, 0, 0),
+            "{found:?}"
+        );
+        let (first, second) = GRANT.split_at(GRANT.find("The money").unwrap());
+        let moved = differences(GRANT, &format!("{second} {first}"));
+        assert!(moved.least > 0.95 && moved.breaks == 1, "{moved:?}");
+    }
+
+    #[test]
+    fn names_of_the_titles_are_told() {
+        let (one, other) = (read("Grant for Harrowgate"), read("Grant for Pellbrook"));
+        let (old, new) = (read(GRANT), read(&GRANT.replace("Harrowgate", "Pellbrook")));
+        let earlier = Words {
+            title: &one.row,
+            body: &old.row,
+        };
+        let later = Words {
+            title: &other.row,
+            body: &new.row,
+        };
+        assert_eq!(Differences::of(earlier, later).names, 2);
+    }
+
+    proptest! {
+        /// Whatever the words are: the ratios are ratios, and no word is met that the other text has not.
+        #[test]
+        fn no_more_is_in_common_than_can_be(
+            old in prop::collection::vec(prop_oneof![0u16..6, 0x4000u16..0x4004, 0x8400u16..0x8403], 0..120),
+            new in prop::collection::vec(prop_oneof![0u16..6, 0x4000u16..0x4004, 0x8400u16..0x8403], 0..120),
+        ) {
+            let words = |body| Words { title: &[], body };
+            let found = Differences::of(words(&old), words(&new));
+            let within = |some: &[u16], all: &[u16]| {
+                let count = some.iter().filter(|word| all.contains(word)).count();
+                count as f32 / some.len().max(1) as f32
+            };
+            prop_assert!(found.least >= 0.0 && found.least <= found.most);
+            let (one, other) = (within(&old, &new), within(&new, &old));
+            prop_assert!(found.most <= one.max(other) + 1e-6);
+            prop_assert!(found.least <= one.min(other) + 1e-6 || found.least <= one.max(other) + 1e-6);
+            if old == new && old.len() >= RUN_OF_CHARACTERS {
+                prop_assert_eq!(found.others + found.numbers + found.names, 0);
+            }
+        }
+    }
+}

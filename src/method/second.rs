@@ -28,7 +28,7 @@ const SHORTEST: f32 = 80.0;
 /// A text that is less similar than this joins only for a reason.
 const DOUBT: f32 = 0.6;
 /// Reasons: so much of one text is in the other, or of both.
-const CONTAINED: f32 = 0.97;
+const CONTAINED: f32 = 0.9;
 const IN_COMMON: f32 = 0.5;
 
 /// A text that has fewer words in common with another needs so much of one of them to be in the other, if their titles are
@@ -102,15 +102,113 @@ impl Differences {
         let numbers = of(self.numbers, NUMBERS);
         let named = of(self.names, NAMES) + of(self.repeated, REPEATED);
         let places = self.numbers + names + self.others + self.breaks;
-        Err(if numbers >= named && self.numbers >= self.others {
-            let different = usize::from(self.numbers);
-            Refusal::OtherNumbers { different, words }
-        } else if names >= self.others {
-            let places = usize::from(names);
-            Refusal::Names { places, words }
-        } else {
-            let places = usize::from(places);
-            Refusal::Scattered { places, words }
-        })
+        Err(
+            if self.numbers > 0 && numbers >= named && self.numbers >= self.others {
+                let different = usize::from(self.numbers);
+                Refusal::OtherNumbers { different, words }
+            } else if names > 0 && names >= self.others {
+                let places = usize::from(names);
+                Refusal::Names { places, words }
+            } else {
+                let places = usize::from(places);
+                Refusal::Scattered { places, words }
+            },
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const NOTHING: Differences = Differences {
+        words: 200.0,
+        most: 1.0,
+        least: 1.0,
+        numbers: 0,
+        names: 0,
+        repeated: 0,
+        others: 0,
+        typos: 0,
+        breaks: 0,
+    };
+
+    fn reason(differences: Differences, similarity: f32) -> Option<&'static str> {
+        let refusal = differences.judge(similarity, None).err()?;
+        Some(refusal.reason().as_str())
+    }
+
+    #[test]
+    fn what_stands_in_many_places_decides() {
+        let of = |change: fn(&mut Differences)| {
+            let mut differences = NOTHING;
+            change(&mut differences);
+            reason(differences, 0.8)
+        };
+        assert_eq!(of(|_| ()), None);
+        assert_eq!(of(|d| d.numbers = 2), None);
+        assert_eq!(of(|d| d.numbers = 3), Some("numbers"));
+        assert_eq!(of(|d| d.names = 2), Some("names"));
+        assert_eq!(of(|d| d.others = 5), Some("scattered"));
+        assert_eq!(of(|d| (d.others, d.typos) = (5, 20)), None);
+        assert_eq!(of(|d| d.repeated = 3), Some("names"));
+        assert_eq!(of(|d| (d.others, d.numbers) = (3, 1)), Some("scattered"));
+    }
+
+    #[test]
+    fn little_similarity_needs_a_reason() {
+        let part = Differences {
+            most: 0.7,
+            least: 0.4,
+            ..NOTHING
+        };
+        assert_eq!(reason(part, 0.55), Some("part"));
+        assert_eq!(reason(part, 0.65), None);
+        assert_eq!(reason(Differences { most: 0.95, ..part }, 0.55), None);
+        assert_eq!(reason(Differences { least: 0.6, ..part }, 0.55), None);
+    }
+
+    #[test]
+    fn two_notices_over_one_disclaimer_are_two() {
+        let rest = Differences {
+            words: 50.0,
+            most: 0.8,
+            least: 0.8,
+            ..NOTHING
+        };
+        assert_eq!(reason(rest, 0.8), Some("part"));
+        assert!(rest.judge(0.8, Some(1.0)).is_ok());
+        assert_eq!(
+            reason(
+                Differences {
+                    words: 150.0,
+                    ..rest
+                },
+                0.8
+            ),
+            None
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(title in prop::collection::vec(any::<u16>(), 0..40), body in prop::collection::vec(any::<u16>(), 0..40)) {
+            let mut evidence = vec![7; 3];
+            let (first, second) = body.split_at(body.len() / 2);
+            write(&title, [first, second].into_iter(), &mut evidence);
+            let words = read(&evidence);
+            prop_assert_eq!(words.is_some(), !body.is_empty());
+            if let Some(words) = words {
+                prop_assert_eq!(words.body, body.as_slice());
+                prop_assert_eq!(words.title, title.get(..TITLE).unwrap_or(&title));
+            }
+        }
+
+        #[test]
+        fn any_evidence_is_read_or_not(evidence in prop::collection::vec(any::<u16>(), 0..40)) {
+            let _ = read(&evidence);
+        }
     }
 }
