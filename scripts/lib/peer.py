@@ -16,7 +16,6 @@ from collections import defaultdict
 import numpy
 
 PERMUTATIONS, BANDS, NEEDED = 128, 32, 0.7
-PRIME = (1 << 61) - 1
 WORDS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W_\u3040-\u30ff\u3400-\u9fff]+")
 TAGS = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 
@@ -32,10 +31,9 @@ def shingles(text):
 
 def main():
     random = numpy.random.default_rng(1)
-    # Below 2^31, so that a product with a hash of 32 bits fits into 64.
-    factors = random.integers(1, 1 << 31, PERMUTATIONS, dtype=numpy.uint64) | numpy.uint64(1)
-    offsets = random.integers(0, 1 << 31, PERMUTATIONS, dtype=numpy.uint64)
-    mask, shift = numpy.uint64(0xFFFFFFFF), numpy.uint64(31)
+    factors = random.integers(0, 1 << 63, PERMUTATIONS, dtype=numpy.uint64) * numpy.uint64(2) + numpy.uint64(1)
+    offsets = random.integers(0, 1 << 63, PERMUTATIONS, dtype=numpy.uint64)
+    half = numpy.uint64(32)
     leaders, buckets = [], defaultdict(list)
     rows = PERMUTATIONS // BANDS
     for line in sys.stdin.buffer:
@@ -43,8 +41,8 @@ def main():
             continue
         document = json.loads(line)
         found = shingles(f"{document.get('title') or ''} {document.get('content') or ''}")
-        # Multiply-shift (Dietzfelbinger and others, 1997): the upper bits of the products.
-        hashes = ((found[:, None] * factors[None, :] + offsets[None, :]) >> shift) & mask
+        # Multiply-shift (Dietzfelbinger and others, 1997): the upper bits of the products, modulo 2^64.
+        hashes = (found[:, None] * factors[None, :] + offsets[None, :]) >> half
         minima = hashes.min(axis=0)
         keys = [(band, minima[band * rows : (band + 1) * rows].tobytes()) for band in range(BANDS)]
         near = sorted({leader for key in keys for leader in buckets.get(key, ())})

@@ -53,6 +53,9 @@ pub struct VerifiedFeatures {
     evidence: Vec<u16>,
 }
 
+/// Words of a title that are kept.
+const TITLE: usize = 64;
+
 /// Letters besides the title that say nothing.
 const REST: u64 = 8;
 
@@ -123,6 +126,7 @@ impl VerifiedFeatures {
         self.heading.clear(0);
         let text = scratch.read(&of_title(fields))?;
         self.heading.read(&text);
+        self.heading.row.truncate(TITLE);
         scratch.keep_as_headline();
         self.title = TitleSketch::of(&self.heading);
         Some(self.heading.letters())

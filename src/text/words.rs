@@ -50,6 +50,92 @@ const fn letter(c: u32) -> u16 {
     (x >> 40) as u16 & HASH
 }
 
+/// In [`ASCII`]: no letter.
+const NO_LETTER: u16 = u16::MAX;
+
+/// [`LETTERS`] of letters, for every byte.
+static ASCII: [u16; 256] = {
+    let mut ascii = [NO_LETTER; 256];
+    let mut b = 0;
+    while b < 128 {
+        if (b as u8).is_ascii_alphabetic() {
+            ascii[b] = LETTERS[b];
+        }
+        b += 1;
+    }
+    ascii
+};
+
+/// The sums of the words that may be numbers: one bit for each.
+static NUMERALS: [u64; 256] = {
+    let mut bits = [0u64; 256];
+    let mut at = 0;
+    while at < IN_WORDS.len() {
+        let word = IN_WORDS[at].as_bytes();
+        let (mut sum, mut letter) = (0u16, 0);
+        while letter < word.len() {
+            sum = sum.wrapping_add(LETTERS[word[letter] as usize]);
+            letter += 1;
+        }
+        let sum = sum & HASH;
+        bits[sum as usize / 64] |= 1 << (sum % 64);
+        at += 1;
+    }
+    bits
+};
+
+/// The words that [`spelled`] and [`month`] know.
+const IN_WORDS: [&str; 48] = [
+    "one",
+    "first",
+    "two",
+    "second",
+    "three",
+    "third",
+    "four",
+    "fourth",
+    "five",
+    "fifth",
+    "six",
+    "sixth",
+    "seven",
+    "seventh",
+    "eight",
+    "eighth",
+    "nine",
+    "ninth",
+    "ten",
+    "tenth",
+    "eleven",
+    "eleventh",
+    "twelve",
+    "twelfth",
+    "jan",
+    "january",
+    "feb",
+    "february",
+    "mar",
+    "march",
+    "apr",
+    "april",
+    "may",
+    "jun",
+    "june",
+    "jul",
+    "july",
+    "aug",
+    "august",
+    "sep",
+    "sept",
+    "september",
+    "oct",
+    "october",
+    "nov",
+    "november",
+    "dec",
+    "december",
+];
+
 /// The differences of two words that one letter makes: one bit for each sum.
 pub(crate) static ONE_LETTER: [u64; 256] = {
     let mut bits = [0u64; 256];
@@ -130,29 +216,40 @@ impl Reader<'_> {
     fn word(&mut self) {
         let from = self.at;
         let (mut sum, mut ascii) = (0u16, true);
-        while let Some(b) = self.peek() {
-            if b.is_ascii_alphabetic() {
-                sum = sum.wrapping_add(LETTERS[usize::from(b)]);
-                self.at += 1;
-            } else if b.is_ascii() {
-                break;
-            } else {
-                let (c, len) = decode(self.bytes, self.at);
-                let class = self.tables.class(c);
-                if !matches!(class, Class::Word | Class::Hangul | Class::Mark) {
+        loop {
+            let mut len = 0;
+            for &b in self.rest(self.at) {
+                let letter = ASCII[usize::from(b)];
+                if letter == NO_LETTER {
                     break;
                 }
-                ascii = false;
-                sum = sum.wrapping_add(letter(u32::from(c)));
-                self.at += len;
+                sum = sum.wrapping_add(letter);
+                len += 1;
             }
+            self.at += len;
+            if self.peek().is_none_or(|b| b.is_ascii()) {
+                break;
+            }
+            let (c, len) = decode(self.bytes, self.at);
+            let class = self.tables.class(c);
+            if !matches!(class, Class::Word | Class::Hangul | Class::Mark) {
+                break;
+            }
+            ascii = false;
+            sum = sum.wrapping_add(letter(u32::from(c)));
+            self.at += len;
         }
         let word = self.bytes.get(from..self.at).unwrap_or_default();
         if word == b"s" {
             // What an apostrophe leaves of a genitive.
             return;
         }
-        if ascii && let Some(value) = self.in_words(word) {
+        // Few words are numbers: their sums tell that they are not.
+        let may_be = NUMERALS[usize::from(sum & HASH) / 64] >> (sum % 64) & 1 == 1;
+        if ascii
+            && may_be
+            && let Some(value) = self.in_words(word)
+        {
             groups(value, self.out);
             return;
         }
@@ -560,6 +657,17 @@ mod tests {
         }
         assert!(!is_near("madison", "mobile"));
         assert!(!is_near("warren", "parma"));
+    }
+
+    #[test]
+    fn every_number_in_words_is_looked_at() {
+        for word in IN_WORDS {
+            let known = spelled(word.as_bytes()).or(month(word.as_bytes()));
+            assert!(known.is_some(), "{word}");
+            let value = words(&format!("7 {word}")).len();
+            assert_eq!(value, 2, "{word}");
+            assert!(words(&format!("7 {word}"))[1] & NUMBER != 0, "{word}");
+        }
     }
 
     #[test]
