@@ -224,7 +224,10 @@ impl<P: Proof> Look<'_, '_, P> {
             added: record.map_or(Millis(0), Record::added),
             children: None,
             proof: record.map(|record| &record.proof),
-            evidence: self.forest.evidence.get(self.forest.name(root).0),
+            evidence: match self.query.evidence {
+                [] => None,
+                _ => self.forest.evidence.get(self.forest.name(root).0),
+            },
             said: Cell::default(),
             closed: self.forest.closed(root, self.query.earlier),
         });

@@ -15,6 +15,7 @@
 
 use super::byte_class::decode;
 use super::fold::{Class, Tables};
+use super::swar::{Lanes, leading};
 
 /// So many words of a text are kept.
 pub(crate) const MOST: usize = 1000;
@@ -50,20 +51,24 @@ const fn letter(c: u32) -> u16 {
     (x >> 40) as u16 & HASH
 }
 
-/// In [`ASCII`]: no letter.
-const NO_LETTER: u16 = u16::MAX;
+/// The sum of eight letters; zeros add nothing.
+#[inline(always)]
+fn sum_of(eight: u64) -> u16 {
+    let letters = eight.to_le_bytes().map(|b| BYTES[usize::from(b)]);
+    letters
+        .iter()
+        .fold(0, |sum, &letter| sum.wrapping_add(letter))
+}
 
-/// [`LETTERS`] of letters, for every byte.
-static ASCII: [u16; 256] = {
-    let mut ascii = [NO_LETTER; 256];
-    let mut b = 0;
+/// [`LETTERS`] for every byte but zero, which is no letter.
+static BYTES: [u16; 256] = {
+    let mut bytes = [0; 256];
+    let mut b = 1;
     while b < 128 {
-        if (b as u8).is_ascii_alphabetic() {
-            ascii[b] = LETTERS[b];
-        }
+        bytes[b] = LETTERS[b];
         b += 1;
     }
-    ascii
+    bytes
 };
 
 /// The sums of the words that may be numbers: one bit for each.
@@ -212,21 +217,20 @@ impl Reader<'_> {
         self.bytes.get(from..).unwrap_or_default()
     }
 
-    /// A run of letters.
+    /// A run of letters, and of digits behind a letter.
     fn word(&mut self) {
         let from = self.at;
         let (mut sum, mut ascii) = (0u16, true);
         loop {
-            let mut len = 0;
-            for &b in self.rest(self.at) {
-                let letter = ASCII[usize::from(b)];
-                if letter == NO_LETTER {
+            loop {
+                let lanes = Lanes::load(self.bytes, self.at);
+                let len = leading(lanes.alphanumeric());
+                sum = sum.wrapping_add(sum_of(lanes.first(len)));
+                self.at += len as usize;
+                if len < 8 {
                     break;
                 }
-                sum = sum.wrapping_add(letter);
-                len += 1;
             }
-            self.at += len;
             if self.peek().is_none_or(|b| b.is_ascii()) {
                 break;
             }
