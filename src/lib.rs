@@ -17,6 +17,8 @@ mod page;
 mod state;
 // Forests from the index alone.
 mod recovery;
+// Documents that are stored without a stamp get one.
+mod adopt;
 // The sizes of groups, counted in the background.
 mod counts;
 // Groups and their documents, read for the own endpoints and the page.

@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 use tracing::error;
 
+use crate::adopt::Swept;
 use crate::clock;
 use crate::cluster::{self, ClientError};
 use crate::config::{RestrictedReaders, ServeOptions};
@@ -64,6 +65,8 @@ pub(crate) struct AppState {
     pub history: History,
     /// Keys the hashes of callers, so that nobody can make one that is known.
     pub callers: RandomState,
+    /// How far the search for documents without a stamp is.
+    pub swept: Swept,
     /// What was found at the start that the stored forests did not know.
     pub recovery: recovery::Status,
     /// Makes roots and request ids of this process differ from those of any other.
@@ -124,6 +127,7 @@ impl AppState {
             restricted_readers: config.restricted_readers,
             history: History::default(),
             callers: RandomState::new(),
+            swept: Swept::new(config.sweep),
             recovery: recovery::Status::default(),
             nonce: hash::nonce(),
             requests: AtomicU64::new(0),

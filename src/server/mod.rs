@@ -5,6 +5,7 @@ mod accept;
 mod catch_up;
 mod connections;
 mod head_timeout;
+mod inside;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,9 +15,11 @@ use hyper::body::Incoming;
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::{Request, Response};
 use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 use tracing::{Instrument, debug, info, warn};
 
+use crate::adopt::{self, Routes};
 use crate::clock;
 use crate::cluster::operator::Operator;
 use crate::config::{Route, ServeOptions};
@@ -29,6 +32,7 @@ use crate::recovery::RecoveryError;
 use crate::state::{AppState, StateError};
 use crate::{api, page, proxy, recovery, shutdown};
 use accept::Listener;
+use inside::Inside;
 
 /// How often expired nodes are removed while nobody writes, and how many at once.
 const EXPIRY_TICK: Duration = Duration::from_millis(100);
@@ -118,6 +122,7 @@ pub(crate) async fn serve(
 
     tokio::spawn(expire(state.clone()));
     let counting = count(&state, &config);
+    let sweeping = sweep(&state, &config);
     tokio::spawn(remember(state.clone()));
     let main = Listener::main(acceptor.clone(), config.limits);
     let accepting = tokio::spawn(accept::accept(listener, main, state.clone()));
@@ -130,6 +135,10 @@ pub(crate) async fn serve(
     }
     let signal = shutdown::signal().await.map_err(ServeError::Signals)?;
     info!(signal, in_flight = state.in_flight.count(), "stopping");
+    // What it has sent is in flight like all else.
+    if let Some(sweeping) = sweeping {
+        sweeping.abort();
+    }
     // Whoever asks a second time does not want to wait.
     let cut_off = tokio::select! {
         cut_off = state.in_flight.drain(config.grace) => cut_off,
@@ -173,6 +182,30 @@ fn count(state: &AppState, config: &ServeOptions) -> Option<Running> {
     state
         .counts
         .start(operator, Fields::new(&config.prefix), &patterns)
+}
+
+/// Begins to look for documents without a stamp, if somebody wants that.
+fn sweep(state: &Arc<AppState>, config: &ServeOptions) -> Option<JoinHandle<()>> {
+    state.swept.every?;
+    let reader = match Operator::new(&config.service_url.0, config.upstream_ca.as_deref()) {
+        Ok(reader) => reader,
+        Err(error) => {
+            warn!(%error, "nobody looks for documents without a stamp");
+            return None;
+        }
+    };
+    let door = Inside {
+        state: state.clone(),
+        credentials: config.service_url.credentials(),
+    };
+    let routes = Routes {
+        prefix: state.engine.prefix().to_owned(),
+        routes: state.engine.adopted_routes(),
+    };
+    let swept = state.clone();
+    Some(tokio::spawn(async move {
+        adopt::sweep(&swept.swept, &reader, &door, &routes).await;
+    }))
 }
 
 /// Says once that documents are forgotten before their window ends.
