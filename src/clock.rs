@@ -15,6 +15,9 @@ const JUMP: u64 = 60_000;
 /// How long a jump is doubted.
 const DOUBTED_FOR: Duration = Duration::from_secs(600);
 
+/// How far in the future, in milliseconds, a document's own date may lie: clocks differ and zones are mistaken.
+const SKEW: i64 = 24 * 3_600_000;
+
 static CLOCK: Mutex<Clock> = Mutex::new(Clock { last: None });
 
 /// The time now.
@@ -28,6 +31,11 @@ pub(crate) fn now() -> Millis {
         .unwrap_or_default();
     let system = Millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX));
     CLOCK.lock().read(Instant::now(), system)
+}
+
+/// The latest date that is believed at a time; a later one is a mistake of somebody's clock.
+pub(crate) fn latest_at(now: Millis) -> Millis {
+    Millis(now.0.saturating_add(SKEW))
 }
 
 /// What was read last.

@@ -2,7 +2,7 @@
 //! part of what is stored (fingerprints, proofs), so none of them may ever change. Where a table in memory goes by values
 //! that strangers choose, a [`HashKey`] comes before the mixer.
 
-use std::hash::{BuildHasher, Hasher};
+use std::hash::{BuildHasher, Hasher, RandomState};
 
 /// 2^64 divided by the golden ratio, made odd: the step of SplitMix64, and the usual factor of multiplicative hashing
 /// (Knuth, "The Art of Computer Programming", volume 3, section 6.4).
@@ -107,6 +107,11 @@ impl HashKey {
         }
     }
 
+    /// A secret of this process, from the system's randomness.
+    pub(crate) fn secret() -> HashKey {
+        HashKey::new(nonce(), nonce())
+    }
+
     /// Another key for another table, as secret as this one.
     pub fn derived(self, table: u64) -> HashKey {
         let mut random = self.random(table);
@@ -134,6 +139,12 @@ impl HashKey {
             inverse: inverse(self.factor),
         }
     }
+}
+
+/// A number that nobody can foretell.
+pub(crate) fn nonce() -> u64 {
+    // The standard library seeds every RandomState from the system's randomness.
+    RandomState::new().build_hasher().finish()
 }
 
 /// A secret bijection of the 64-bit values, well spread and known in both directions: a table that goes by the image need not

@@ -15,8 +15,10 @@ mod api;
 mod page;
 // What all requests share.
 mod state;
-// Forests from the index alone: the command of an operator, and what a start has missed.
+// Forests from the index alone.
 mod recovery;
+// Documents that are stored without a stamp get one.
+mod adopt;
 // The sizes of groups, counted in the background.
 mod counts;
 // Groups and their documents, read for the own endpoints and the page.

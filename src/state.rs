@@ -10,13 +10,14 @@ use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 use tracing::error;
 
+use crate::adopt::Swept;
 use crate::clock;
 use crate::cluster::{self, ClientError};
 use crate::config::{RestrictedReaders, ServeOptions};
 use crate::counts::Counts;
 use crate::docid::DocIds;
 use crate::engine::{Engine, EngineError, RequestContext, Unavailable};
-use crate::hash::HashKey;
+use crate::hash::{self, HashKey};
 use crate::history::History;
 use crate::http::ProxyError;
 use crate::http::budget::Budget;
@@ -24,10 +25,6 @@ use crate::reading::Lists;
 use crate::recovery;
 use crate::shutdown::InFlight;
 use crate::telemetry::Metrics;
-use crate::time::Millis;
-
-/// How far in the future, in milliseconds, a document's own date may lie: clocks differ and zones are mistaken.
-pub(crate) const CLOCK_SKEW: i64 = 24 * 3_600_000;
 
 /// Characters of a client's own id of a request that the log shows.
 const REQUEST_ID_CHARS: usize = 128;
@@ -68,6 +65,8 @@ pub(crate) struct AppState {
     pub history: History,
     /// Keys the hashes of callers, so that nobody can make one that is known.
     pub callers: RandomState,
+    /// How far the search for documents without a stamp is.
+    pub swept: Swept,
     /// What was found at the start that the stored forests did not know.
     pub recovery: recovery::Status,
     /// Makes roots and request ids of this process differ from those of any other.
@@ -99,7 +98,7 @@ impl AppState {
                     &config.routes,
                     &config.prefix,
                     config.threads,
-                    random_key(),
+                    HashKey::secret(),
                     config.storage.as_ref(),
                 )?
                 .with_stamps(config.stamp),
@@ -128,8 +127,9 @@ impl AppState {
             restricted_readers: config.restricted_readers,
             history: History::default(),
             callers: RandomState::new(),
+            swept: Swept::new(config.sweep),
             recovery: recovery::Status::default(),
-            nonce: nonce(),
+            nonce: hash::nonce(),
             requests: AtomicU64::new(0),
             unavailable_logged: AtomicBool::new(false),
         })
@@ -152,7 +152,7 @@ impl AppState {
         let now = clock::now();
         RequestContext {
             now,
-            latest: Millis(now.0.saturating_add(CLOCK_SKEW)),
+            latest: clock::latest_at(now),
             unique: self.unique(),
             caller: Some(caller),
         }
@@ -193,17 +193,6 @@ fn loggable(id: &[u8]) -> String {
         if plain { char::from(byte) } else { '_' }
     };
     id.iter().take(REQUEST_ID_CHARS).map(shown).collect()
-}
-
-/// A secret for tables that strangers fill.
-pub(crate) fn random_key() -> HashKey {
-    HashKey::new(nonce(), nonce())
-}
-
-fn nonce() -> u64 {
-    use std::hash::{BuildHasher, Hasher};
-    // The standard library seeds every RandomState from the system's randomness.
-    RandomState::new().build_hasher().finish()
 }
 
 #[cfg(test)]

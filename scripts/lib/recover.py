@@ -33,22 +33,22 @@ def say(text):
 
 
 class Texts:
-    """Documents of 600 bytes to 2 KB: the same for the same seed."""
+    """Documents of 600 bytes to 2 KB, or of so many words: the same for the same seed."""
 
-    def __init__(self, seed=11):
-        self.random = random.Random(seed)
+    def __init__(self, seed=11, reprints=REPRINTS, words=(100, 320)):
+        self.random, self.reprints, self.lengths = random.Random(seed), reprints, words
         draw = lambda length: "".join(self.random.choice("etaoinshrdlucmfwypvbgkq") for _ in range(length))
         self.words = [draw(self.random.randint(2, 9)) for _ in range(30_000)]
         self.originals = []
 
     def next(self, number):
         pick = self.random
-        if self.originals and pick.random() < REPRINTS / 100:
+        if self.originals and pick.random() < self.reprints / 100:
             title, sentences = pick.choice(self.originals)
             sentences = sentences[: max(3, len(sentences) - pick.randint(0, 1))]
         else:
             # Words are not equally frequent.
-            chosen = [self.words[int(30_000 * pick.random() ** 2)] for _ in range(pick.randint(100, 320))]
+            chosen = [self.words[int(30_000 * pick.random() ** 2)] for _ in range(pick.randint(*self.lengths))]
             sentences = [" ".join(chosen[at : at + 14]) for at in range(0, len(chosen), 14)]
             title = " ".join(chosen[:6])
             self.originals.append((title, sentences))
@@ -65,7 +65,7 @@ class Texts:
             yield ("\n".join(lines) + "\n").encode()
 
 
-def load(address, bulks):
+def load(address, bulks, index=INDEX, in_flight=IN_FLIGHT):
     """Sends bulks, several at a time, and answers their bytes. An item that fails ends the run."""
     lock, failed, sent = threading.Lock(), [], [0]
 
@@ -76,14 +76,14 @@ def load(address, bulks):
                 body = next(bulks, None)
             if body is None:
                 break
-            connection.request("POST", f"/{INDEX}/_bulk", body, {"Content-Type": "application/x-ndjson"})
+            connection.request("POST", f"/{index}/_bulk", body, {"Content-Type": "application/x-ndjson"})
             answer = connection.getresponse().read()
             sent[0] += len(body)
             if b'"errors":false' not in answer[:200]:
                 failed.append(answer[:2000])
         connection.close()
 
-    threads = [threading.Thread(target=send) for _ in range(IN_FLIGHT)]
+    threads = [threading.Thread(target=send) for _ in range(in_flight)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -135,6 +135,17 @@ def recover(spinney, options):
     return time.monotonic() - begun, used.ru_utime + used.ru_stime, used.ru_maxrss / 1000
 
 
+def build():
+    """The path of a release build."""
+    say("building")
+    if subprocess.run(["cargo", "build", "--quiet", "--release", "--locked"], cwd=ROOT).returncode:
+        die("the build failed")
+    told = subprocess.run(
+        ["cargo", "metadata", "--no-deps", "--format-version", "1"], cwd=ROOT, stdout=subprocess.PIPE, check=True
+    ).stdout
+    return f"{json.loads(told)['target_directory']}/release/spinney"
+
+
 def main():
     parser = argparse.ArgumentParser(prog="scripts/bench recover")
     parser.add_argument("--docs", type=int, default=None)
@@ -143,16 +154,7 @@ def main():
     args = parser.parse_args()
     docs = args.docs or (20_000 if args.quick else 1_000_000)
     rounds = args.rounds or (1 if args.quick else 3)
-    say("building")
-    built = subprocess.run(["cargo", "build", "--quiet", "--release", "--locked"], cwd=ROOT)
-    if built.returncode:
-        die("the build failed")
-    target = json.loads(
-        subprocess.run(
-            ["cargo", "metadata", "--no-deps", "--format-version", "1"], cwd=ROOT, stdout=subprocess.PIPE, check=True
-        ).stdout
-    )["target_directory"]
-    spinney = f"{target}/release/spinney"
+    spinney = build()
     script = str(ROOT / "scripts/search-server")
     started = subprocess.run(
         [script, "start", "opensearch", "--instance", INSTANCE, "--heap", "2g"], stdout=subprocess.PIPE, text=True
@@ -202,4 +204,5 @@ def main():
         subprocess.run([script, "stop", INSTANCE], stderr=subprocess.DEVNULL)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -21,6 +21,9 @@ pub(crate) use docid::{handle as handle_docid, is_asked as is_docid};
 /// Those that probes and monitors ask; `_check` takes documents besides, readers have theirs.
 const MONITORED: [&str; 4] = ["/_health", "/_ready", "/_stats", "/_metrics"];
 
+/// What adopters of stored documents ask.
+const ROUTES: &str = "/_routes";
+
 /// The most bytes of the cluster's answer when it is asked on a caller's behalf.
 const ANSWER_BYTES: usize = 1 << 20;
 
@@ -40,7 +43,7 @@ pub(crate) async fn handle(
     if let Some(target) = read::target_of(endpoint) {
         return read::handle(state, &target, request).await;
     }
-    if !MONITORED.contains(&endpoint) {
+    if !MONITORED.contains(&endpoint) && endpoint != ROUTES {
         return Err(ProxyError::NoEndpoint(format!("/_spinney{path}")));
     }
     if request.method() != Method::GET && request.method() != Method::HEAD {
@@ -56,6 +59,11 @@ pub(crate) async fn handle(
     }
     if endpoint == "/_stats" {
         return Ok(json(StatusCode::OK, &stats::stats(state).await));
+    }
+    if endpoint == ROUTES {
+        let engine = &state.engine;
+        let routes = json!({"prefix": engine.prefix(), "routes": engine.adopted_routes()});
+        return Ok(json(StatusCode::OK, &routes));
     }
     let metrics = stats::metrics(state).await;
     Ok(with_type(StatusCode::OK, METRICS_TYPE, metrics?))

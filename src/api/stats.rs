@@ -35,6 +35,9 @@ pub(super) async fn stats(state: &AppState) -> Value {
     if let Some(progress) = state.counts.progress() {
         stats["counts"] = progress.json();
     }
+    if let Some(swept) = state.swept.shown() {
+        stats["sweep"] = swept;
+    }
     match state.engine.stats().await {
         Ok(forests) => {
             let forests: Map<_, _> = forests
@@ -206,6 +209,9 @@ pub(super) async fn metrics(state: &AppState) -> Result<String, ProxyError> {
     );
     if let Some(progress) = state.counts.progress() {
         add_counts(&mut gauges, &progress);
+    }
+    for (name, help, value) in state.swept.metrics() {
+        gauges.add(name, help, value);
     }
     // Counters and readiness say what is wrong then.
     let forests = state.engine.stats().await.unwrap_or_default();

@@ -1,5 +1,7 @@
 //! The command line: raw arguments in, an exit code out.
 
+mod backfill;
+mod bar;
 mod eval;
 mod inspect;
 mod reconcile;
@@ -7,6 +9,7 @@ mod recover;
 mod serve;
 mod setup;
 mod stamp;
+mod verify;
 
 use std::fmt::Display;
 use std::io::Write as _;
@@ -27,7 +30,8 @@ use clap::{Parser, Subcommand};
     after_help = "\
 Every option of serve can also be set by a SPINNEY_* environment variable or in a TOML file (--config).
 
-Exit codes: 0 for success; 1 for an error; 2 for arguments that are not understood; 3 for stamp --strict.
+Exit codes: 0 for success; 1 for an error; 2 for arguments that are not understood; 3 for stamp --strict, and
+for backfill where documents could not be stamped; 130 for a command that was interrupted.
 
 Examples:
   spinney setup --upstream http://127.0.0.1:9200 --index 'news-*'
@@ -51,8 +55,12 @@ enum Command {
     Inspect(inspect::Args),
     /// Rebuild the forests from the stamped documents of their indices, when what was stored is lost
     Recover(Box<recover::Args>),
+    /// Stamp the documents of existing indices that have no stamp yet, through a spinney that is running
+    Backfill(backfill::Args),
     /// Compare an index with the counts of its groups, and mend them
     Reconcile(reconcile::Args),
+    /// Hold the stamps of some documents against what spinney would say of their texts now
+    Verify(verify::Args),
     /// Install the component and index template that the stamp's fields need
     Setup(setup::Args),
 }
@@ -66,7 +74,9 @@ pub fn main() -> ExitCode {
         Command::Eval(args) => eval::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Inspect(args) => inspect::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Recover(args) => recover::run(*args),
+        Command::Backfill(args) => backfill::run(&args),
         Command::Reconcile(args) => reconcile::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Verify(args) => verify::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Setup(args) => setup::run(&args).map(|()| ExitCode::SUCCESS),
     };
     match result {

@@ -1,12 +1,11 @@
 //! `spinney recover`: the forests again, from the index alone.
 
-use std::io::IsTerminal;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use indicatif::{HumanCount, ProgressBar, ProgressStyle};
-use parking_lot::Mutex;
+use indicatif::HumanCount;
 
+use super::bar::Bar;
 use super::{print, say};
 use crate::config::RawRecoverOptions;
 use crate::recovery::{Extent, Progress, Rebuild};
@@ -31,9 +30,6 @@ Exit codes: 0 for success; 1 for an error; 2 for arguments that are not understo
 Examples:
   spinney recover --upstream http://127.0.0.1:9200 --data-dir /var/lib/spinney --index 'news-*' --dry-run
   spinney recover --data-dir /var/lib/spinney --config spinney.toml --rate 5000";
-
-/// How often a line says how far it is where nobody watches a bar.
-const TELL: Duration = Duration::from_secs(5);
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -69,14 +65,14 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
             return Ok(true);
         }
         let begun = Instant::now();
-        let bar = Bar::new(documents)?;
-        let told = |progress: Progress<'_>| bar.tell(progress);
+        let bar = Bar::new(documents, "read")?;
+        let told = |progress: Progress<'_>| bar.tell(progress.forest, progress.read, progress.total);
         let recovered = tokio::select! {
             recovered = rebuild.run(&extents, &told) => recovered,
             // Nothing stands in the directory yet.
             _ = shutdown::signal() => return Ok(false),
         };
-        bar.bar.finish_and_clear();
+        bar.clear();
         for (forest, recovered) in recovered? {
             print(format_args!(
                 "forest {forest}: {} documents read, {} placed, {} of them in another tree than their stamp says, {} without text",
@@ -114,46 +110,4 @@ fn extent_of(extent: &Extent) -> String {
             ""
         }
     )
-}
-
-/// A bar on a terminal, lines elsewhere.
-struct Bar {
-    bar: ProgressBar,
-    last: Mutex<(Instant, u64)>,
-}
-
-impl Bar {
-    fn new(documents: u64) -> anyhow::Result<Bar> {
-        let bar = match std::io::stderr().is_terminal() {
-            true => ProgressBar::new(documents),
-            false => ProgressBar::hidden(),
-        };
-        bar.set_style(ProgressStyle::with_template(
-            "{msg} [{wide_bar}] {human_pos}/{human_len} documents {per_sec} {eta}",
-        )?);
-        Ok(Bar {
-            bar,
-            last: Mutex::new((Instant::now(), 0)),
-        })
-    }
-
-    fn tell(&self, progress: Progress<'_>) {
-        self.bar.set_message(progress.forest.to_owned());
-        self.bar.set_length(progress.total);
-        self.bar.set_position(progress.read);
-        let mut last = self.last.lock();
-        let passed = last.0.elapsed();
-        if !self.bar.is_hidden() || passed < TELL {
-            return;
-        }
-        // A forest that begins has read less than the one before it.
-        let rate = progress.read.saturating_sub(last.1) as f64 / passed.as_secs_f64();
-        *last = (Instant::now(), progress.read);
-        say(format_args!(
-            "spinney: forest {}: {} of {} documents read, {rate:.0} a second",
-            progress.forest,
-            HumanCount(progress.read),
-            HumanCount(progress.total)
-        ));
-    }
 }

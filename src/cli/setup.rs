@@ -6,12 +6,12 @@ use anyhow::Context;
 use serde_json::{Value, json};
 
 use super::{print, say};
+use crate::adopt::{self, mapping};
 use crate::bulk::StampNames;
 use crate::cluster::operator::{Operator, Template};
 use crate::config::DEFAULT_PREFIX;
 use crate::counts;
 
-const COMPONENT: &str = include_str!("../../mappings/component-template.json");
 /// Of the indices that `spinney serve` counts in.
 const ROOTS_NAME: &str = "spinney-roots";
 /// As mappings/index-template.json names it.
@@ -51,6 +51,9 @@ pub(super) struct Args {
     /// Name of the index template; the component template is always called spinney-stamp
     #[arg(long, value_name = "NAME", default_value = "spinney")]
     name: String,
+    /// Also map the fields of the stamp in the indices that exist already behind the patterns of --index
+    #[arg(long, requires = "index", conflicts_with = "dry_run")]
+    existing: bool,
     /// Print the requests instead of sending them
     #[arg(long)]
     dry_run: bool,
@@ -73,7 +76,13 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?
-        .block_on(install(&operator, &templates))
+        .block_on(async {
+            install(&operator, &templates).await?;
+            if args.existing {
+                map_existing(&operator, args).await?;
+            }
+            Ok(())
+        })
 }
 
 async fn install(operator: &Operator, templates: &[Template]) -> anyhow::Result<()> {
@@ -87,19 +96,21 @@ async fn install(operator: &Operator, templates: &[Template]) -> anyhow::Result<
     Ok(())
 }
 
+async fn map_existing(operator: &Operator, args: &Args) -> anyhow::Result<()> {
+    let patterns = args.index.join(",");
+    let mapped = adopt::map_existing(operator, &patterns, &args.prefix).await?;
+    if mapped.is_empty() {
+        print(format_args!("no index of {patterns} lacks a field"));
+    }
+    for (index, fields) in mapped {
+        print(format_args!("mapped {} in {index}", fields.join(", ")));
+    }
+    Ok(())
+}
+
 fn templates(args: &Args) -> anyhow::Result<Vec<Template>> {
     StampNames::new(&args.prefix).context("prefix")?;
-    let mut component: Value =
-        serde_json::from_str(COMPONENT).context("mappings/component-template.json")?;
-    if let Some(properties) = component
-        .pointer_mut("/template/mappings/properties")
-        .and_then(Value::as_object_mut)
-    {
-        *properties = std::mem::take(properties)
-            .into_iter()
-            .map(|(name, mapping)| (name.replacen(DEFAULT_PREFIX, &args.prefix, 1), mapping))
-            .collect();
-    }
+    let component = mapping::component(&args.prefix).context("mappings/component-template.json")?;
     let mut templates = vec![Template::Component {
         name: COMPONENT_NAME.into(),
         body: component,

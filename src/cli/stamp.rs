@@ -13,7 +13,7 @@ use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use super::say;
 use crate::config::{DEFAULT_PREFIX, RawRoute, Route, StampForm};
 use crate::engine::{Engine, RequestContext, Tally, Write as WriteKind};
-use crate::state::random_key;
+use crate::hash::HashKey;
 use crate::time::Millis;
 
 /// Input is processed in pieces of about this size, cut at line ends.
@@ -93,7 +93,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         routes,
         &args.prefix,
         args.threads.unwrap_or(0),
-        random_key(),
+        HashKey::secret(),
     )?;
     let engine = Arc::new(engine.with_stamps(form));
     let progress = progress();

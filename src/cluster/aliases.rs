@@ -93,6 +93,36 @@ impl Client {
     }
 }
 
+impl Client {
+    /// The indices behind an alias or a data stream, as the caller may know them; none where the cluster says nothing.
+    pub(crate) async fn indices_behind(&self, caller: &HeaderMap, name: &str) -> Vec<String> {
+        let name = utf8_percent_encode(name, NON_ALPHANUMERIC);
+        let path = format!("/_resolve/index/{name}");
+        match self.get_as(caller, &path, ANSWER).await {
+            Ok(answer) if answer.status() == StatusCode::OK => behind(answer.body()),
+            Ok(answer) => {
+                debug!(%name, status = %answer.status(), "the cluster does not say what is behind a name");
+                Vec::new()
+            }
+            Err(error) => {
+                debug!(%name, %error, "the cluster does not say what is behind a name");
+                Vec::new()
+            }
+        }
+    }
+}
+
+/// What stands behind the aliases and data streams of an answer.
+fn behind(answer: &[u8]) -> Vec<String> {
+    let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
+    let listed = [("aliases", "indices"), ("data_streams", "backing_indices")];
+    let listed = listed.into_iter().flat_map(|(kind, member)| {
+        let all = answer[kind].as_array().into_iter().flatten();
+        all.filter_map(move |one| one[member].as_array()).flatten()
+    });
+    listed.filter_map(Value::as_str).map(Into::into).collect()
+}
+
 /// Of the indices behind an alias, the one that is written to.
 fn write_index(answer: &[u8], alias: &str) -> Option<String> {
     let answer: serde_json::Map<String, Value> = serde_json::from_slice(answer).ok()?;
@@ -120,6 +150,17 @@ mod tests {
         assert_eq!(index(json!({"news-1": plain, "news-2": plain})), None);
         assert_eq!(index(json!({})), None);
         assert_eq!(index(json!([])), None);
+    }
+
+    #[test]
+    fn the_indices_behind_a_name() {
+        let answer = json!({
+            "indices": [{"name": "news"}],
+            "aliases": [{"name": "a", "indices": ["x", "y"]}],
+            "data_streams": [{"name": "a", "backing_indices": [".ds-a-1"]}],
+        });
+        assert_eq!(behind(answer.to_string().as_bytes()), ["x", "y", ".ds-a-1"]);
+        assert!(behind(b"[]").is_empty() && behind(b"").is_empty());
     }
 
     #[test]

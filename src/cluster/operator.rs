@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use opensearch::OpenSearch;
 use opensearch::cert::{Certificate, CertificateValidation};
 use opensearch::cluster::ClusterPutComponentTemplateParts;
@@ -209,13 +209,27 @@ impl Operator {
     ///
     /// # Errors
     /// As [`Operator::ask`].
-    #[allow(dead_code, reason = "for commands that write documents")]
     pub(crate) async fn send_lines(
         &self,
         path: &str,
         lines: Bytes,
     ) -> Result<Value, OperatorError> {
         self.send(Method::Post, path, LINES, Some(lines)).await
+    }
+
+    /// Sends lines of JSON with one more header, and answers the bytes that come.
+    ///
+    /// # Errors
+    /// When the cluster cannot be reached or refuses the request.
+    pub(crate) async fn send_lines_with(
+        &self,
+        path: &str,
+        (name, value): (HeaderName, HeaderValue),
+        lines: Bytes,
+    ) -> Result<Bytes, OperatorError> {
+        let headers = HeaderMap::from_iter([(CONTENT_TYPE, LINES), (name, value)]);
+        self.send_bytes(Method::Post, path, headers, Some(lines))
+            .await
     }
 
     /// Sends a request as [`Operator::ask`] does, and answers the bytes that come.
@@ -229,7 +243,8 @@ impl Operator {
         body: Option<&Value>,
     ) -> Result<Bytes, OperatorError> {
         let body = body.map(JsonBody::new);
-        self.send_bytes(method, path, JSON, body).await
+        let headers = HeaderMap::from_iter([(CONTENT_TYPE, JSON)]);
+        self.send_bytes(method, path, headers, body).await
     }
 
     async fn send<B: Body>(
@@ -239,7 +254,8 @@ impl Operator {
         content_type: HeaderValue,
         body: Option<B>,
     ) -> Result<Value, OperatorError> {
-        let answer = self.send_bytes(method, path, content_type, body).await?;
+        let headers = HeaderMap::from_iter([(CONTENT_TYPE, content_type)]);
+        let answer = self.send_bytes(method, path, headers, body).await?;
         serde_json::from_slice(&answer).map_err(|_| OperatorError::Refused {
             status: 200,
             request: format!("{} {path}", name(method)),
@@ -251,11 +267,10 @@ impl Operator {
         &self,
         method: Method,
         path: &str,
-        content_type: HeaderValue,
+        headers: HeaderMap,
         body: Option<B>,
     ) -> Result<Bytes, OperatorError> {
         let request = format!("{} {path}", name(method));
-        let headers = HeaderMap::from_iter([(CONTENT_TYPE, content_type)]);
         let unreachable = |error: &dyn std::error::Error| OperatorError::Unreachable {
             url: self.shown_url.clone(),
             reason: describe(error),

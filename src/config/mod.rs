@@ -28,6 +28,7 @@ pub use form::StampForm;
 pub use limits::Limits;
 pub use readers::RestrictedReaders;
 pub use recovery::RawRecoverOptions;
+pub(crate) use route::fits;
 pub use route::{Clock, RawRoute, Route};
 pub use service::ServiceUrl;
 pub use storage::{OnFailure, Storage};
@@ -183,6 +184,10 @@ pub struct RawServeOptions {
     /// [default: on]
     #[arg(long, env = "SPINNEY_COUNTS", value_name = "WHETHER")]
     counts: Option<String>,
+    /// Look so often for documents without a stamp in the indices of the routes, and stamp them: 10m, or off. The user of
+    /// --service-url needs the rights to read and write the indices, and to put their mapping [default: off]
+    #[arg(long, env = "SPINNEY_SWEEP", value_name = "DURATION")]
+    sweep: Option<String>,
     /// Whether the cluster hides single documents from some readers (document-level security): none, or how groups are
     /// sorted by similar_count for everybody then: exact (slower, from what each may see) or refuse [default: none]
     #[arg(long, env = "SPINNEY_RESTRICTED_READERS", value_name = "HOW")]
@@ -265,6 +270,8 @@ pub struct ServeOptions {
     pub stamp: StampForm,
     /// Whether groups are counted.
     pub counts: bool,
+    /// How long after a look for documents without a stamp the next one begins; `None`: nobody looks.
+    pub sweep: Option<Duration>,
     /// How groups are sorted where readers may not see every document of an index.
     pub restricted_readers: RestrictedReaders,
     /// The index by whose route docIds are given, if they are.
@@ -320,6 +327,7 @@ impl RawServeOptions {
             prefix: self.prefix.or(below.prefix),
             stamp: self.stamp.or(below.stamp),
             counts: self.counts.or(below.counts),
+            sweep: self.sweep.or(below.sweep),
             restricted_readers: self.restricted_readers.or(below.restricted_readers),
             docid_endpoint: self.docid_endpoint.or(below.docid_endpoint),
             publish_address: self.publish_address.or(below.publish_address),
@@ -338,6 +346,7 @@ impl RawServeOptions {
         let limits = Limits::of(&self)?;
         let storage = Storage::of(&self)?;
         let counts = service::counts(&self)?;
+        let sweep = service::sweep(&self)?;
         let listen = self.listen.as_deref().unwrap_or("127.0.0.1:9201");
         let listen = address("listen", listen)?;
         let admin_listen = self.admin_listen.as_deref();
@@ -422,6 +431,7 @@ impl RawServeOptions {
             prefix,
             stamp: StampForm::of(self.stamp.as_deref())?,
             counts,
+            sweep,
             restricted_readers: RestrictedReaders::of(self.restricted_readers.as_deref())?,
             docid_endpoint: self.docid_endpoint,
             publish_address: self.publish_address,

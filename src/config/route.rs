@@ -122,28 +122,26 @@ pub enum Clock {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Pattern(String);
 
-impl Pattern {
-    /// Whether the whole of `name` fits. Linear in `name` for each `*`.
-    fn matches(&self, name: &str) -> bool {
-        let mut parts = self.0.split('*');
-        let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else {
+/// Whether the whole of `name` fits a pattern in which `*` stands for any run of characters. Linear in `name` for each `*`.
+pub(crate) fn fits(pattern: &str, name: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else {
+        return false;
+    };
+    let mut parts = parts.peekable();
+    if parts.peek().is_none() {
+        return rest.is_empty();
+    }
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            return rest.ends_with(part);
+        }
+        let Some(at) = rest.find(part) else {
             return false;
         };
-        let mut parts = parts.peekable();
-        if parts.peek().is_none() {
-            return rest.is_empty();
-        }
-        while let Some(part) = parts.next() {
-            if parts.peek().is_none() {
-                return rest.ends_with(part);
-            }
-            let Some(at) = rest.find(part) else {
-                return false;
-            };
-            rest = &rest[at + part.len()..];
-        }
-        true
+        rest = &rest[at + part.len()..];
     }
+    true
 }
 
 /// Validated options of one route.
@@ -386,7 +384,7 @@ impl Route {
 
     /// Whether documents of this index are stamped by this route.
     pub fn matches(&self, index: &str) -> bool {
-        self.index.iter().any(|pattern| pattern.matches(index))
+        self.index.iter().any(|pattern| fits(&pattern.0, index))
     }
 
     /// Routes that share a forest must read documents into the same kind of fingerprints.
@@ -420,7 +418,7 @@ mod tests {
 
     #[test]
     fn a_star_stands_for_any_run() {
-        let matches = |pattern: &str, name: &str| Pattern(pattern.into()).matches(name);
+        let matches = fits;
         assert!(matches("news-*", "news-2026"));
         assert!(matches("news-*", "news-"));
         assert!(!matches("news-*", "old-news-1"));

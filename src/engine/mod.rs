@@ -10,6 +10,7 @@
 //!
 //! Work runs on threads of the engine's own; what awaits it blocks no connection.
 
+mod adopted;
 mod article;
 mod check;
 mod date_math;
@@ -32,6 +33,7 @@ mod writers;
 
 pub use crate::forest::local::Recovered;
 pub use crate::forest::port::Unavailable;
+pub use adopted::AdoptedRoute;
 pub use article::PlacedArticle;
 pub use check::{CheckError, Checked, Fate};
 pub use explain::Explanation;

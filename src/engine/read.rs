@@ -37,6 +37,8 @@ pub(super) struct WorkItem {
     index: u64,
     /// The root of a document without usable text.
     own_root: u64,
+    /// A partial update of it has all that the document has of the route's fields.
+    is_whole: bool,
 }
 
 /// One object to stamp, read and turned into features, not yet placed.
@@ -119,6 +121,14 @@ impl Parsed {
             item.route.get_or_insert(route);
         }
     }
+
+    /// Takes partial updates for what they are of: whoever adopts stored documents sends all that they have of the route's
+    /// fields. So one without the text is a document without text, and no stored stamp says when it arrived.
+    pub fn updates_are_whole(&mut self) {
+        for item in &mut self.items {
+            item.is_whole = true;
+        }
+    }
 }
 
 impl WorkItem {
@@ -179,6 +189,7 @@ impl Engine {
                 route,
                 index: hash,
                 own_root,
+                is_whole: false,
             }
         });
         Parsed {
@@ -244,10 +255,10 @@ impl Engine {
         let update = bulk::scan_update(bytes)?;
         for (slot, (part, range)) in read.objects.iter_mut().zip(update.parts()) {
             let (mut prepared, has_text) = prepare(range.clone())?;
-            prepared.partial = part == Part::Doc;
+            prepared.partial = part == Part::Doc && !item.is_whole;
             prepared.creates = update.doc_as_upsert;
             // A partial update without the text leaves the stamp of the stored document alone.
-            if has_text || part == Part::Upsert {
+            if has_text || item.is_whole || part == Part::Upsert {
                 *slot = Some(prepared);
             }
         }
@@ -334,6 +345,7 @@ impl Engine {
             route: Some(route),
             index: 0,
             own_root,
+            is_whole: false,
         };
         let workspace = &mut Workspace::default();
         let prepared = self.prepare(body, 0, (0, route), &item, context, workspace);

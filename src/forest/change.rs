@@ -71,6 +71,20 @@ pub enum Change<P> {
     },
 }
 
+impl<P> Change<P> {
+    /// The node that is to be found to apply it, if it is about one.
+    pub(super) fn subject(&self) -> Option<Fingerprint> {
+        match self {
+            Change::AddRoot { fingerprint, .. }
+            | Change::AddLeaf { fingerprint, .. }
+            | Change::Use { fingerprint }
+            | Change::Withdraw { fingerprint } => Some(*fingerprint),
+            Change::Refresh { root } | Change::Count { root, .. } => Some(root.0),
+            Change::Begin(_) | Change::Evict { .. } => None,
+        }
+    }
+}
+
 impl<P: Proof> Forest<P> {
     /// Applies a change that another forest, or this one in an earlier life, has made. Answers whether it changed
     /// anything: one that fits nothing here (its node has gone, or there is no room) is passed over.

@@ -140,6 +140,9 @@ impl<P: Proof> Forest<P> {
         for &node in &rollback.nodes {
             let known = self.in_flight.node(node.fingerprint);
             let is_this = known.is_none_or(|known| known == node);
+            if is_this && self.living(node.fingerprint).is_none() {
+                self.revive(node.fingerprint);
+            }
             let entry = self.living(node.fingerprint).filter(|_| is_this);
             if let Some(entry) = entry {
                 let fingerprint = node.fingerprint;
@@ -150,6 +153,29 @@ impl<P: Proof> Forest<P> {
                     self.commit(Change::Refresh { root });
                 }
             }
+        }
+    }
+
+    /// A node of an accepted document lives again, and its root. It has died meanwhile if the clock went on by more than the window, by the
+    /// dates of documents that came with it, or because it stood nowhere before the first date.
+    fn revive(&mut self, fingerprint: Fingerprint) {
+        let record = self.index.get(fingerprint);
+        let record = record.and_then(|entry| self.roots.get(RootNumber(entry.root)));
+        let Some(record) = record else { return };
+        let (root, added) = (record.fingerprint, record.added());
+        let is_free =
+            self.living(root).is_none() && !self.has_root_within_k(root, self.ticks.floor());
+        if is_free {
+            let proof = record.proof.clone();
+            self.commit(Change::AddRoot {
+                fingerprint: root,
+                added,
+                proof,
+            });
+        }
+        if root != fingerprint {
+            let root = Root(root);
+            self.commit(Change::AddLeaf { fingerprint, root });
         }
     }
 

@@ -188,6 +188,9 @@ pub struct Restoring<F: Family> {
     complete: bool,
 }
 
+/// Nodes that are fetched together.
+const GROUP: usize = 64;
+
 /// In place of the number of a tree that was not written.
 const NO_TREE: u32 = u32::MAX;
 
@@ -228,11 +231,22 @@ impl<F: Family> Restoring<F> {
     /// As [`part`](Restoring::part).
     pub fn batch(&mut self, lsn: u64, mut bytes: &[u8]) -> Result<(), Unreadable> {
         self.complete();
+        // As with the nodes of a copy.
+        let mut group = Vec::with_capacity(GROUP);
         while !bytes.is_empty() {
-            let change = StateChange::read(&mut bytes).ok_or(Unreadable)?;
-            let is_lesson = matches!(change, StateChange::Learn { .. });
-            if !is_lesson || lsn > self.learned {
-                self.state.apply(&change);
+            while group.len() < GROUP && !bytes.is_empty() {
+                let change = StateChange::read(&mut bytes).ok_or(Unreadable)?;
+                if let StateChange::Tree(change) = &change {
+                    let index = &self.state.forest().index;
+                    index.prefetch(change.subject().as_slice());
+                }
+                group.push(change);
+            }
+            for change in group.drain(..) {
+                let is_lesson = matches!(change, StateChange::Learn { .. });
+                if !is_lesson || lsn > self.learned {
+                    self.state.apply(&change);
+                }
             }
         }
         Ok(())
@@ -281,14 +295,25 @@ impl<F: Family> Restoring<F> {
     }
 
     fn read_nodes(&mut self, bytes: &mut &[u8]) -> Option<()> {
+        // Where a node belongs is anywhere in memory: it is fetched while others are put in their places.
+        let mut group = [(Fingerprint(0), NO_TREE, 0); GROUP];
+        let mut count = 0;
         while !bytes.is_empty() {
             let fingerprint = Fingerprint::read(bytes)?;
             let stored = u32::read(bytes)? as usize;
             let tick = u32::read(bytes)?;
             let root = self.numbers.get(stored).copied().unwrap_or(NO_TREE);
             if root != NO_TREE {
+                self.state.forest().index.prefetch(&[fingerprint]);
+                *group.get_mut(count)? = (fingerprint, root, tick);
+                count += 1;
+            }
+            if count == GROUP || bytes.is_empty() {
                 let index = &mut self.state.forest_mut().index;
-                index.insert(fingerprint, Entry { root, tick }).ok()?;
+                for &(fingerprint, root, tick) in group.get(..count)? {
+                    index.insert(fingerprint, Entry { root, tick }).ok()?;
+                }
+                count = 0;
             }
         }
         Some(())
@@ -328,17 +353,29 @@ impl<P: Proof> Forest<P> {
     /// Counts the nodes of each tree and of each tick, of which nothing is known.
     fn reckon(&mut self) {
         let floor = self.ticks.floor();
-        for (fingerprint, entry) in self.index.iter() {
-            let (root, tick) = (RootNumber(entry.root), Tick(entry.tick));
-            let record = self.roots.get(root);
-            let is_root = record.is_some_and(|record| record.fingerprint == fingerprint);
-            self.roots.attach(root);
-            self.ticks.know_tick(tick);
-            self.ticks.add(tick, is_root);
-            if !is_root {
-                self.roots.leaf_came(root, tick, floor);
+        let mut nodes = self.index.iter();
+        let mut group = Vec::with_capacity(GROUP);
+        loop {
+            group.extend(nodes.by_ref().take(GROUP));
+            if group.is_empty() {
+                break;
+            }
+            for &(_, entry) in &group {
+                self.roots.prefetch(RootNumber(entry.root));
+            }
+            for (fingerprint, entry) in group.drain(..) {
+                let (root, tick) = (RootNumber(entry.root), Tick(entry.tick));
+                let record = self.roots.get(root);
+                let is_root = record.is_some_and(|record| record.fingerprint == fingerprint);
+                self.roots.attach(root);
+                self.ticks.know_tick(tick);
+                self.ticks.add(tick, is_root);
+                if !is_root {
+                    self.roots.leaf_came(root, tick, floor);
+                }
             }
         }
+        drop(nodes);
         // Their nodes went while the copy was being made.
         for root in self.roots.unattached() {
             self.roots.attach(root);

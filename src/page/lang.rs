@@ -116,9 +116,10 @@ texts! {
     reason_proof, reason_numbers, reason_radius,
     // The overview.
     overview_lead, documents_in, stamped, joined, joined_hint, roots, roots_hint, memory, memory_short, memory_hint,
+    lag, lag_hint, seconds,
     largest_groups, largest_groups_lead,
     rate, forests, forest, nodes, largest, largest_text, furniture, furniture_lead,
-    learned, refusals, refusals_lead, reason, count, attention, unstamped, failed, none_yet,
+    learned, refusals, refusals_lead, reason, count, attention, unstamped, failed, uncounted, none_yet,
     plot_desc,
     // When something is wrong.
     problem, status, cluster_says, not_found, not_found_text, forbidden, unauthorized, unauthorized_text, bad_request,

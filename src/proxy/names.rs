@@ -4,9 +4,11 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use hyper::HeaderMap;
+use hyper::header::HeaderValue;
 use tracing::warn;
 
 use crate::engine::{Engine, Parsed};
+use crate::http::query::decode_segment;
 use crate::state::AppState;
 use crate::time::Millis;
 
@@ -28,6 +30,36 @@ pub(super) async fn resolve(
     // A cluster that takes its time is not waited for: the rest passes as it is named.
     let _ = tokio::time::timeout(ASK_TIMEOUT, asking).await;
 }
+
+/// Takes indices for those of a route's alias or data stream, where the cluster says to the writer that they are behind it.
+/// `names`: as [`ADOPT`](crate::http::headers::ADOPT) has them.
+pub(super) async fn adopt(
+    state: &AppState,
+    headers: &HeaderMap,
+    names: &HeaderValue,
+    parsed: &mut Parsed,
+) {
+    let unrouted: Vec<String> = parsed.unrouted().map(Into::into).collect();
+    if unrouted.is_empty() {
+        return;
+    }
+    let names = names.to_str().unwrap_or_default().split(',').map(str::trim);
+    let asking = async {
+        for name in names.map(decode_segment).take(MOST_ADOPTED) {
+            if !state.engine.routes(&name) {
+                continue;
+            }
+            let behind = state.cluster.indices_behind(headers, &name).await;
+            for index in unrouted.iter().filter(|index| behind.contains(index)) {
+                parsed.stands_for(&state.engine, index, &name);
+            }
+        }
+    };
+    let _ = tokio::time::timeout(ASK_TIMEOUT, asking).await;
+}
+
+/// Names that are looked at in a bulk that adopts documents.
+const MOST_ADOPTED: usize = 64;
 
 /// How long a write waits for the cluster to say what names stand for, all of them together.
 const ASK_TIMEOUT: Duration = Duration::from_secs(5);

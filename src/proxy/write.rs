@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 use hyper::http::{request, response};
 use hyper::{HeaderMap, Request, Response};
 use tokio::sync::OwnedSemaphorePermit;
@@ -114,6 +114,7 @@ pub(super) async fn handle(
     }
 
     let encoding = headers::encoding(&parts.headers);
+    let adopted = parts.headers.remove(headers::ADOPT);
     let caller = caller(&state.callers, &parts.headers, parts.uri.query());
     let Prepared {
         content,
@@ -124,7 +125,11 @@ pub(super) async fn handle(
         write,
         buffered,
         encoding,
-        (caller, &parts.headers),
+        Writer {
+            caller,
+            headers: &parts.headers,
+            adopted,
+        },
         &in_flight,
     )
     .await?;
@@ -204,15 +209,28 @@ enum Content {
     Edited { splice: Splice, plain: Bytes },
 }
 
+/// Who has sent a write, and what the headers say of it.
+struct Writer<'h> {
+    caller: u64,
+    headers: &'h HeaderMap,
+    /// It adopts stored documents, under these names.
+    adopted: Option<HeaderValue>,
+}
+
 /// Decompresses and stamps. Should the client leave in the middle, the work stops and what was placed is taken back.
 async fn prepare(
     state: &Arc<AppState>,
     write: Write,
     buffered: Buffered,
     encoding: Encoding,
-    (caller, headers): (u64, &HeaderMap),
+    writer: Writer<'_>,
     in_flight: &InFlightGuard,
 ) -> Result<Prepared, ProxyError> {
+    let Writer {
+        caller,
+        headers,
+        adopted,
+    } = writer;
     let raw = buffered.bytes.clone();
     let context = state.request_context(caller);
     let turn = state.engine.turn(caller, context.now).await;
@@ -229,6 +247,10 @@ async fn prepare(
             .engine
             .parse(body.clone(), write.clone(), context, turn)
             .await?;
+        if let Some(names) = &adopted {
+            parsed.updates_are_whole();
+            names::adopt(state, headers, names, &mut parsed).await;
+        }
         names::resolve(state, (caller, headers), &mut parsed, context.now).await;
         state.engine.stamp(body, parsed, context).await
     };

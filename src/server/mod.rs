@@ -2,8 +2,10 @@
 //! are accepted, served over HTTP/1.1 with or without TLS (`accept`), and drained at the end.
 
 mod accept;
+mod catch_up;
 mod connections;
 mod head_timeout;
+mod inside;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,9 +15,11 @@ use hyper::body::Incoming;
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::{Request, Response};
 use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 use tracing::{Instrument, debug, info, warn};
 
+use crate::adopt::{self, Routes};
 use crate::clock;
 use crate::cluster::operator::Operator;
 use crate::config::{Route, ServeOptions};
@@ -28,6 +32,7 @@ use crate::recovery::RecoveryError;
 use crate::state::{AppState, StateError};
 use crate::{api, page, proxy, recovery, shutdown};
 use accept::Listener;
+use inside::Inside;
 
 /// How often expired nodes are removed while nobody writes, and how many at once.
 const EXPIRY_TICK: Duration = Duration::from_millis(100);
@@ -112,11 +117,12 @@ pub(crate) async fn serve(
     if let Err(reason) = state.engine.limit_memory(config.forest_memory).await {
         state.engine_failed(&reason);
     }
-    recovery::begin_to_catch_up(&state, &config).await;
+    catch_up::begin(&state, &config).await;
     ready(address, admin_address);
 
     tokio::spawn(expire(state.clone()));
     let counting = count(&state, &config);
+    let sweeping = sweep(&state, &config);
     tokio::spawn(remember(state.clone()));
     let main = Listener::main(acceptor.clone(), config.limits);
     let accepting = tokio::spawn(accept::accept(listener, main, state.clone()));
@@ -129,6 +135,10 @@ pub(crate) async fn serve(
     }
     let signal = shutdown::signal().await.map_err(ServeError::Signals)?;
     info!(signal, in_flight = state.in_flight.count(), "stopping");
+    // What it has sent is in flight like all else.
+    if let Some(sweeping) = sweeping {
+        sweeping.abort();
+    }
     // Whoever asks a second time does not want to wait.
     let cut_off = tokio::select! {
         cut_off = state.in_flight.drain(config.grace) => cut_off,
@@ -172,6 +182,30 @@ fn count(state: &AppState, config: &ServeOptions) -> Option<Running> {
     state
         .counts
         .start(operator, Fields::new(&config.prefix), &patterns)
+}
+
+/// Begins to look for documents without a stamp, if somebody wants that.
+fn sweep(state: &Arc<AppState>, config: &ServeOptions) -> Option<JoinHandle<()>> {
+    state.swept.every?;
+    let reader = match Operator::new(&config.service_url.0, config.upstream_ca.as_deref()) {
+        Ok(reader) => reader,
+        Err(error) => {
+            warn!(%error, "nobody looks for documents without a stamp");
+            return None;
+        }
+    };
+    let door = Inside {
+        state: state.clone(),
+        credentials: config.service_url.credentials(),
+    };
+    let routes = Routes {
+        prefix: state.engine.prefix().to_owned(),
+        routes: state.engine.adopted_routes(),
+    };
+    let swept = state.clone();
+    Some(tokio::spawn(async move {
+        adopt::sweep(&swept.swept, &reader, &door, &routes).await;
+    }))
 }
 
 /// Says once that documents are forgotten before their window ends.
@@ -225,7 +259,8 @@ async fn remember(state: Arc<AppState>) {
     loop {
         tick.tick().await;
         let forests = state.engine.stats().await.unwrap_or_default();
-        let sample = Sample::of(clock::now(), &state.metrics.counters, &forests);
+        let lag = state.counts.progress().map(|progress| progress.lag);
+        let sample = Sample::of(clock::now(), &state.metrics.counters, &forests, lag);
         state.history.add(sample);
     }
 }

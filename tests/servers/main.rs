@@ -16,6 +16,7 @@
     reason = "the standard lock poisons: a fake server that panicked must fail its test"
 )]
 
+mod adopt;
 mod budget;
 mod check;
 mod clients;

@@ -66,6 +66,8 @@ async fn the_dashboard_shows_every_metric() {
         "content",
         "--counts",
         "on",
+        "--sweep",
+        "1h",
         "--data-dir",
         &data,
     ]);

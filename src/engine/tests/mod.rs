@@ -243,6 +243,52 @@ fn updates_without_text_and_scripts_are_left_alone() {
 }
 
 #[test]
+fn updates_of_adopted_documents_are_stamped_as_the_documents_would_be() {
+    let sources = [
+        json!({"content": LONG, "title": "a"}),
+        json!({"title": "without a text"}),
+        json!({}),
+    ];
+    let lines = |adopted: bool| {
+        let engine = engine(&[route(json!({}))]);
+        let body: String = (0..)
+            .zip(&sources)
+            .map(|(n, source)| match adopted {
+                true => format!(
+                    "{}\n{}\n",
+                    json!({"update": {"_id": n.to_string()}}),
+                    json!({ "doc": source })
+                ),
+                false => index(&n.to_string(), source),
+            })
+            .collect();
+        let (bytes, write) = (
+            Bytes::from(body.clone()),
+            Write::Bulk {
+                index: Some("news-1".into()),
+            },
+        );
+        let stamping = async {
+            let mut parsed = engine
+                .parse(bytes.clone(), write, call(5), Turn::default())
+                .await?;
+            if adopted {
+                parsed.updates_are_whole();
+            }
+            engine.stamp(bytes, parsed, call(5)).await
+        };
+        let (lines, _) = written(&body, wait(stamping).unwrap());
+        lines
+    };
+    let (indexed, adopted) = (lines(false), lines(true));
+    for n in [1, 3, 5] {
+        assert!(indexed[n]["cluster_root"].is_string(), "{indexed:?}");
+        assert!(indexed[n]["cluster_arrival"].is_string(), "{indexed:?}");
+        assert_eq!(indexed[n], adopted[n]["doc"]);
+    }
+}
+
+#[test]
 fn a_refused_item_takes_its_node_along_and_a_stored_one_does_not() {
     let engine = engine(&[route(json!({}))]);
     let body = index("1", &json!({"content": LONG})) + &index("2", &json!({"content": OTHER}));

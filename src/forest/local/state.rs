@@ -256,10 +256,10 @@ impl<F: Family> State<F> {
             match settlement.outcome {
                 Outcome::Accepted => {
                     let (root, count) = settlement.counted;
-                    self.forest.count(root, count);
                     if let Some(claimed) = settlement.claimed {
                         self.forest.arrive(&settlement.rollback, claimed);
                     }
+                    self.forest.count(root, count);
                     self.forest.settle(&settlement.rollback);
                     lessons.extend(settlement.lesson);
                 }

@@ -316,6 +316,31 @@ fn a_claimed_time_counts_for_others_when_it_is_accepted() {
 }
 
 #[test]
+fn documents_outlive_the_dates_that_come_with_them() {
+    for subject in forests(Some(Millis(100))) {
+        let claimed = |number, at| document(subject.method, number, When::Claimed(Millis(at)));
+        let known = |number, at| {
+            let again = place(&subject, vec![claimed(number, at)]);
+            let decision = again[0].decision;
+            settle(&subject, again, Outcome::Refused);
+            decision == Decision::Refreshed
+        };
+        // The first request, before which there was no time.
+        let first = vec![claimed(1, 5_000), claimed(2, 5_010)];
+        settle(&subject, place(&subject, first), Outcome::Accepted);
+        assert!(known(1, 5_010) && known(2, 5_010), "{}", say(&subject));
+        // One that spans more than the window: whoever comes last is within it.
+        let dates = [6_000, 6_090, 6_150, 6_170];
+        let numbered = (3..).zip(dates);
+        let wide: Vec<Document> = numbered.map(|(number, at)| claimed(number, at)).collect();
+        settle(&subject, place(&subject, wide), Outcome::Accepted);
+        let alive: Vec<bool> = (1..7).map(|number| known(number, 6_170)).collect();
+        let expected = [false, false, false, true, true, true];
+        assert_eq!(alive, expected, "{}", say(&subject));
+    }
+}
+
+#[test]
 fn a_rehearsal_sees_all_and_leaves_nothing() {
     for subject in forests(Some(Millis(1_000))) {
         settle(

@@ -1,0 +1,149 @@
+//! The fields of the stamp as an index maps them: what a new one needs, and what an index that exists lacks.
+
+use serde_json::{Map, Value};
+
+use crate::bulk::StampNames;
+use crate::config::DEFAULT_PREFIX;
+
+/// The component template that gives new indices the fields of the stamp.
+pub(crate) const COMPONENT: &str = include_str!("../../mappings/component-template.json");
+
+/// The component template, for names that begin with `prefix`.
+///
+/// # Errors
+/// When the file is no JSON.
+pub(crate) fn component(prefix: &str) -> serde_json::Result<Value> {
+    let mut component: Value = serde_json::from_str(COMPONENT)?;
+    if let Some(properties) = component
+        .pointer_mut("/template/mappings/properties")
+        .and_then(Value::as_object_mut)
+    {
+        *properties = std::mem::take(properties)
+            .into_iter()
+            .map(|(name, mapping)| (name.replacen(DEFAULT_PREFIX, prefix, 1), mapping))
+            .collect();
+    }
+    Ok(component)
+}
+
+/// The fields of the stamp that a mapping does not have yet, as they are to be mapped. `mapping` is what the cluster answers of
+/// one index under `mappings`.
+///
+/// # Errors
+/// What is wrong with the mapping, and what to do: a field is mapped otherwise, or the source is not stored whole.
+pub(super) fn missing(
+    mapping: &Value,
+    names: &StampNames,
+) -> Result<Map<String, Value>, MappingFault> {
+    source_is_whole(&mapping["_source"])?;
+    let component = component(names.prefix()).unwrap_or_default();
+    let wanted = component.pointer("/template/mappings/properties");
+    let wanted = wanted.and_then(Value::as_object);
+    let searched = [names.root(), names.key(), names.arrival()];
+    let mut missing = Map::new();
+    for (name, as_wanted) in wanted.into_iter().flatten() {
+        match &mapping["properties"][name] {
+            Value::Null => {
+                missing.insert(name.clone(), as_wanted.clone());
+            }
+            mapped if mapped["type"] == as_wanted["type"] => {}
+            // Nobody searches for the others.
+            mapped if searched.contains(&name.as_str()) => {
+                return Err(MappingFault::Type {
+                    field: name.clone(),
+                    mapped: mapped["type"].as_str().unwrap_or("object").to_owned(),
+                    wanted: as_wanted["type"].as_str().unwrap_or_default().to_owned(),
+                });
+            }
+            _ => {}
+        }
+    }
+    Ok(missing)
+}
+
+/// What is wrong with the mapping of an index.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum MappingFault {
+    /// It has a field of that name.
+    #[error(
+        "the field {field} is mapped as {mapped} and must be {wanted}: a mapping cannot be changed, so copy the documents to a new index (spinney setup, then _reindex), or choose other names with --prefix"
+    )]
+    Type {
+        /// The field.
+        field: String,
+        /// Its type.
+        mapped: String,
+        /// The type that it must have.
+        wanted: String,
+    },
+    /// Updates would lose what is not stored.
+    #[error(
+        "its mapping does not store the whole source ({0}): an update would lose what is not there"
+    )]
+    Source(String),
+}
+
+fn source_is_whole(source: &Value) -> Result<(), MappingFault> {
+    let has = |list: &str| source[list].as_array().is_some_and(|list| !list.is_empty());
+    let is_off = source["enabled"] == false || source["enabled"] == "false";
+    if is_off || has("excludes") || has("includes") {
+        return Err(MappingFault::Source(format!("_source: {source}")));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn missing_of(mapping: &Value, prefix: &str) -> Result<Vec<String>, MappingFault> {
+        let missing = missing(mapping, &StampNames::new(prefix).unwrap())?;
+        Ok(missing.into_iter().map(|(name, _)| name).collect())
+    }
+
+    #[test]
+    fn what_an_index_lacks() {
+        let all = component("x_").unwrap();
+        let all = all.pointer("/template/mappings").unwrap();
+        assert_eq!(missing_of(all, "x_"), Ok(vec![]));
+        let some = json!({"properties": {
+            "x_root": {"type": "keyword"}, "x_arrival": {"type": "date", "format": "epoch_millis"}, "x_proof": {"type": "text"}
+        }});
+        assert_eq!(
+            missing_of(&some, "x_"),
+            Ok(vec!["x_key".to_owned(), "x_hash".to_owned()])
+        );
+        assert_eq!(missing_of(&json!({}), "x_").unwrap().len(), 5);
+    }
+
+    #[test]
+    fn what_cannot_be_adopted() {
+        let text = json!({"properties": {"cluster_root": {"type": "text"}}});
+        let fault = missing_of(&text, "cluster_").unwrap_err();
+        assert!(
+            fault
+                .to_string()
+                .contains("cluster_root is mapped as text and must be keyword"),
+            "{fault}"
+        );
+        let object = json!({"properties": {"cluster_key": {"properties": {}}}});
+        let fault = missing_of(&object, "cluster_").unwrap_err();
+        assert!(
+            fault
+                .to_string()
+                .contains("cluster_key is mapped as object"),
+            "{fault}"
+        );
+        for source in [
+            json!({"enabled": false}),
+            json!({"excludes": ["body"]}),
+            json!({"includes": ["a"], "excludes": []}),
+        ] {
+            let fault = missing_of(&json!({ "_source": source }), "cluster_").unwrap_err();
+            assert!(matches!(fault, MappingFault::Source(_)), "{source}");
+        }
+        let whole = json!({"_source": {"excludes": [], "mode": "stored"}});
+        assert!(missing_of(&whole, "cluster_").is_ok());
+    }
+}

@@ -1,0 +1,232 @@
+//! What passed by is found: now and then a spinney that serves looks for documents without a stamp in the indices of its routes, and
+//! stamps them through its own door.
+
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tracing::{debug, info, warn};
+
+use super::backfill::{Backfill, Options, Outcome};
+use super::door::Door;
+use super::survey::{Routes, put_fields, survey};
+use super::{AdoptError, Target};
+use crate::cluster::operator::Operator;
+
+/// Documents of a bulk: those of others do not wait for long behind them.
+const BATCH: usize = 500;
+
+/// How far sweeping is; shared with those who show it.
+#[derive(Debug)]
+pub(crate) struct Swept {
+    /// How long after a look the next one begins; `None`: nobody looks.
+    pub(crate) every: Option<Duration>,
+    status: Mutex<Status>,
+}
+
+#[derive(Debug, Clone)]
+struct Status {
+    state: &'static str,
+    reason: String,
+    /// What was written before this has its stamp.
+    complete_until: Instant,
+    looks: u64,
+    errors: u64,
+    /// Documents without a stamp that the last look has found, and has left.
+    found: u64,
+    left: u64,
+    outcome: Outcome,
+}
+
+impl Swept {
+    /// Sweeping that has not begun.
+    pub(crate) fn new(every: Option<Duration>) -> Swept {
+        Swept {
+            every,
+            status: Mutex::new(Status {
+                state: "waiting",
+                reason: String::new(),
+                complete_until: Instant::now(),
+                looks: 0,
+                errors: 0,
+                found: 0,
+                left: 0,
+                outcome: Outcome::default(),
+            }),
+        }
+    }
+
+    /// As `_stats` shows it; `None`: nobody looks.
+    pub(crate) fn shown(&self) -> Option<Value> {
+        let every = self.every?;
+        let status = self.status.lock().clone();
+        Some(json!({
+            "state": status.state,
+            "reason": status.reason,
+            "every_s": every.as_secs_f64(),
+            "lag_s": status.complete_until.elapsed().as_secs_f64(),
+            "looks": status.looks,
+            "found": status.found,
+            "left": status.left,
+            "stamped": status.outcome.stamped,
+            "by_others": status.outcome.by_others,
+            "failed": status.outcome.failed,
+            "failures": status.outcome.failures,
+            "errors": status.errors,
+        }))
+    }
+
+    /// Names, help and values of the metrics; none if nobody looks.
+    pub(crate) fn metrics(&self) -> Vec<(&'static str, &'static str, u64)> {
+        if self.every.is_none() {
+            return Vec::new();
+        }
+        let status = self.status.lock().clone();
+        vec![
+            (
+                "sweep_lag_seconds",
+                "Seconds since the begin of the last look that left no document without a stamp",
+                status.complete_until.elapsed().as_secs(),
+            ),
+            (
+                "sweep_found",
+                "Documents without a stamp that the last look has found",
+                status.found,
+            ),
+            (
+                "sweep_left",
+                "Of them, those that have no stamp yet",
+                status.left,
+            ),
+            (
+                "sweep_stamped",
+                "Documents that looks have stamped since the start",
+                status.outcome.stamped,
+            ),
+            (
+                "sweep_failed",
+                "Times since the start that a document could not be stamped",
+                status.outcome.failed,
+            ),
+            (
+                "sweep_errors",
+                "Looks since the start that were broken off",
+                status.errors,
+            ),
+        ]
+    }
+
+    fn begin(&self) {
+        let mut status = self.status.lock();
+        status.state = "looking";
+        status.looks += 1;
+    }
+
+    fn end(&self, begun: Instant, found: u64, result: Result<Outcome, AdoptError>) {
+        let mut status = self.status.lock();
+        status.found = found;
+        match result {
+            Ok(outcome) => {
+                (status.state, status.reason) = ("waiting", String::new());
+                status.left = outcome.left;
+                if outcome.left == 0 {
+                    status.complete_until = begun;
+                }
+                // The first failures of the last look, not of all.
+                status.outcome.failures.clear();
+                status.outcome.add(outcome);
+            }
+            Err(error) => {
+                status.state = "failing";
+                status.reason = error.to_string();
+                status.errors += 1;
+            }
+        }
+    }
+}
+
+/// Looks again and again. `reader` asks in spinney's own name, `door` is its own.
+pub(crate) async fn sweep<D: Door>(swept: &Swept, reader: &Operator, door: &D, routes: &Routes) {
+    let Some(every) = swept.every else { return };
+    loop {
+        tokio::time::sleep_until((Instant::now() + every).into()).await;
+        let begun = Instant::now();
+        swept.begin();
+        let mut found = 0;
+        let result = look(reader, door, routes, &mut found).await;
+        match &result {
+            Ok(outcome) if outcome.left > 0 => warn!(
+                found,
+                stamped = outcome.stamped,
+                left = outcome.left,
+                failures = ?outcome.failures,
+                "documents without a stamp were found, and some could not be stamped"
+            ),
+            Ok(outcome) if found > 0 => info!(
+                found,
+                stamped = outcome.stamped,
+                by_others = outcome.by_others,
+                "documents without a stamp were found and stamped"
+            ),
+            Ok(_) => debug!("every document has a stamp"),
+            Err(error) => warn!(%error, "looking for documents without a stamp was broken off"),
+        }
+        swept.end(begun, found, result);
+    }
+}
+
+/// Stamps what has no stamp in any index of the routes. An index that cannot be adopted holds nobody up.
+async fn look<D: Door>(
+    reader: &Operator,
+    door: &D,
+    routes: &Routes,
+    found: &mut u64,
+) -> Result<Outcome, AdoptError> {
+    let targets = match survey(reader, routes, None, None).await {
+        Err(AdoptError::NoIndex(_)) => return Ok(Outcome::default()),
+        targets => targets?,
+    };
+    let mut all = Outcome::default();
+    for target in &targets {
+        let unstamped = target.count_unstamped(reader).await?;
+        *found += unstamped;
+        if unstamped == 0 {
+            continue;
+        }
+        match adopt(reader, door, target, unstamped).await {
+            Ok(outcome) => all.add(outcome),
+            Err(AdoptError::Mapping { index, fault }) => {
+                all.add(Outcome {
+                    left: unstamped,
+                    failures: vec![format!("{index}: {fault}")],
+                    ..Outcome::default()
+                });
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(all)
+}
+
+async fn adopt<D: Door>(
+    reader: &Operator,
+    door: &D,
+    target: &Target,
+    unstamped: u64,
+) -> Result<Outcome, AdoptError> {
+    for (index, fields) in target.missing_fields(reader).await? {
+        put_fields(reader, &index, &fields).await?;
+        info!(index, "the fields of the stamp are mapped");
+    }
+    let backfill = Backfill {
+        reader,
+        door,
+        target,
+        options: &Options {
+            slices: 1,
+            rate: None,
+            batch: BATCH,
+        },
+    };
+    backfill.run(unstamped, &|_| {}).await
+}

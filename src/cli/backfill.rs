@@ -1,0 +1,276 @@
+//! `spinney backfill`: the documents of existing indices get their stamps.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use indicatif::{HumanBytes, HumanCount, HumanDuration};
+use opensearch::http::Method;
+use serde_json::Value;
+
+use super::bar::Bar;
+use super::{print, say};
+use crate::adopt::{
+    self, Backfill, Network, Options, Outcome, Progress, Routes, Target, put_fields,
+};
+use crate::cluster::operator::Operator;
+use crate::shutdown;
+
+/// Paragraphs in one line each: clap wraps them.
+const AFTER_HELP: &str = "\
+It is a writer like any other: it reads the documents without a stamp from the cluster, in the order of the route's clock (or its time \
+field, or as they were written), and sends their fields through the running spinney as updates that only apply to a document that has not \
+changed since. Everything else of a document stays as it is. Which indices, fields and forests there are, it learns from \
+spinney; the fields of the stamp that an index does not map yet are mapped first.
+
+What is stamped is not read again: end it at any time, and begin again. Documents that are written meanwhile are stamped on their way. \
+Until it is complete, a search that collapses on the root should leave out the documents without one: docs/adopting.md has the steps.
+
+With one slice (the default), documents are placed one after the other in their order, so that the result is that of writing them anew. \
+With more it is faster, and which of two similar documents comes first is chance.
+
+The credentials of the URLs need the privileges to read and write the indices, to put their mapping, and to monitor the cluster.
+
+Exit codes: 0 when every document has a stamp; 1 for an error; 2 for arguments that are not understood; 3 when some documents could not be \
+stamped; 130 when interrupted.
+
+Examples:
+  spinney backfill --dry-run
+  spinney backfill --spinney-url http://127.0.0.1:9201 --index 'news-2025-*' --rate 2000";
+
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(super) struct Args {
+    /// URL of the running spinney; it may contain credentials: http://user:password@host:9201
+    #[arg(
+        long,
+        env = "SPINNEY_URL",
+        value_name = "URL",
+        hide_env_values = true,
+        default_value = "http://127.0.0.1:9201"
+    )]
+    spinney_url: String,
+    /// URL of a cluster node to read from, which may contain credentials [default: through spinney]
+    #[arg(
+        long,
+        env = "SPINNEY_SERVICE_URL",
+        value_name = "URL",
+        hide_env_values = true
+    )]
+    service_url: Option<String>,
+    /// PEM file of the authority that signed the certificates of both, if it is none of the system's
+    #[arg(long, env = "SPINNEY_UPSTREAM_CA", value_name = "FILE")]
+    upstream_ca: Option<PathBuf>,
+    /// The index, an alias of indices, or a pattern; several with commas [default: all indices of spinney's routes]
+    #[arg(long, value_name = "NAME")]
+    index: Option<String>,
+    /// Only documents that this query finds, as the cluster's own JSON: {"range":{"published":{"gte":"2025-01-01"}}}
+    #[arg(long, value_name = "JSON")]
+    query: Option<String>,
+    /// Documents that are stamped in a second at most, to leave the cluster to others [default: as many as go]
+    #[arg(long, value_name = "DOCS_PER_S", value_parser = clap::value_parser!(u32).range(1..))]
+    rate: Option<u32>,
+    /// Parts of the indices that are stamped beside each other, in no order among them
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    slices: u32,
+    /// Documents of one bulk request
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    bulk_docs: u32,
+    /// Begin even if the disks seem to have no room for it
+    #[arg(long)]
+    ignore_disk: bool,
+    /// Only say how many documents have no stamp, what would be mapped, and how long it may take
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Stamps what has no stamp.
+///
+/// # Errors
+/// When spinney or the cluster cannot be reached or refuses, or an index cannot be adopted as it is.
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    let code = runtime.block_on(backfill(args));
+    // What was begun on other threads does not hold the process.
+    runtime.shutdown_background();
+    code
+}
+
+/// What there is to do with the indices of a route.
+struct Work {
+    target: Target,
+    unstamped: u64,
+}
+
+async fn backfill(args: &Args) -> anyhow::Result<ExitCode> {
+    let query = args.query.as_deref().map(serde_json::from_str::<Value>);
+    let query = query.transpose().context("--query is no JSON")?;
+    let door = Operator::new(&args.spinney_url, args.upstream_ca.as_deref())?;
+    let cluster = match &args.service_url {
+        Some(url) => Some(Operator::new(url, args.upstream_ca.as_deref())?),
+        None => None,
+    };
+    let reader = cluster.as_ref().unwrap_or(&door);
+    let routes = routes_of(&door).await?;
+    let targets = adopt::survey(reader, &routes, args.index.as_deref(), query.as_ref()).await?;
+    let mut work = Vec::new();
+    for target in targets {
+        let unstamped = prepare(args, reader, &target).await?;
+        work.push(Work { target, unstamped });
+    }
+    let total: u64 = work.iter().map(|work| work.unstamped).sum();
+    if args.dry_run || total == 0 {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let door = Network(Operator::new(
+        &args.spinney_url,
+        args.upstream_ca.as_deref(),
+    )?);
+    let options = Options {
+        slices: args.slices,
+        rate: args.rate,
+        batch: args.bulk_docs as usize,
+    };
+    let (begun, mut outcome) = (Instant::now(), Outcome::default());
+    let bar = Bar::new(total, "done")?;
+    for Work { target, unstamped } in work.iter().filter(|work| work.unstamped > 0) {
+        let backfill = Backfill {
+            reader,
+            door: &door,
+            target,
+            options: &options,
+        };
+        let told =
+            |progress: Progress<'_>| bar.tell(progress.forest, progress.done, progress.total);
+        let done = tokio::select! {
+            done = backfill.run(*unstamped, &told) => done,
+            _ = shutdown::signal() => {
+                bar.clear();
+                say("spinney: interrupted; what is stamped is stamped, begin again for the rest");
+                return Ok(ExitCode::from(130));
+            }
+        };
+        outcome.add(done?);
+    }
+    bar.clear();
+    Ok(report(&outcome, begun.elapsed()))
+}
+
+/// What a running spinney says of its routes.
+pub(super) async fn routes_of(door: &Operator) -> anyhow::Result<Routes> {
+    let routes = door.ask(Method::Get, "/_spinney/_routes", None).await;
+    let routes = routes.with_context(|| format!("{} is to say what its routes are", door.url()))?;
+    serde_json::from_value(routes).with_context(|| {
+        format!(
+            "{} does not say what its routes are: is it a spinney of this version?",
+            door.url()
+        )
+    })
+}
+
+/// Looks at the indices of a route, and maps what they lack. Answers how many documents have no stamp.
+async fn prepare(args: &Args, reader: &Operator, target: &Target) -> anyhow::Result<u64> {
+    let forest = &target.route.forest;
+    let missing = target.missing_fields(reader).await?;
+    let unstamped = target.count_unstamped(reader).await?;
+    let all = target.count_all(reader).await?;
+    say(format_args!(
+        "spinney: forest {forest}: {} of {} documents in {} have no stamp; read by {}",
+        HumanCount(unstamped),
+        HumanCount(all),
+        shown(&target.indices),
+        target.order.field(),
+    ));
+    for (index, fields) in &missing {
+        let names: Vec<&str> = fields.keys().map(String::as_str).collect();
+        let names = names.join(", ");
+        if args.dry_run {
+            say(format_args!("spinney: {index}: would map {names}"));
+        } else {
+            put_fields(reader, index, fields).await.with_context(|| {
+                format!("{index} does not map {names}, and that cannot be changed here")
+            })?;
+            say(format_args!("spinney: {index}: mapped {names}"));
+        }
+    }
+    if let Some((index, setting)) = target.blocked(reader).await? {
+        anyhow::bail!("{index} takes no writes ({setting}): remove that setting first");
+    }
+    if unstamped == 0 {
+        return Ok(0);
+    }
+    match target.space(reader, unstamped, all).await {
+        Some(space) if space.needed > space.free && !args.ignore_disk => anyhow::bail!(
+            "updated documents stand twice on the disk for a while: that may take {}, and the nodes have {} to spare; make room, or begin all the same with --ignore-disk",
+            HumanBytes(space.needed),
+            HumanBytes(space.free)
+        ),
+        Some(_) => {}
+        None => say("spinney: the cluster does not say how much room its disks have"),
+    }
+    let estimate = match args.rate {
+        Some(rate) => Some(f64::from(rate)),
+        None => target.guess_rate(reader).await,
+    };
+    if let Some(rate) = estimate.filter(|_| args.dry_run) {
+        say(format_args!(
+            "spinney: forest {forest}: at {rate:.0} documents a second that takes {}{}",
+            HumanDuration(Duration::from_secs_f64(unstamped as f64 / rate)),
+            match args.rate {
+                Some(_) => "",
+                None => " (a guess, from what indexing has taken these indices until now)",
+            }
+        ));
+    }
+    Ok(unstamped)
+}
+
+/// A few names of many.
+fn shown(indices: &[String]) -> String {
+    const SHOWN: usize = 5;
+    match indices.get(..SHOWN) {
+        Some(first) if indices.len() > SHOWN => {
+            format!("{} and {} more", first.join(", "), indices.len() - SHOWN)
+        }
+        _ => indices.join(", "),
+    }
+}
+
+fn report(outcome: &Outcome, took: Duration) -> ExitCode {
+    let Outcome {
+        stamped,
+        by_others,
+        gone,
+        changed,
+        failed,
+        failures,
+        left,
+    } = outcome;
+    let mut line = format!("{} documents stamped", HumanCount(*stamped));
+    for (count, what) in [
+        (*by_others, "by others meanwhile"),
+        (*gone, "deleted meanwhile"),
+        (*changed, "changed meanwhile and read again"),
+        (*failed, "failed"),
+    ] {
+        if count > 0 {
+            line += &format!(", {} {what}", HumanCount(count));
+        }
+    }
+    print(format_args!("{line}; {} have no stamp", HumanCount(*left)));
+    say(format_args!(
+        "spinney: {:.1} s, {:.0} documents a second",
+        took.as_secs_f64(),
+        *stamped as f64 / took.as_secs_f64().max(0.001)
+    ));
+    for failure in failures {
+        say(format_args!("spinney: {failure}"));
+    }
+    match *failed > 0 || *left > 0 {
+        true => ExitCode::from(3),
+        false => ExitCode::SUCCESS,
+    }
+}

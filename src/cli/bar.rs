@@ -1,0 +1,65 @@
+//! How far a command is, in documents: a bar on a terminal, lines elsewhere.
+
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use indicatif::{HumanCount, HumanDuration, ProgressBar, ProgressStyle};
+use parking_lot::Mutex;
+
+use super::say;
+
+/// How often a line says how far it is where nobody watches a bar.
+const TELL: Duration = Duration::from_secs(5);
+
+pub(super) struct Bar {
+    bar: ProgressBar,
+    /// What is done with the documents, such as `read`.
+    done: &'static str,
+    last: Mutex<(Instant, u64)>,
+}
+
+impl Bar {
+    /// For so many documents. `done`: what is done with them, as in "17 documents read".
+    pub(super) fn new(documents: u64, done: &'static str) -> anyhow::Result<Bar> {
+        let bar = match std::io::stderr().is_terminal() {
+            true => ProgressBar::new(documents),
+            false => ProgressBar::hidden(),
+        };
+        bar.set_style(ProgressStyle::with_template(
+            "{msg} [{wide_bar}] {human_pos}/{human_len} documents {per_sec} {eta}",
+        )?);
+        Ok(Bar {
+            bar,
+            done,
+            last: Mutex::new((Instant::now(), 0)),
+        })
+    }
+
+    /// `position` of `total` documents of a forest are done.
+    pub(super) fn tell(&self, forest: &str, position: u64, total: u64) {
+        self.bar.set_message(forest.to_owned());
+        self.bar.set_length(total);
+        self.bar.set_position(position);
+        let mut last = self.last.lock();
+        let passed = last.0.elapsed();
+        if !self.bar.is_hidden() || passed < TELL {
+            return;
+        }
+        // A forest that begins has done less than the one before it.
+        let rate = position.saturating_sub(last.1) as f64 / passed.as_secs_f64();
+        *last = (Instant::now(), position);
+        let left = Duration::from_secs_f64(total.saturating_sub(position) as f64 / rate.max(1.0));
+        say(format_args!(
+            "spinney: forest {forest}: {} of {} documents {}, {rate:.0} a second, {} left",
+            HumanCount(position),
+            HumanCount(total),
+            self.done,
+            HumanDuration(left)
+        ));
+    }
+
+    /// Takes the bar away.
+    pub(super) fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+}

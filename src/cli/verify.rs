@@ -1,0 +1,97 @@
+//! `spinney verify`: what stamps say, and what spinney would say now.
+
+use std::path::PathBuf;
+
+use indicatif::HumanCount;
+
+use super::backfill::routes_of;
+use super::bar::Bar;
+use super::{print, say};
+use crate::adopt::{self, Verified};
+use crate::cluster::operator::Operator;
+
+/// Paragraphs in one line each: clap wraps them.
+const AFTER_HELP: &str = "\
+Documents are chosen by chance, and their texts shown to the running spinney, which says what would become of them if they were written now. \
+Nothing is changed. A document whose text is older than the window is unknown to the forest, and no fault; one that would be in another \
+tree was written past spinney with a stamp, changed without its text, or placed by another method.
+
+Examples:
+  spinney verify
+  spinney verify --spinney-url http://127.0.0.1:9201 --index news-2026 --sample 10000";
+
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(super) struct Args {
+    /// URL of the running spinney; it may contain credentials: http://user:password@host:9201
+    #[arg(
+        long,
+        env = "SPINNEY_URL",
+        value_name = "URL",
+        hide_env_values = true,
+        default_value = "http://127.0.0.1:9201"
+    )]
+    spinney_url: String,
+    /// PEM file of the authority that signed its certificate, if it is none of the system's
+    #[arg(long, env = "SPINNEY_UPSTREAM_CA", value_name = "FILE")]
+    upstream_ca: Option<PathBuf>,
+    /// The index, an alias of indices, or a pattern; several with commas [default: all indices of spinney's routes]
+    #[arg(long, value_name = "NAME")]
+    index: Option<String>,
+    /// Documents to look at, of each route
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    sample: usize,
+    /// Chooses the documents: the same number, the same documents, as long as the index stays as it is
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+}
+
+/// Reports; changes nothing.
+///
+/// # Errors
+/// When spinney cannot be reached or refuses.
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?
+        .block_on(report(args))
+}
+
+async fn report(args: &Args) -> anyhow::Result<()> {
+    let spinney = Operator::new(&args.spinney_url, args.upstream_ca.as_deref())?;
+    let routes = routes_of(&spinney).await?;
+    let targets = adopt::survey(&spinney, &routes, args.index.as_deref(), None).await?;
+    let mut all = Verified::default();
+    let mut unstamped = 0;
+    for target in &targets {
+        unstamped += target.count_unstamped(&spinney).await?;
+        let bar = Bar::new(args.sample as u64, "looked at")?;
+        let told = |done| bar.tell(&target.route.forest, done, args.sample as u64);
+        let sample = (args.sample, args.seed);
+        let verified = adopt::verify(&spinney, &spinney, target, sample, &told).await?;
+        bar.clear();
+        all.add(verified);
+    }
+    for (count, what) in [
+        (all.sampled, "documents with a stamp were looked at"),
+        (all.same, "are known under the root of their stamp"),
+        (all.would_join, "would join the tree of their stamp"),
+        (
+            all.without_text,
+            "have no text to compare, and a root of their own",
+        ),
+        (
+            all.unknown,
+            "are unknown to the forest: older than its window, or it was lost",
+        ),
+        (all.elsewhere, "would be in another tree"),
+        (all.without_answer, "gave no answer"),
+        (unstamped, "documents of these indices have no stamp"),
+    ] {
+        print(format_args!("{:>12} {what}", HumanCount(count).to_string()));
+    }
+    for named in &all.named {
+        say(format_args!("spinney: {named}"));
+    }
+    Ok(())
+}

@@ -1,0 +1,91 @@
+//! Why forests cannot be recovered, and what helps.
+
+use std::path::PathBuf;
+
+use crate::bulk::SelectionError;
+use crate::cluster::operator::OperatorError;
+use crate::cluster::scan::ScanError;
+use crate::engine::{EngineError, SaveError, Unavailable};
+use crate::store::StoreError;
+
+/// Why forests cannot be recovered.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RecoveryError {
+    /// The cluster.
+    #[error(transparent)]
+    Scan(#[from] ScanError),
+    /// The URL or a certificate.
+    #[error(transparent)]
+    Operator(#[from] OperatorError),
+    /// Routes and forests.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// The prefix of the stamp.
+    #[error(transparent)]
+    Prefix(#[from] SelectionError),
+    /// A forest has failed.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+    /// The directory.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// What was recovered cannot be stored.
+    #[error(transparent)]
+    Save(#[from] SaveError),
+    /// No `--data-dir`.
+    #[error("name the directory to store the forests in with --data-dir")]
+    NoDirectory,
+    /// No route.
+    #[error("name the indices with --index, or give the file with the routes with --config")]
+    NoRoute,
+    /// There is nothing to do.
+    #[error(
+        "{} holds {} already, and nothing was changed: start serve with it; or, to rebuild it from the index, move its folder in there away and try again",
+        dir.display(), forests.join(", ")
+    )]
+    Held {
+        /// The directory.
+        dir: PathBuf,
+        /// The names of the forests.
+        forests: Vec<String>,
+    },
+    /// No index has a name that fits.
+    #[error("there is no index {} at {url}: is --index right, and is it the right cluster?", indices.join(", "))]
+    NoIndex {
+        /// Names and patterns.
+        indices: Vec<String>,
+        /// Of the cluster.
+        url: String,
+    },
+}
+
+impl RecoveryError {
+    /// Whether the cluster does not answer yet.
+    pub(crate) fn is_away(&self) -> bool {
+        match self {
+            RecoveryError::Scan(ScanError::Busy(_)) => true,
+            RecoveryError::Scan(ScanError::Operator(error)) => matches!(
+                error,
+                OperatorError::Unreachable { .. }
+                    | OperatorError::Refused {
+                        status: 429 | 502 | 503 | 504,
+                        ..
+                    }
+            ),
+            _ => false,
+        }
+    }
+
+    /// The reason, and what helps.
+    pub(crate) fn with_advice(&self) -> String {
+        match self {
+            RecoveryError::Scan(ScanError::Operator(OperatorError::Refused {
+                status: 401 | 403,
+                ..
+            })) => format!(
+                "{self}; give a URL with the credentials of somebody who may read the index with --service-url"
+            ),
+            _ => self.to_string(),
+        }
+    }
+}

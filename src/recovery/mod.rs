@@ -1,0 +1,310 @@
+//! Forests from the index alone. An operator's command rebuilds them ([`Rebuild`]); what a start has missed
+//! (`server/catch_up.rs`) is read in the same way ([`Reader`]).
+//!
+//! ```text
+//! cluster::scan --pages, two ahead--> engine::recover: texts on all threads --> forests, one document after the other
+//! ```
+
+mod error;
+mod status;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+use tracing::info;
+
+use crate::bulk::StampNames;
+use crate::clock;
+use crate::cluster::operator::Operator;
+use crate::cluster::scan::{Hit, Overview, Scan, ScanError, Wanted};
+use crate::config::{Clock, ServeOptions};
+use crate::engine::{Engine, Recovered, Recovering, SaveError, Source, StoredDocument};
+use crate::hash::HashKey;
+use crate::time::Millis;
+
+pub(crate) use error::RecoveryError;
+pub(crate) use status::{ForestStatus, Status};
+
+/// Pages that are read ahead.
+const AHEAD: usize = 2;
+/// How often the log says how far it is.
+const TELL: Duration = Duration::from_secs(5);
+
+/// How far the reading of one forest is, in documents.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Progress<'a> {
+    pub(crate) forest: &'a str,
+    pub(crate) read: u64,
+    pub(crate) total: u64,
+}
+
+/// Is told how far it is.
+pub(crate) type Told<'a> = dyn Fn(Progress<'_>) + Sync + 'a;
+
+/// What there is of one forest in the indices.
+#[derive(Debug, Clone)]
+pub(crate) struct Extent {
+    pub(crate) source: Source,
+    /// Stamped documents.
+    pub(crate) all: Overview,
+    /// Those of them that are to be read: the others are older than the window.
+    pub(crate) read: Overview,
+    pub(crate) since: Option<Millis>,
+}
+
+/// Forests that are to be rebuilt.
+pub(crate) struct Rebuild {
+    engine: Arc<Engine>,
+    reader: Reader,
+    dir: PathBuf,
+    sources: Vec<Source>,
+}
+
+/// Who reads the indices.
+pub(crate) struct Reader {
+    pub(crate) operator: Operator,
+    names: StampNames,
+    /// Documents a second.
+    rate: Option<u32>,
+}
+
+impl Rebuild {
+    /// Looks which of the configured forests the directory does not hold. `rate`: documents that are read in a second at
+    /// most.
+    ///
+    /// # Errors
+    /// When it holds all of them, is in use, or something in the options is wrong.
+    pub(crate) async fn new(
+        config: &ServeOptions,
+        rate: Option<u32>,
+    ) -> Result<Rebuild, RecoveryError> {
+        let storage = config.storage.as_ref();
+        let dir = storage.ok_or(RecoveryError::NoDirectory)?.data_dir.clone();
+        if config.routes.is_empty() {
+            return Err(RecoveryError::NoRoute);
+        }
+        let engine = Engine::new(
+            &config.routes,
+            &config.prefix,
+            config.threads,
+            HashKey::secret(),
+        )?;
+        let engine = Arc::new(engine);
+        engine.limit_memory(config.forest_memory).await?;
+        let held = match dir.exists() {
+            true => engine.stored_forests(&dir)?,
+            false => Vec::new(),
+        };
+        let mut sources = engine.sources().await?;
+        sources.retain(|source| !held.contains(&source.forest));
+        if sources.is_empty() {
+            return Err(RecoveryError::Held { dir, forests: held });
+        }
+        Ok(Rebuild {
+            engine,
+            reader: Reader::new(config, rate)?,
+            dir,
+            sources,
+        })
+    }
+
+    /// What there is to read.
+    ///
+    /// # Errors
+    /// When the cluster cannot be reached or refuses, or a forest has no index.
+    pub(crate) async fn extents(&self) -> Result<Vec<Extent>, RecoveryError> {
+        let mut extents = Vec::new();
+        for source in &self.sources {
+            let extent = self.reader.extent(source).await?;
+            if !extent.all.has_index {
+                return Err(RecoveryError::NoIndex {
+                    indices: source.indices.clone(),
+                    url: self.reader.operator.url().to_owned(),
+                });
+            }
+            extents.push(extent);
+        }
+        Ok(extents)
+    }
+
+    /// Reads the documents, and stores the forests that come of them. Until that is done, there is nothing of them in the
+    /// directory.
+    ///
+    /// # Errors
+    /// When the cluster refuses or stays away, or the forests cannot be stored.
+    pub(crate) async fn run(
+        &self,
+        extents: &[Extent],
+        told: &Told<'_>,
+    ) -> Result<Vec<(String, Recovered)>, RecoveryError> {
+        let mut all = Vec::new();
+        for extent in extents {
+            let source = &extent.source;
+            let recovering =
+                self.engine
+                    .recover(source.clone(), false, clock::latest_at(clock::now()));
+            let recovered = self.reader.read(extent, recovering, told).await?;
+            all.push((source.forest.clone(), recovered));
+        }
+        let (engine, dir) = (self.engine.clone(), self.dir.clone());
+        let saved = tokio::task::spawn_blocking(move || engine.save(&dir)).await;
+        saved.unwrap_or(Err(SaveError::Stopped))?;
+        Ok(all)
+    }
+}
+
+/// What arrived before this is older than the window.
+pub(crate) fn before_window(now: Option<Millis>, window: Option<Millis>) -> Option<Millis> {
+    let both = now.zip(window);
+    both.map(|(now, window)| Millis(now.0.saturating_sub(window.0)))
+}
+
+impl Reader {
+    pub(crate) fn new(config: &ServeOptions, rate: Option<u32>) -> Result<Reader, RecoveryError> {
+        Ok(Reader {
+            operator: Operator::new(&config.service_url.0, config.upstream_ca.as_deref())?,
+            names: StampNames::new(&config.prefix)?,
+            rate,
+        })
+    }
+
+    pub(crate) fn wanted(&self, source: &Source, since: Option<Millis>) -> Wanted {
+        Wanted {
+            indices: source.indices.clone(),
+            names: self.names.clone(),
+            fields: source.fields.clone(),
+            since,
+        }
+    }
+
+    /// What there is of a forest that nothing is stored of.
+    pub(crate) async fn extent(&self, source: &Source) -> Result<Extent, ScanError> {
+        let all = self.wanted(source, None);
+        all.refresh(&self.operator).await;
+        let all = all.overview(&self.operator).await?;
+        let now = match &source.clock {
+            Clock::Arrival => Some(clock::now()),
+            // The window goes by the documents' own dates, as far as they have come.
+            Clock::Field(_) => all.last,
+            Clock::None => None,
+        };
+        let since = before_window(now, source.window);
+        let read = match since {
+            Some(_) => self.wanted(source, since).overview(&self.operator).await?,
+            None => all,
+        };
+        Ok(Extent {
+            source: source.clone(),
+            all,
+            read,
+            since,
+        })
+    }
+
+    /// Reads the documents into their forest.
+    pub(crate) async fn read(
+        &self,
+        extent: &Extent,
+        mut recovering: Recovering,
+        told: &Told<'_>,
+    ) -> Result<Recovered, RecoveryError> {
+        let wanted = self.wanted(&extent.source, extent.since);
+        let (pages, mut read) = mpsc::channel(AHEAD);
+        let fetch = async {
+            let most = self.rate.map_or(usize::MAX, |rate| rate as usize);
+            let mut scan = Scan::open(&self.operator, wanted, most).await?;
+            let fetched = self.fetch(&mut scan, pages).await;
+            scan.close().await;
+            fetched.map_err(RecoveryError::from)
+        };
+        let place = async {
+            let mut progress = Progress {
+                forest: &extent.source.forest,
+                read: 0,
+                total: extent.read.documents,
+            };
+            while let Some(page) = read.recv().await {
+                progress.read += page.len() as u64;
+                recovering.add(page).await?;
+                told(progress);
+            }
+            Ok(recovering.finish().await?)
+        };
+        let ((), recovered) = tokio::try_join!(fetch, place)?;
+        Ok(recovered)
+    }
+
+    /// Reads page after page, as fast as it may.
+    async fn fetch(
+        &self,
+        scan: &mut Scan<'_>,
+        pages: mpsc::Sender<Vec<StoredDocument>>,
+    ) -> Result<(), ScanError> {
+        let (begun, mut read) = (Instant::now(), 0_u64);
+        while let Some(hits) = scan.next().await? {
+            read += hits.len() as u64;
+            let page = hits.into_iter().map(|hit: Hit| StoredDocument {
+                index: hit.index,
+                source: hit.source,
+                arrival: hit.arrival,
+            });
+            if pages.send(page.collect()).await.is_err() {
+                return Ok(());
+            }
+            if let Some(rate) = self.rate {
+                let due = Duration::from_secs_f64(read as f64 / f64::from(rate.max(1)));
+                tokio::time::sleep_until((begun + due).into()).await;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Says in the log how far it is, now and then.
+pub(crate) fn log_progress() -> impl Fn(Progress<'_>) + Sync {
+    let last = Mutex::new(Instant::now());
+    move |progress: Progress<'_>| {
+        let mut last = last.lock();
+        if last.elapsed() >= TELL {
+            *last = Instant::now();
+            info!(
+                forest = progress.forest,
+                read = progress.read,
+                of = progress.total,
+                "reading stored documents"
+            );
+        }
+    }
+}
+
+/// Rebuilds the forests that the directory does not hold, before anything is served.
+///
+/// # Errors
+/// As [`Rebuild::run`]; an index that is not there yet is none.
+pub(crate) async fn at_start(config: &ServeOptions) -> Result<(), RecoveryError> {
+    let rebuild = match Rebuild::new(config, None).await {
+        Err(RecoveryError::Held { .. }) => return Ok(()),
+        rebuild => rebuild?,
+    };
+    let extents = match rebuild.extents().await {
+        Err(RecoveryError::NoIndex { .. }) => return Ok(()),
+        extents => extents?,
+    };
+    if extents.iter().all(|extent| extent.read.documents == 0) {
+        return Ok(());
+    }
+    for (forest, recovered) in rebuild.run(&extents, &log_progress()).await? {
+        info!(
+            forest,
+            documents = recovered.documents,
+            placed = recovered.placed,
+            elsewhere = recovered.elsewhere,
+            without_text = recovered.without_text,
+            "the forest is recovered from the index"
+        );
+    }
+    Ok(())
+}
