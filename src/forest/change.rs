@@ -79,7 +79,9 @@ impl<P> Change<P> {
             | Change::AddLeaf { fingerprint, .. }
             | Change::Use { fingerprint }
             | Change::Withdraw { fingerprint } => Some(*fingerprint),
-            Change::Refresh { root } | Change::Count { root, .. } => Some(root.0),
+            Change::Refresh { root }
+            | Change::Count { root, .. }
+            | Change::Evidence { root, .. } => Some(root.0),
             Change::Begin(_) | Change::Evict { .. } => None,
         }
     }
