@@ -187,7 +187,7 @@ impl fmt::Display for Refusal {
             Refusal::OtherNumbers { different, words } => {
                 write!(
                     f,
-                    "{different} numbers differ in {words} words that are the same"
+                    "others stand in {different} places of {words} words that are the same"
                 )
             }
             Refusal::Names { places, words } => {
