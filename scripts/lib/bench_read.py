@@ -251,4 +251,5 @@ def main():
         subprocess.run([script, "stop", INSTANCE], check=False)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -32,8 +32,8 @@ pub(super) fn name_for(index: &str) -> Option<String> {
     (is_one && !index.is_empty()).then(name)
 }
 
-/// The first entries, if there is such an index that the caller may read and that holds any; and how many there are. One search
-/// for both: it sees every entry anyway.
+/// The first entries, if there is such an index that the caller may read and that holds any; and how many there are. In two
+/// searches: one that counts and sorts would look at every entry to sort it.
 ///
 /// # Errors
 /// As [`Source::search`].
@@ -44,14 +44,20 @@ pub(super) async fn first(
     size: usize,
     with_sum: bool,
 ) -> Result<Option<First>, ReadError> {
-    let mut body = sorted(direction, size);
-    body["track_total_hits"] = true.into();
+    let mut body = json!({"size": 0, "track_total_hits": true, "query": groups()});
     if with_sum {
         body["aggs"] = json!({"documents": {"sum": {"field": COUNT}}});
     }
-    let answer = match search(source, name, body).await {
+    let counted = search(source, name, body);
+    let first = async {
+        match size {
+            0 => Ok(Vec::new()),
+            _ => page(source, name, direction, None, size).await,
+        }
+    };
+    let (answer, first) = match tokio::try_join!(counted, first) {
         Err(ReadError::NoRoots) => return Ok(None),
-        answer => answer?,
+        both => both?,
     };
     let entries = answer.hits.total().0;
     // An empty one says that nothing was counted yet.
@@ -63,7 +69,7 @@ pub(super) async fn first(
     Ok(Some(First {
         entries,
         documents: sum.map_or(0, |sum| sum as u64),
-        first: listed_of(answer)?,
+        first,
     }))
 }
 
@@ -98,7 +104,9 @@ pub(super) async fn page(
     if let Some(after) = after {
         body["search_after"] = json!([after.count, after.last, after.key]);
     }
-    listed_of(search(source, name, body).await?)
+    let mut listed = listed_of(search(source, name, body).await?)?;
+    listed.retain(|entry| entry.count >= 2);
+    Ok(listed)
 }
 
 /// A search for entries in their order.
@@ -112,7 +120,11 @@ fn sorted(direction: Direction, size: usize) -> Value {
         "track_total_hits": false,
         "_source": false,
         "stored_fields": "_none_",
-        "query": groups(),
+        "query": match direction {
+            Direction::Ascending => groups(),
+            // What is none stands at the end; with a filter, the servers look at every entry.
+            Direction::Descending => match_all(),
+        },
         "sort": [
             {COUNT: {"order": order}},
             {LAST: {"order": "desc", "missing": "_last"}},
