@@ -5,6 +5,8 @@
 //! already, it is put right by the last change of that fingerprint. So a copy that was taken piece by piece while changes
 //! went on becomes exact by the changes since it was begun.
 
+use std::sync::Arc;
+
 use super::roots::{FOUNDED, RootNumber, UNCOUNTED};
 use super::ticks::{Moment, Tick};
 use super::{Forest, Root};
@@ -33,7 +35,7 @@ pub enum Change<P> {
         /// Its root.
         root: Root,
         /// At most 1024 words.
-        words: Box<[u16]>,
+        words: Arc<[u16]>,
     },
     /// A new leaf.
     AddLeaf {

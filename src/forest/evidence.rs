@@ -5,8 +5,10 @@
 //! changes has the same evidence. That of a tree that expired stays until its turn comes.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 
 use crate::fingerprint::Fingerprint;
+use crate::hash::{HashKey, KeyedHasher};
 use crate::method::Durable;
 
 /// Bytes that evidence may take where nobody chose: that of about 200,000 articles.
@@ -22,7 +24,7 @@ const PORTION: usize = 1 << 10;
 /// Evidence within a limit of bytes.
 #[derive(Debug)]
 pub(super) struct Evidence {
-    kept: HashMap<Fingerprint, Kept>,
+    kept: HashMap<Fingerprint, Kept, KeyedHasher>,
     /// In the order in which they came; some are gone, or came again.
     queue: VecDeque<(u64, Fingerprint)>,
     /// The number of the next.
@@ -35,7 +37,7 @@ pub(super) struct Evidence {
 #[derive(Debug)]
 struct Kept {
     number: u64,
-    words: Box<[u16]>,
+    words: Arc<[u16]>,
 }
 
 fn bytes(words: &[u16]) -> usize {
@@ -43,9 +45,10 @@ fn bytes(words: &[u16]) -> usize {
 }
 
 impl Evidence {
-    pub(super) fn new(limit: usize) -> Evidence {
+    /// None yet. `key` hashes the roots.
+    pub(super) fn new(limit: usize, key: HashKey) -> Evidence {
         Evidence {
-            kept: HashMap::new(),
+            kept: HashMap::with_hasher(KeyedHasher::new(key)),
             queue: VecDeque::new(),
             next: 0,
             bytes: 0,
@@ -79,16 +82,18 @@ impl Evidence {
 
     /// Keeps that of a root in place of any that there is, and lets the oldest go. Put down again as it stands, nothing
     /// changes.
-    pub(super) fn put(&mut self, root: Fingerprint, words: &[u16]) -> bool {
-        let words = words.get(..LONGEST).unwrap_or(words);
-        if words.is_empty() || bytes(words) > self.limit || self.get(root) == Some(words) {
+    pub(super) fn put(&mut self, root: Fingerprint, words: &Arc<[u16]>) -> bool {
+        let words = match words.get(..LONGEST) {
+            Some(first) if first.len() < words.len() => first.into(),
+            _ => Arc::clone(words),
+        };
+        if words.is_empty() || bytes(&words) > self.limit || self.get(root) == Some(&words) {
             return false;
         }
         self.remove(root);
         let number = self.next;
         self.next += 1;
-        self.bytes += bytes(words);
-        let words = words.into();
+        self.bytes += bytes(&words);
         self.kept.insert(root, Kept { number, words });
         self.queue.push_back((number, root));
         while self.bytes > self.limit
@@ -157,7 +162,7 @@ pub(super) fn write_words(words: &[u16], out: &mut Vec<u8>) {
 }
 
 /// What [`write_words`] wrote, off the front; none if something else stands there.
-pub(super) fn read_words(bytes: &mut &[u8]) -> Option<Box<[u16]>> {
+pub(super) fn read_words(bytes: &mut &[u8]) -> Option<Arc<[u16]>> {
     let len = usize::try_from(u32::read(bytes)?).ok()?;
     if len > LONGEST {
         return None;
@@ -196,18 +201,22 @@ mod tests {
         }
     }
 
+    fn empty(limit: usize) -> Evidence {
+        Evidence::new(limit, HashKey::FIXED)
+    }
+
     proptest! {
         #[test]
         fn it_is_a_queue_within_its_limit_and_its_copy_is_the_same(
             steps in prop::collection::vec((0u64..12, prop::option::weighted(0.8, prop::collection::vec(any::<u16>(), 0..40))), 0..200),
             limit in 0usize..1200,
         ) {
-            let (mut evidence, mut naive) = (Evidence::new(limit), Naive::default());
+            let (mut evidence, mut naive) = (empty(limit), Naive::default());
             for (root, words) in steps {
                 let root = Fingerprint(root);
                 match words {
                     Some(words) => {
-                        evidence.put(root, &words);
+                        evidence.put(root, &words.as_slice().into());
                         naive.put(root, &words, limit);
                     }
                     None => {
@@ -221,7 +230,7 @@ mod tests {
             for (root, words) in &naive.0 {
                 prop_assert_eq!(evidence.get(*root), Some(words.as_slice()));
             }
-            let (mut copy, mut from) = (Evidence::new(limit), Some(0));
+            let (mut copy, mut from) = (empty(limit), Some(0));
             while let Some(number) = from {
                 let mut bytes = Vec::new();
                 from = evidence.write(number, &mut bytes);
@@ -230,7 +239,7 @@ mod tests {
             prop_assert_eq!((copy.len(), copy.bytes()), (evidence.len(), evidence.bytes()));
             // The next one lets the same one go in both.
             for any in [&mut evidence, &mut copy] {
-                any.put(Fingerprint(99), &[1; 200]);
+                any.put(Fingerprint(99), &[1; 200].as_slice().into());
             }
             for (root, _) in &naive.0 {
                 prop_assert_eq!(evidence.get(*root), copy.get(*root));
@@ -239,7 +248,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
-            let _ = Evidence::new(1 << 20).read(&mut bytes.as_slice());
+            let _ = empty(1 << 20).read(&mut bytes.as_slice());
         }
     }
 }

@@ -427,7 +427,7 @@ impl<P: Proof> Law<'_, '_, P> {
                 let founder = (kept, words);
                 query
                     .proof
-                    .agrees_by(query.evidence, founder, shared, thresholds)
+                    .agrees_by(query.evidence, founder, shared, thresholds, &tree.laid)
             }
         };
         tree.said.set(Some((shared, said)));

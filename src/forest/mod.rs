@@ -96,8 +96,13 @@ pub enum ForestError {
     Window(Millis),
 }
 
-/// The table that the secret of the index is derived for; the index has those before.
+/// The tables that the secret of the index is derived for; the index has those before.
 const IN_FLIGHT: u64 = 2;
+const OF_EVIDENCE: u64 = 3;
+
+fn evidence_key(index: &NodeIndex) -> HashKey {
+    index.secret().derived(OF_EVIDENCE)
+}
 
 /// Bytes of evidence that the documents of one request may have for each other before the cluster has accepted them.
 const OWN_EVIDENCE: usize = 16 << 20;
@@ -149,13 +154,14 @@ impl<P: Proof> Forest<P> {
 
     fn over(index: NodeIndex, thresholds: P::Thresholds, window: Option<Millis>) -> Self {
         let key = index.secret().derived(IN_FLIGHT);
+        let of_evidence = evidence_key(&index);
         Forest {
             index,
             roots: Roots::new(),
             ticks: Ticks::new(window),
             in_flight: InFlight::new(key),
             tallies: Beside::new(),
-            evidence: Evidence::new(EVIDENCE_BYTES),
+            evidence: Evidence::new(EVIDENCE_BYTES, of_evidence),
             thresholds,
             max_nodes: usize::MAX,
             memory_limit: usize::MAX,
@@ -179,14 +185,17 @@ impl<P: Proof> Forest<P> {
 
     /// Sets how many bytes its evidence may take. To be chosen before anything is placed.
     pub fn set_evidence(&mut self, bytes: usize) {
-        self.evidence = Evidence::new(bytes);
+        self.evidence = Evidence::new(bytes, evidence_key(&self.index));
     }
 
     /// A forest with the same idea of what is near and what agrees, without a node, a window or a limit.
     fn empty(&self) -> Forest<P> {
         Forest {
             max_tree: self.max_tree,
-            evidence: Evidence::new(self.evidence.limit().min(OWN_EVIDENCE)),
+            evidence: Evidence::new(
+                self.evidence.limit().min(OWN_EVIDENCE),
+                evidence_key(&self.index),
+            ),
             ..Forest::over(self.index.empty(), self.thresholds, None)
         }
     }

@@ -208,8 +208,7 @@ impl<P: Proof> Forest<P> {
         let wide = law::widened(query, &outcome);
         let query = wide.as_ref().unwrap_or(query);
         if wide.is_some() {
-            drop(look);
-            look = self.look(query, floor);
+            look = self.look_again(query, floor, look.into_laid());
             look.give(claim);
             outcome = look.decide();
         }
@@ -272,9 +271,10 @@ impl<P: Proof> Forest<P> {
     /// How a document would be placed; nothing is changed.
     pub(super) fn foresee(&self, query: &Query<'_, P>, at: Millis) -> Outcome {
         let floor = self.ticks.floor_at(at);
-        let outcome = self.look(query, floor).decide();
+        let mut look = self.look(query, floor);
+        let outcome = look.decide();
         match law::widened(query, &outcome) {
-            Some(wide) => self.look(&wide, floor).decide(),
+            Some(wide) => self.look_again(&wide, floor, look.into_laid()).decide(),
             None => outcome,
         }
     }

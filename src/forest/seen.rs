@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::Root;
 use crate::fingerprint::Fingerprint;
-use crate::method::{Query, Refusal};
+use crate::method::{Differences, Query, Refusal};
 use crate::time::Millis;
 
 /// So many of a kind that most looks need no memory for them but their own.
@@ -62,6 +62,8 @@ pub(super) struct SeenTree<'f, P> {
     pub(super) evidence: Option<&'f [u16]>,
     /// What the proof said, for so many fingerprints in common: a second look is long.
     pub(super) said: Cell<Option<(usize, Result<(), Refusal>)>>,
+    /// What lies between the two texts, as far as it was looked at.
+    pub(super) laid: Cell<Option<Differences>>,
     /// Why it takes nobody who is not in it, if it does not.
     pub(super) closed: Option<Refusal>,
 }

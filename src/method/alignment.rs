@@ -6,6 +6,8 @@
 //! the earlier text, by a table of its short runs. So a paragraph that moved is found again, and the work is a bounded
 //! number of steps for each word, whatever the texts are.
 
+use std::ops::Range;
+
 use crate::text::words::{CHARACTER, HASH, MOST, NUMBER, ONE_LETTER};
 
 /// So many words of both are looked ahead for the next place at which they agree.
@@ -149,7 +151,8 @@ fn is_character(word: u16) -> bool {
 struct Alignment<'a> {
     earlier: Words<'a>,
     later: Words<'a>,
-    table: Table<'a>,
+    /// Built when it is first asked.
+    table: Option<Table<'a>>,
     /// Words of the earlier text that were met, a bit each.
     met: [u64; MOST.div_ceil(64)],
     matched: usize,
@@ -164,7 +167,7 @@ impl<'a> Alignment<'a> {
         Alignment {
             earlier,
             later,
-            table: Table::new(earlier.body),
+            table: None,
             met: [0; MOST.div_ceil(64)],
             matched: 0,
             remembered: [0; REMEMBERED],
@@ -180,10 +183,11 @@ impl<'a> Alignment<'a> {
         let mut joined = false;
         while i < new.len() {
             if joined {
-                if old.get(j) == Some(&new[i]) {
-                    self.met[j / 64] |= 1 << (j % 64);
-                    self.matched += 1;
-                    (i, j) = (i + 1, j + 1);
+                let run = in_common(&old[j..], &new[i..]);
+                if run > 0 {
+                    mark(&mut self.met, j..j + run);
+                    self.matched += run;
+                    (i, j) = (i + run, j + run);
                     continue;
                 }
                 if let Some((more, less)) = ahead(&old[j..], &new[i..]) {
@@ -193,7 +197,7 @@ impl<'a> Alignment<'a> {
                 }
             }
             let run = run_at(new, i);
-            match run.and_then(|run| self.table.find(run, j)) {
+            match run.and_then(|run| self.find(run, j)) {
                 Some(at) => {
                     self.found.breaks += 1;
                     (j, joined) = (at, true);
@@ -205,6 +209,17 @@ impl<'a> Alignment<'a> {
             }
         }
         self.sum_up()
+    }
+
+    /// Where a run stands in the earlier text: from `from` on if it does there, else the first place.
+    fn find(&mut self, run: &[u16], from: usize) -> Option<usize> {
+        let earlier = self.earlier.body;
+        // Most texts begin alike, and many need no table.
+        if from == 0 && run_at(earlier, 0) == Some(run) {
+            return Some(0);
+        }
+        let table = self.table.get_or_insert_with(|| Table::new(earlier));
+        table.find(run, from)
     }
 
     fn sum_up(self) -> Differences {
@@ -278,6 +293,24 @@ impl<'a> Alignment<'a> {
             self.remembered[self.count] = key(old, new);
             self.count += 1;
         }
+    }
+}
+
+/// How many words two texts begin with alike.
+fn in_common(one: &[u16], other: &[u16]) -> usize {
+    let eights = one.as_chunks::<8>().0.iter().zip(other.as_chunks::<8>().0);
+    let whole = 8 * eights.take_while(|(one, other)| one == other).count();
+    let rest = one[whole..].iter().zip(&other[whole..]);
+    whole + rest.take_while(|(one, other)| one == other).count()
+}
+
+/// Sets a range of bits.
+fn mark(bits: &mut [u64], range: Range<usize>) {
+    let mut at = range.start;
+    while at < range.end {
+        let some = (64 - at % 64).min(range.end - at);
+        bits[at / 64] |= u64::MAX >> (64 - some) << (at % 64);
+        at += some;
     }
 }
 

@@ -1,9 +1,11 @@
 //! What the forest is asked with: the fingerprints of a document, and the proof by which it is compared with a root.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use super::Refusal;
+use super::alignment::Differences;
 use crate::fingerprint::Fingerprint;
 use crate::hash::mix32;
 
@@ -23,7 +25,8 @@ pub trait Proof: Clone {
     type Thresholds: Copy + Default + Debug + Send + Sync;
 
     /// The same where more of both texts is at hand than their proofs: what a [`Query::evidence`] has of this document, and
-    /// what that of the root's founder had.
+    /// what that of the root's founder had. `laid` keeps what lies between the two: it is the same for whatever they share,
+    /// and long to find.
     ///
     /// # Errors
     /// As [`agrees`](Proof::agrees).
@@ -33,6 +36,7 @@ pub trait Proof: Clone {
         (root, _founders): (&Self, &[u16]),
         shared: usize,
         thresholds: Self::Thresholds,
+        _laid: &Cell<Option<Differences>>,
     ) -> Result<(), Refusal> {
         self.agrees(root, shared, thresholds)
     }

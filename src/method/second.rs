@@ -7,6 +7,7 @@
 
 use super::Refusal;
 use super::alignment::{Differences, Words};
+use crate::text::words::MOST;
 
 /// What a place costs in which other numbers stand.
 const NUMBERS: f32 = 2.0;
@@ -48,6 +49,7 @@ const TITLE: usize = 24;
 pub(super) fn write<'a>(title: &[u16], body: impl Iterator<Item = &'a [u16]>, out: &mut Vec<u16>) {
     let title = title.get(..TITLE).unwrap_or(title);
     out.clear();
+    out.reserve(1 + title.len() + MOST);
     out.push(title.len() as u16);
     out.extend_from_slice(title);
     body.for_each(|words| out.extend_from_slice(words));

@@ -14,6 +14,8 @@
 //! there already and adds few nodes, and a phrase that many documents share is never the only one by which a document
 //! can be found.
 
+use std::cell::Cell;
+
 use super::Similarity;
 use super::alignment::Differences;
 use super::proof::TextProof;
@@ -247,25 +249,30 @@ impl super::Proof for Founder {
         (root, founders): (&Founder, &[u16]),
         shared: usize,
         long: Similarity,
+        laid: &Cell<Option<Differences>>,
     ) -> Result<(), super::Refusal> {
         let both = second::read(evidence).zip(second::read(founders));
         let Some((own, founders)) = both.filter(|_| self.whole() != root.whole()) else {
             return self.agrees(root, shared, long);
+        };
+        let differences = || {
+            let found = laid.get().unwrap_or_else(|| Differences::of(founders, own));
+            laid.set(Some(found));
+            found
         };
         let eased = long.with_second_look();
         let titles = self.proof.compare_titles(&root.proof);
         let similarity = match self.proof.is_like(&root.proof, shared, eased) {
             Ok(similarity) => similarity,
             Err(super::Refusal::Proof { similarity, needed })
-                if similarity >= needed - second::OTHER_NOTATION
-                    && Differences::of(founders, own).are_few() =>
+                if similarity >= needed - second::OTHER_NOTATION && differences().are_few() =>
             {
                 similarity
             }
             Err(refusal) => return Err(refusal),
         };
         self.is_more_than_a_few_phrases(root, similarity)?;
-        Differences::of(founders, own).judge(similarity, titles)
+        differences().judge(similarity, titles)
     }
 
     fn foreign_titles(&self, root: &Founder) -> usize {

@@ -13,6 +13,8 @@
 //! that were run together or torn apart have the sum of their parts, and one letter more, less or other is one of a few
 //! hundred differences. Letters that change places change nothing.
 
+use std::ops::RangeInclusive;
+
 use super::byte_class::decode;
 use super::fold::{Class, Tables};
 use super::swar::{Lanes, leading};
@@ -51,9 +53,17 @@ const fn letter(c: u32) -> u16 {
     (x >> 40) as u16 & HASH
 }
 
-/// The sum of eight letters; zeros add nothing.
+/// The sum of eight letters or digits; zeros add nothing.
 #[inline(always)]
 fn sum_of(eight: u64) -> u16 {
+    const EACH: u64 = 0x0001_0001_0001_0001;
+    // Small letters, of which the fifth and the sixth bit are set, as most words are of nothing else: two at a time.
+    if (eight ^ eight >> 1) & (0x2020 * EACH) == 0 {
+        let pairs = eight & (0x001F * EACH) | eight >> 3 & (0x03E0 * EACH);
+        let sum = |at: u32| PAIRS[usize::from((pairs >> (16 * at)) as u16 & 0x03FF)];
+        let (first, last) = (sum(0).wrapping_add(sum(1)), sum(2).wrapping_add(sum(3)));
+        return first.wrapping_add(last);
+    }
     let letters = eight.to_le_bytes().map(|b| BYTES[usize::from(b)]);
     letters
         .iter()
@@ -70,6 +80,46 @@ static BYTES: [u16; 256] = {
     }
     bytes
 };
+
+/// The sums of two small letters, of which five bits each are the index; zeros are no letters.
+static PAIRS: [u16; 1 << 10] = {
+    let mut pairs = [0; 1 << 10];
+    let mut pair = 0;
+    while pair < 1 << 10 {
+        let (one, other) = (pair & 0x1F, pair >> 5);
+        let one = if one == 0 { 0 } else { LETTERS[0x60 | one] };
+        let other = if other == 0 { 0 } else { LETTERS[0x60 | other] };
+        pairs[pair] = one.wrapping_add(other);
+        pair += 1;
+    }
+    pairs
+};
+
+/// The lowest bytes of the numerals among [`HAN`]: one bit for each.
+static MAY_BE_NUMERALS: [u64; 4] = {
+    let numerals = [
+        '零', '一', '二', '两', '三', '四', '五', '六', '七', '八', '九', '十', '百', '千', '万',
+        '亿',
+    ];
+    let mut bits = [0; 4];
+    let mut at = 0;
+    while at < numerals.len() {
+        let low = numerals[at] as usize & 0xFF;
+        bits[low / 64] |= 1 << (low % 64);
+        at += 1;
+    }
+    bits
+};
+
+/// Characters that need no look into the tables.
+const HAN: RangeInclusive<char> = '\u{4E00}'..='\u{9FFF}';
+
+/// Whether a character is one of [`HAN`], and no numeral: a few that are none are taken for one.
+#[inline(always)]
+fn is_plain_han(c: char) -> bool {
+    let low = c as usize & 0xFF;
+    HAN.contains(&c) && MAY_BE_NUMERALS[low / 64] >> (low % 64) & 1 == 0
+}
 
 /// The sums of the words that may be numbers: one bit for each.
 static NUMERALS: [u64; 256] = {
@@ -196,6 +246,11 @@ impl Reader<'_> {
                 self.at += 1;
             } else {
                 let (c, len) = decode(self.bytes, self.at);
+                if is_plain_han(c) {
+                    self.out.push(CHARACTER | letter(u32::from(c)));
+                    self.at += len;
+                    continue;
+                }
                 match self.tables.class(c) {
                     Class::Han if numeral(c).is_some() => self.numerals(),
                     Class::Han | Class::Kana | Class::Unspaced => {
@@ -258,8 +313,12 @@ impl Reader<'_> {
             return;
         }
         // `nation's`, `nations` and `nation s` are one.
-        if ascii && word.len() >= 4 && word.ends_with(b"s") && !word.ends_with(b"ss") {
-            sum = sum.wrapping_sub(LETTERS[usize::from(b's')]);
+        if let &[_, .., before, last] = word
+            && word.len() >= 4
+        {
+            // No branch: nobody can foretell how a word ends.
+            let is_more = ascii & (last == b's') & (before != b's');
+            sum = sum.wrapping_sub(LETTERS[usize::from(b's')] * u16::from(is_more));
         }
         self.out.push(sum & HASH);
     }
@@ -675,6 +734,14 @@ mod tests {
     }
 
     #[test]
+    fn plain_characters_are_no_numerals() {
+        for c in HAN {
+            assert_eq!(Tables::get().class(c), Class::Han, "{c}");
+            assert!(!is_plain_han(c) || numeral(c).is_none(), "{c}");
+        }
+    }
+
+    #[test]
     fn numerals_that_are_no_number_stay_characters() {
         assert!(words("千万").iter().all(|word| word & NUMBER == 0));
         assert_eq!(words("百分之五").len(), 4);
@@ -686,6 +753,14 @@ mod tests {
         fn any_text_is_read_within_the_bound(text in "[a-z0-9 .,%一二十百万亿第次年é한\u{301}-]{0,300}", times in 1usize..40) {
             let long = text.repeat(times);
             prop_assert!(words(&long).len() <= MOST);
+        }
+
+        #[test]
+        fn a_sum_is_that_of_the_letters(word in "[a-z]{0,8}|[a-zA-Z0-9]{0,8}") {
+            let mut eight = [0; 8];
+            eight[..word.len()].copy_from_slice(word.as_bytes());
+            let sum = word.bytes().fold(0u16, |sum, b| sum.wrapping_add(LETTERS[usize::from(b)]));
+            prop_assert_eq!(sum_of(u64::from_le_bytes(eight)), sum);
         }
 
         #[test]
