@@ -138,7 +138,6 @@ impl<D: Door> Backfill<'_, D> {
         for _ in 0..PASSES {
             let before = shared.outcome.lock().done();
             self.pass(&shared).await?;
-            self.target.refresh(self.reader).await?;
             left = self.target.count_unstamped(self.reader).await?;
             let done = shared.outcome.lock().done();
             let failed = shared.failed.lock().len() as u64;

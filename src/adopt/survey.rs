@@ -23,6 +23,9 @@ const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'*')
     .remove(b',');
 
+/// Bytes of names in a path.
+const LONGEST_NAMES: usize = 3_000;
+
 /// A name, a pattern, or several with commas, as a part of a path.
 pub(super) fn in_path(expression: &str) -> String {
     utf8_percent_encode(expression, IN_PATH).to_string()
@@ -224,9 +227,11 @@ pub(crate) async fn survey(
         let mut target = Target {
             route: route.clone(),
             names: names.clone(),
-            expression: match index {
-                Some(index) => in_path(index),
-                None => in_path(&patterns.join(",")),
+            // Their own names ask for no right to others; servers take paths of 4 KiB.
+            expression: match (in_path(&indices.join(",")), index) {
+                (names, _) if names.len() <= LONGEST_NAMES => names,
+                (_, Some(index)) => in_path(index),
+                (_, None) => in_path(&patterns.join(",")),
             },
             indices,
             known_as,
@@ -305,11 +310,12 @@ impl Target {
         total.ok_or_else(|| AdoptError::Answer(answer.to_string()))
     }
 
-    /// Documents without a stamp.
+    /// Documents without a stamp. What was stamped just now is seen to be.
     ///
     /// # Errors
     /// As [`Target::count`].
     pub(crate) async fn count_unstamped(&self, operator: &Operator) -> Result<u64, AdoptError> {
+        self.refresh(operator).await?;
         self.count(operator, &self.unstamped()).await
     }
 
