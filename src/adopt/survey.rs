@@ -241,8 +241,6 @@ pub(crate) async fn survey(
         if let Some(field) = &route.order {
             target.order = target.order_of(operator, field).await?;
         }
-        // Or what was written a moment ago would not be counted.
-        target.refresh(operator).await?;
         targets.push(target);
     }
     if targets.is_empty() {
