@@ -460,6 +460,32 @@ mod tests {
     proptest! {
         /// Whatever the words are: the ratios are ratios, and no word is met that the other text has not.
         #[test]
+        fn runs_are_as_long_as_word_by_word(one in prop::collection::vec(0u16..2, 0..60), other in prop::collection::vec(0u16..2, 0..60)) {
+            let alike = one.iter().zip(&other).take_while(|(one, other)| one == other);
+            prop_assert_eq!(in_common(&one, &other), alike.count());
+            prop_assert_eq!(in_common(&one, &one), one.len());
+        }
+
+        #[test]
+        fn a_range_is_marked_bit_by_bit(from in 0usize..200, len in 0usize..200) {
+            let mut bits = [0u64; 7];
+            mark(&mut bits, from..from + len);
+            for at in 0..bits.len() * 64 {
+                let is_set = bits[at / 64] >> (at % 64) & 1 == 1;
+                prop_assert_eq!(is_set, (from..from + len).contains(&at), "{}", at);
+            }
+        }
+
+        #[test]
+        fn what_needs_no_table_is_what_the_table_says(body in prop::collection::vec(0u16..3, 0..60), other in prop::collection::vec(0u16..3, 0..60)) {
+            let words = |body| Words { title: &[], body };
+            for run in [&body, &other].into_iter().filter_map(|body| run_at(body, 0)) {
+                let found = Alignment::new(words(&body), words(&other)).find(run, 0);
+                prop_assert_eq!(found, Table::new(&body).find(run, 0));
+            }
+        }
+
+        #[test]
         fn no_more_is_in_common_than_can_be(
             old in prop::collection::vec(prop_oneof![0u16..6, 0x4000u16..0x4004, 0x8400u16..0x8403], 0..120),
             new in prop::collection::vec(prop_oneof![0u16..6, 0x4000u16..0x4004, 0x8400u16..0x8403], 0..120),
