@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tracing::{debug, warn};
 
 use super::operator::{Operator, OperatorError};
-use super::point_in_time::{PointError, PointInTime, PointsInTime, is_expired};
+use super::point_in_time::{PointError, PointInTime, PointsInTime, is_expired, read_page};
 use crate::bulk::StampNames;
 use crate::time::{Millis, parse_date};
 
@@ -91,27 +91,6 @@ pub(crate) struct Hit {
     /// The fields that were asked for, as JSON.
     pub(crate) source: Bytes,
     pub(crate) arrival: Option<Millis>,
-}
-
-#[derive(Deserialize)]
-struct Answer<'a> {
-    pit_id: Option<String>,
-    timed_out: bool,
-    #[serde(rename = "_shards")]
-    shards: Shards,
-    #[serde(borrow)]
-    hits: Hits<'a>,
-}
-
-#[derive(Deserialize)]
-struct Shards {
-    failed: u64,
-}
-
-#[derive(Deserialize)]
-struct Hits<'a> {
-    #[serde(borrow)]
-    hits: Vec<FoundHit<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -374,16 +353,8 @@ impl<'o> Scan<'o> {
 
     /// The documents of a page.
     fn take(&mut self, answer: &Bytes) -> Result<Vec<Hit>, ScanError> {
-        let wrong = |what: String| ScanError::Answer(what);
-        let page: Answer<'_> =
-            serde_json::from_slice(answer).map_err(|error| wrong(error.to_string()))?;
-        if page.timed_out || page.shards.failed > 0 {
-            return Err(wrong("a part of the indices did not answer".into()));
-        }
-        if let (Some(point), Some(id)) = (&mut self.point, page.pit_id) {
-            point.renewed(id);
-        }
-        let found = page.hits.hits;
+        let found: Vec<FoundHit<'_>> =
+            read_page(answer, self.point.as_mut()).map_err(ScanError::Answer)?;
         let is_last = found.len() < self.size;
         self.over = is_last && self.until.is_none();
         self.adapt(answer.len(), found.len());

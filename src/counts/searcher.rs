@@ -4,14 +4,13 @@
 use std::time::Duration;
 
 use opensearch::http::Method;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
 use super::entry::{Group, Groups, root_of};
 use super::error::{CountError, Failure};
 use super::ranges::Range;
 use crate::bulk::Seen;
-use crate::cluster::operator::{Operator, OperatorError};
+use crate::cluster::operator::{Operator, OperatorError, in_path};
 use crate::cluster::point_in_time::{PointError, PointInTime, PointsInTime, are_too_many};
 use crate::cluster::roots::roots_index;
 
@@ -32,14 +31,6 @@ const GROUPS_OF_SHARD: u32 = 1 << 30;
 
 /// Searches go to the same copies of shards each time: what one has shown, the next sees too.
 const PREFERENCE: &str = "spinney-counts";
-
-/// What stays as it is in a path: names of indices, and the signs of patterns.
-const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'_')
-    .remove(b'.')
-    .remove(b'*')
-    .remove(b',');
 
 /// The names of the stamp's fields.
 #[derive(Debug, Clone)]
@@ -143,7 +134,7 @@ impl Searcher {
         let path = format!(
             "/{}/_settings?ignore_unavailable=true&allow_no_indices=true&expand_wildcards=open\
              &filter_path=*.settings.index.uuid,*.settings.index.refresh_interval",
-            encoded(expression)
+            in_path(expression)
         );
         let answer = match self.ask(Method::Get, &path, None).await {
             Err(error) if error.kind() == Failure::Missing => return Ok(Vec::new()),
@@ -164,14 +155,14 @@ impl Searcher {
 
     /// Documents in an index.
     pub(super) async fn documents(&self, index: &str) -> Result<u64, CountError> {
-        let path = format!("/{}/_count", encoded(index));
+        let path = format!("/{}/_count", in_path(index));
         let answer = self.ask(Method::Get, &path, None).await?;
         Ok(answer["count"].as_u64().unwrap_or(0))
     }
 
     /// A view of an index as searches see it now, which stays so. Where the cluster has no such thing, the index as it is.
     pub(super) async fn open(&self, index: &str) -> Result<View, CountError> {
-        let name = encoded(index);
+        let name = in_path(index);
         let opening = self.points.open(&self.operator, &name, Some(PREFERENCE));
         let opened = tokio::time::timeout(TIMEOUT, opening).await;
         match opened.map_err(|_| CountError::TimedOut("a point in time".into()))? {
@@ -209,7 +200,7 @@ impl Searcher {
             }
             View::Live(index) => format!(
                 "/{}/_search?allow_partial_search_results=false&request_cache=false&preference={PREFERENCE}",
-                encoded(index)
+                in_path(index)
             ),
         };
         let answer = self.ask(Method::Post, &path, Some(&body)).await?;
@@ -258,7 +249,7 @@ impl Searcher {
         unseen: &[&Seen],
     ) -> Result<Vec<String>, CountError> {
         let ids: Vec<&str> = unseen.iter().map(|seen| &*seen.id).collect();
-        let path = format!("/{}/_mget?_source=false", encoded(index));
+        let path = format!("/{}/_mget?_source=false", in_path(index));
         let answer = self
             .ask(Method::Post, &path, Some(&json!({ "ids": ids })))
             .await?;
@@ -386,11 +377,6 @@ pub(super) fn not_understood(request: &str, what: &str) -> CountError {
     }
 }
 
-/// A name as a part of a path.
-pub(super) fn encoded(name: &str) -> String {
-    utf8_percent_encode(name, IN_PATH).to_string()
-}
-
 /// What a setting of the servers says; a second if there is none.
 fn refresh_interval(setting: Option<&str>) -> Option<Duration> {
     let Some(setting) = setting else {
@@ -435,9 +421,9 @@ mod tests {
 
     #[test]
     fn names_in_paths() {
-        assert_eq!(encoded("news-*,b_1.x"), "news-*,b_1.x");
+        assert_eq!(in_path("news-*,b_1.x"), "news-*,b_1.x");
         assert_eq!(
-            encoded("<news-{now/d}>/a?"),
+            in_path("<news-{now/d}>/a?"),
             "%3Cnews%2D%7Bnow%2Fd%7D%3E%2Fa%3F".replace("%2D", "-")
         );
     }

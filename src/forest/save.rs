@@ -296,8 +296,7 @@ impl<F: Family> Restoring<F> {
 
     fn read_nodes(&mut self, bytes: &mut &[u8]) -> Option<()> {
         // Where a node belongs is anywhere in memory: it is fetched while others are put in their places.
-        let mut group = [(Fingerprint(0), NO_TREE, 0); GROUP];
-        let mut count = 0;
+        let mut group = Vec::with_capacity(GROUP);
         while !bytes.is_empty() {
             let fingerprint = Fingerprint::read(bytes)?;
             let stored = u32::read(bytes)? as usize;
@@ -305,15 +304,13 @@ impl<F: Family> Restoring<F> {
             let root = self.numbers.get(stored).copied().unwrap_or(NO_TREE);
             if root != NO_TREE {
                 self.state.forest().index.prefetch(&[fingerprint]);
-                *group.get_mut(count)? = (fingerprint, root, tick);
-                count += 1;
+                group.push((fingerprint, Entry { root, tick }));
             }
-            if count == GROUP || bytes.is_empty() {
+            if group.len() == GROUP || bytes.is_empty() {
                 let index = &mut self.state.forest_mut().index;
-                for &(fingerprint, root, tick) in group.get(..count)? {
-                    index.insert(fingerprint, Entry { root, tick }).ok()?;
+                for (fingerprint, entry) in group.drain(..) {
+                    index.insert(fingerprint, entry).ok()?;
                 }
-                count = 0;
             }
         }
         Some(())
