@@ -197,6 +197,8 @@ fn place_bulk(forest: &mut Forest<Founder>, bulk: &[Waiting], placed: &mut Place
             proof: &waiting.founder,
             take: 4,
             known_by_whole: false,
+            more: &[],
+            evidence: &[],
             earlier: None,
         };
         let begun = Instant::now();

@@ -29,11 +29,18 @@ pub(crate) struct Sample {
     pub roots: u64,
     /// Memory of all forests, in bytes.
     pub memory: u64,
+    /// How long the first write that groups are not counted for has waited, in milliseconds; `None`: nobody counts.
+    pub lag: Option<u64>,
 }
 
 impl Sample {
-    /// A sample of now.
-    pub(crate) fn of(now: Millis, counters: &Counters, forests: &[(String, Stats)]) -> Sample {
+    /// A sample of now. `lag`: of counting, if it is on.
+    pub(crate) fn of(
+        now: Millis,
+        counters: &Counters,
+        forests: &[(String, Stats)],
+        lag: Option<Duration>,
+    ) -> Sample {
         let sum = |of: fn(&Stats) -> usize| forests.iter().map(|(_, stats)| of(stats) as u64).sum();
         Sample {
             at: now.0,
@@ -41,6 +48,7 @@ impl Sample {
             joined: counters.documents_joined.get(),
             roots: sum(|stats| stats.roots),
             memory: sum(|stats| stats.memory_bytes),
+            lag: lag.map(|lag| u64::try_from(lag.as_millis()).unwrap_or(u64::MAX)),
         }
     }
 }

@@ -44,6 +44,8 @@ fn assert_told<P: Proof>(documents: u64, k: u32, fingerprints: u64, proof: impl 
                 proof: &proof,
                 take: 4,
                 known_by_whole: false,
+                more: &[],
+                evidence: &[],
                 earlier: None,
             };
             let placement = forest.place(&query, Millis(n as i64));

@@ -33,22 +33,22 @@ def say(text):
 
 
 class Texts:
-    """Documents of 600 bytes to 2 KB: the same for the same seed."""
+    """Documents of 600 bytes to 2 KB, or of so many words: the same for the same seed."""
 
-    def __init__(self, seed=11):
-        self.random = random.Random(seed)
+    def __init__(self, seed=11, reprints=REPRINTS, words=(100, 320)):
+        self.random, self.reprints, self.lengths = random.Random(seed), reprints, words
         draw = lambda length: "".join(self.random.choice("etaoinshrdlucmfwypvbgkq") for _ in range(length))
         self.words = [draw(self.random.randint(2, 9)) for _ in range(30_000)]
         self.originals = []
 
     def next(self, number):
         pick = self.random
-        if self.originals and pick.random() < REPRINTS / 100:
+        if self.originals and pick.random() < self.reprints / 100:
             title, sentences = pick.choice(self.originals)
             sentences = sentences[: max(3, len(sentences) - pick.randint(0, 1))]
         else:
             # Words are not equally frequent.
-            chosen = [self.words[int(30_000 * pick.random() ** 2)] for _ in range(pick.randint(100, 320))]
+            chosen = [self.words[int(30_000 * pick.random() ** 2)] for _ in range(pick.randint(*self.lengths))]
             sentences = [" ".join(chosen[at : at + 14]) for at in range(0, len(chosen), 14)]
             title = " ".join(chosen[:6])
             self.originals.append((title, sentences))

@@ -16,7 +16,7 @@ use tracing::{debug, warn};
 use super::AdoptError;
 use super::survey::{Order, Target};
 use crate::cluster::operator::{Operator, OperatorError};
-use crate::cluster::point_in_time::{PointError, PointInTime, PointsInTime, is_expired};
+use crate::cluster::point_in_time::{PointError, PointInTime, PointsInTime, is_expired, read_page};
 
 /// Bytes that a page should have at most.
 const PAGE_BYTES: usize = 8 << 20;
@@ -37,27 +37,6 @@ pub(super) struct Found {
     pub(super) term: u64,
     /// The fields that were asked for, as JSON.
     pub(super) source: Bytes,
-}
-
-#[derive(Deserialize)]
-struct Answer<'a> {
-    pit_id: Option<String>,
-    timed_out: bool,
-    #[serde(rename = "_shards")]
-    shards: Shards,
-    #[serde(borrow)]
-    hits: Hits<'a>,
-}
-
-#[derive(Deserialize)]
-struct Shards {
-    failed: u64,
-}
-
-#[derive(Deserialize)]
-struct Hits<'a> {
-    #[serde(borrow)]
-    hits: Vec<Hit<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -258,17 +237,8 @@ impl<'a> Pages<'a> {
 
     /// The documents of a page.
     fn take(&mut self, answer: &Bytes) -> Result<Vec<Found>, AdoptError> {
-        let page: Answer<'_> = serde_json::from_slice(answer)
-            .map_err(|error| AdoptError::Answer(error.to_string()))?;
-        if page.timed_out || page.shards.failed > 0 {
-            return Err(AdoptError::Answer(
-                "a part of the indices did not answer".into(),
-            ));
-        }
-        if let (Some(pit), Some(id)) = (&mut self.pit, page.pit_id) {
-            pit.renewed(id);
-        }
-        let hits = page.hits.hits;
+        let hits: Vec<Hit<'_>> =
+            read_page(answer, self.pit.as_mut()).map_err(AdoptError::Answer)?;
         let is_last = hits.len() < self.size;
         self.over = is_last && self.until.is_none();
         let place = |hit: Option<&Hit<'_>>| hit.and_then(|hit| place_of(hit.sort.first()?));

@@ -3,33 +3,19 @@
 use std::collections::BTreeMap;
 
 use opensearch::http::Method;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::AdoptError;
 use super::mapping;
 use crate::bulk::StampNames;
-use crate::cluster::operator::{Operator, OperatorError};
+use crate::cluster::operator::{Operator, OperatorError, in_path};
 use crate::cluster::roots::roots_index;
 use crate::config::fits;
 use crate::engine::AdoptedRoute;
 
-/// What stays as it is in a path: names of indices, and the signs of patterns.
-const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'_')
-    .remove(b'.')
-    .remove(b'*')
-    .remove(b',');
-
 /// Bytes of names in a path.
 const LONGEST_NAMES: usize = 3_000;
-
-/// A name, a pattern, or several with commas, as a part of a path.
-pub(super) fn in_path(expression: &str) -> String {
-    utf8_percent_encode(expression, IN_PATH).to_string()
-}
 
 /// The routes of a spinney.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

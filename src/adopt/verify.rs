@@ -6,8 +6,8 @@ use opensearch::http::Method;
 use serde_json::{Value, json};
 
 use super::AdoptError;
-use super::survey::{Target, in_path};
-use crate::cluster::operator::Operator;
+use super::survey::Target;
+use crate::cluster::operator::{Operator, in_path};
 
 /// The most documents of one search.
 const PAGE: usize = 1_000;

@@ -183,6 +183,7 @@ impl<'p> AskedIndex<'p> {
             raw_index: self.raw,
             fields: &self.fields,
             lists: &state.lists,
+            counts: &state.counts,
             restricted: state.restricted_readers,
             caller: caller::caller(&state.callers, headers, None),
             now: clock::now(),

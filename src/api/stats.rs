@@ -62,6 +62,12 @@ fn forest(stats: &Stats) -> Value {
         "withdrawn": stats.withdrawn_total,
         "evicted": stats.evicted_total,
         "memory_bytes": stats.memory_bytes,
+        "evidence": {
+            "trees": stats.evidence.trees,
+            "bytes": stats.evidence.bytes,
+            "evicted": stats.evidence.evicted_total,
+            "missing": stats.evidence.missing_total,
+        },
         "largest_tree": stats.largest.as_ref().map(tree),
         "furniture_trees": stats.furniture_trees,
         "furniture": stats.furniture.iter().map(tree).collect::<Vec<Value>>(),
@@ -224,6 +230,16 @@ pub(super) async fn metrics(state: &AppState) -> Result<String, ProxyError> {
     each("forest_memory_bytes", "Memory of the forest", |s| {
         s.memory_bytes
     });
+    each(
+        "forest_evidence_bytes",
+        "Text of founders, kept for second looks",
+        |s| s.evidence.bytes,
+    );
+    each(
+        "forest_evidence_missing",
+        "How often a document met a near tree whose text had gone, and only the proof decided",
+        |s| usize::try_from(s.evidence.missing_total).unwrap_or(usize::MAX),
+    );
     each(
         "forest_evicted",
         "Nodes that went before the window's end, for want of memory",

@@ -242,6 +242,7 @@ fn print_figures(figures: &Figures, out: &mut impl Write) -> io::Result<()> {
     {
         writeln!(out, "  label {label}: {together} of {pairs} put together")?;
     }
+    print_by_label(figures, out)?;
     if figures.lines_left_out > 0 {
         writeln!(
             out,
@@ -262,6 +263,46 @@ fn print_figures(figures: &Figures, out: &mut impl Write) -> io::Result<()> {
         }
         for mistake in worst {
             print_mistake(mistake, out)?;
+        }
+    }
+    Ok(())
+}
+
+/// Every label by itself, where there are several, and the reasons of what is wrong.
+fn print_by_label(figures: &Figures, out: &mut impl Write) -> io::Result<()> {
+    let ratio = |figure: Option<f64>| figure.map_or("--".into(), |figure| format!("{figure:.4}"));
+    if figures.by_label.len() > 1 {
+        writeln!(
+            out,
+            "  {:<20} {:>8} {:>9}  {:<9}  {:<6}  F1",
+            "label", "pairs", "together", "precision", "recall"
+        )?;
+    }
+    for of in figures
+        .by_label
+        .iter()
+        .filter(|_| figures.by_label.len() > 1)
+    {
+        let (precision, recall) = (ratio(of.precision), ratio(of.recall));
+        writeln!(
+            out,
+            "  {:<20} {:>8} {:>9}  {precision:<9}  {recall:<6}  {}",
+            of.label,
+            of.pairs,
+            of.together,
+            ratio(of.f1)
+        )?;
+    }
+    for (name, reasons) in [
+        ("apart", &figures.reasons_apart),
+        ("together", &figures.reasons_together),
+    ] {
+        for reason in reasons {
+            writeln!(
+                out,
+                "  wrongly {name}: {:>6} {}",
+                reason.pairs, reason.reason
+            )?;
         }
     }
     Ok(())

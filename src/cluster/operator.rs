@@ -14,6 +14,7 @@ use opensearch::http::response::Response;
 use opensearch::http::transport::{SingleNodeConnectionPool, TransportBuilder};
 use opensearch::http::{Method, Url};
 use opensearch::indices::IndicesPutIndexTemplateParts;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
 use super::describe;
@@ -21,8 +22,21 @@ use super::describe;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const LINES: HeaderValue = HeaderValue::from_static("application/x-ndjson");
 
+/// What stays as it is in a path: names of indices, and the signs of patterns.
+const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'*')
+    .remove(b',');
+
 /// How long an answer may take.
 const TIMEOUT: Duration = Duration::from_secs(120);
+
+/// A name, a pattern, or several with commas, as a part of a path.
+pub(crate) fn in_path(expression: &str) -> String {
+    utf8_percent_encode(expression, IN_PATH).to_string()
+}
 
 /// Why a request of an operator failed.
 #[derive(Debug, thiserror::Error)]

@@ -4,6 +4,7 @@
 use std::sync::OnceLock;
 
 use opensearch::http::Method;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tracing::debug;
 
@@ -40,6 +41,44 @@ pub(crate) struct PointsInTime {
 pub(crate) struct PointInTime {
     id: String,
     api: Api,
+}
+
+/// The answer to a search in a point in time.
+#[derive(Deserialize)]
+struct Answer<H> {
+    pit_id: Option<String>,
+    timed_out: bool,
+    #[serde(rename = "_shards")]
+    shards: Shards,
+    hits: Hits<H>,
+}
+
+#[derive(Deserialize)]
+struct Shards {
+    failed: u64,
+}
+
+#[derive(Deserialize)]
+struct Hits<H> {
+    hits: Vec<H>,
+}
+
+/// The documents of a page, from the answer to a search in this point in time, which goes on under the id that stands there.
+///
+/// # Errors
+/// What is wrong with the answer: it is not understood, or a part of the indices is missing in it.
+pub(crate) fn read_page<'a, H: Deserialize<'a>>(
+    answer: &'a [u8],
+    point: Option<&mut PointInTime>,
+) -> Result<Vec<H>, String> {
+    let page: Answer<H> = serde_json::from_slice(answer).map_err(|error| error.to_string())?;
+    if page.timed_out || page.shards.failed > 0 {
+        return Err("a part of the indices did not answer".into());
+    }
+    if let (Some(point), Some(id)) = (point, page.pit_id) {
+        point.id = id;
+    }
+    Ok(page.hits.hits)
 }
 
 impl PointsInTime {
@@ -109,11 +148,6 @@ impl PointInTime {
         json!({"id": self.id, "keep_alive": KEEP_ALIVE})
     }
 
-    /// The same view under the id that the last search in it answered.
-    pub(crate) fn renewed(&mut self, id: String) {
-        self.id = id;
-    }
-
     /// Lets the cluster forget it.
     pub(crate) async fn close(self, operator: &Operator) {
         let (path, body) = match self.api {
@@ -129,4 +163,9 @@ impl PointInTime {
 /// Whether a search was refused because its point in time has expired.
 pub(crate) fn is_expired(answer: &str) -> bool {
     answer.contains("search_context_missing") || answer.contains("No search context found")
+}
+
+/// Whether a point in time was refused because the cluster's nodes have as many as they may (OpenSearch: 300 shards each).
+pub(crate) fn are_too_many(answer: &str) -> bool {
+    answer.contains("too many Point In Time contexts")
 }

@@ -18,11 +18,10 @@ use serde_json::{Value, json};
 use tracing::{debug, warn};
 
 use super::operator::{Operator, OperatorError};
+use super::point_in_time::{PointError, PointInTime, PointsInTime, is_expired, read_page};
 use crate::bulk::StampNames;
 use crate::time::{Millis, parse_date};
 
-/// How long the cluster keeps a point in time for us after each request.
-const KEEP_ALIVE: &str = "5m";
 /// Documents of the first page and of the largest; servers give no more than 10,000 at once.
 const FIRST_PAGE: usize = 200;
 const LARGEST_PAGE: usize = 10_000;
@@ -94,33 +93,6 @@ pub(crate) struct Hit {
     pub(crate) arrival: Option<Millis>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    OpenSearch,
-    Elasticsearch,
-}
-
-#[derive(Deserialize)]
-struct Answer<'a> {
-    pit_id: Option<String>,
-    timed_out: bool,
-    #[serde(rename = "_shards")]
-    shards: Shards,
-    #[serde(borrow)]
-    hits: Hits<'a>,
-}
-
-#[derive(Deserialize)]
-struct Shards {
-    failed: u64,
-}
-
-#[derive(Deserialize)]
-struct Hits<'a> {
-    #[serde(borrow)]
-    hits: Vec<FoundHit<'a>>,
-}
-
 #[derive(Deserialize)]
 struct FoundHit<'a> {
     #[serde(rename = "_index")]
@@ -136,8 +108,8 @@ struct FoundHit<'a> {
 pub(crate) struct Scan<'o> {
     operator: &'o Operator,
     wanted: Wanted,
-    kind: Kind,
-    pit: Option<String>,
+    points: PointsInTime,
+    point: Option<PointInTime>,
     after: Option<Vec<Value>>,
     /// What decides the order of documents of one arrival.
     tie: &'static str,
@@ -260,8 +232,8 @@ impl<'o> Scan<'o> {
             operator,
             over: indices.is_empty(),
             wanted: Wanted { indices, ..wanted },
-            kind: Kind::Elasticsearch,
-            pit: None,
+            points: PointsInTime::default(),
+            point: None,
             after: None,
             tie: "_shard_doc",
             size: FIRST_PAGE.min(most),
@@ -271,38 +243,18 @@ impl<'o> Scan<'o> {
             read_of_last: HashSet::new(),
         };
         if !scan.over {
-            scan.open_pit().await?;
+            scan.open_point().await?;
         }
         Ok(scan)
     }
 
-    async fn open_pit(&mut self) -> Result<(), ScanError> {
+    async fn open_point(&mut self) -> Result<(), ScanError> {
         let indices = path_of(&self.wanted.indices);
-        let mut opened = Err(ScanError::Lost);
-        for kind in [self.kind, Kind::OpenSearch] {
-            let end = match kind {
-                Kind::Elasticsearch => "_pit",
-                Kind::OpenSearch => "_search/point_in_time",
-            };
-            let path = format!("/{indices}/{end}?keep_alive={KEEP_ALIVE}");
-            let answer = self.operator.ask(Method::Post, &path, None).await;
-            self.kind = kind;
-            opened = answer.map_err(ScanError::from);
-            // OpenSearch does not know the path of Elasticsearch.
-            match &opened {
-                Err(ScanError::Operator(OperatorError::Refused {
-                    status: 400 | 405, ..
-                })) => {}
-                _ => break,
-            }
-        }
-        let answer = opened?;
-        let id = answer.get("pit_id").or_else(|| answer.get("id"));
-        let id = id.and_then(Value::as_str);
-        self.pit = Some(
-            id.ok_or_else(|| ScanError::Answer(answer.to_string()))?
-                .to_owned(),
-        );
+        let opened = self.points.open(self.operator, &indices, None).await;
+        self.point = Some(opened.map_err(|error| match error {
+            PointError::Operator(error) => error.into(),
+            PointError::NoId(answer) => ScanError::Answer(answer.to_string()),
+        })?);
         Ok(())
     }
 
@@ -334,7 +286,7 @@ impl<'o> Scan<'o> {
                 return Err(ScanError::Busy(error));
             }
             match &error {
-                OperatorError::Refused { answer, .. } if is_lost(answer) => {
+                OperatorError::Refused { answer, .. } if is_expired(answer) => {
                     debug!(%error, "the point in time has expired");
                     self.open_again().await?;
                     continue;
@@ -374,7 +326,7 @@ impl<'o> Scan<'o> {
             "size": self.size,
             "track_total_hits": false,
             "query": query,
-            "pit": {"id": self.pit, "keep_alive": KEEP_ALIVE},
+            "pit": self.point.as_ref().map(PointInTime::searched),
             "sort": [
                 {arrival: {"order": "asc", "missing": "_first", "unmapped_type": "date"}},
                 {self.tie: "asc"},
@@ -396,19 +348,13 @@ impl<'o> Scan<'o> {
             self.wanted.since = self.wanted.since.max(Some(last));
             self.after = None;
         }
-        self.open_pit().await
+        self.open_point().await
     }
 
     /// The documents of a page.
     fn take(&mut self, answer: &Bytes) -> Result<Vec<Hit>, ScanError> {
-        let wrong = |what: String| ScanError::Answer(what);
-        let page: Answer<'_> =
-            serde_json::from_slice(answer).map_err(|error| wrong(error.to_string()))?;
-        if page.timed_out || page.shards.failed > 0 {
-            return Err(wrong("a part of the indices did not answer".into()));
-        }
-        self.pit = page.pit_id.or(self.pit.take());
-        let found = page.hits.hits;
+        let found: Vec<FoundHit<'_>> =
+            read_page(answer, self.point.as_mut()).map_err(ScanError::Answer)?;
         let is_last = found.len() < self.size;
         self.over = is_last && self.until.is_none();
         self.adapt(answer.len(), found.len());
@@ -469,19 +415,10 @@ impl<'o> Scan<'o> {
 
     /// Lets the cluster forget the point in time.
     pub(crate) async fn close(mut self) {
-        let Some(id) = self.pit.take() else { return };
-        let (path, body) = match self.kind {
-            Kind::Elasticsearch => ("/_pit", json!({"id": id})),
-            Kind::OpenSearch => ("/_search/point_in_time", json!({"pit_id": [id]})),
-        };
-        if let Err(error) = self.operator.ask(Method::Delete, path, Some(&body)).await {
-            debug!(%error, "the point in time is left to expire");
+        if let Some(point) = self.point.take() {
+            point.close(self.operator).await;
         }
     }
-}
-
-fn is_lost(answer: &str) -> bool {
-    answer.contains("search_context_missing") || answer.contains("No search context found")
 }
 
 /// The arrival by which a document was sorted.

@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::{ConfigError, units};
 use crate::fingerprint::Distance;
+use crate::forest::EVIDENCE_BYTES;
 use crate::hamming::NodeIndex;
 use crate::method::{Method, Similarity};
 use crate::time::Millis;
@@ -62,6 +63,9 @@ pub struct RawRoute {
     /// Documents that a cluster may have; one that has them takes no text that is not in it already, or none [default: none]
     #[arg(long, env = "SPINNEY_MAX_TREE", value_name = "DOCUMENTS")]
     max_tree: Option<MaxTree>,
+    /// Bytes of text kept for the second look of verified, such as 256mb: of a cluster whose text has gone only the proof decides; 0 for none [default: 256mb]
+    #[arg(long, env = "SPINNEY_EVIDENCE_MEMORY", value_name = "BYTES")]
+    evidence_memory: Option<String>,
     /// Date by which readers see a group's documents in order, dotted when nested [default: the field of --clock, or else the stamp's arrival]
     #[arg(long, env = "SPINNEY_TIME_FIELD", value_name = "FIELD")]
     time_field: Option<String>,
@@ -168,6 +172,8 @@ pub struct Route {
     pub boilerplate: Vec<String>,
     /// Documents that a tree may have.
     pub max_tree: Option<u32>,
+    /// Bytes of evidence that its forest keeps for second looks.
+    pub evidence_memory: usize,
     /// The date that readers see; `None`: the stamp's arrival.
     pub time_field: Option<String>,
     /// Keyword that says who published a document.
@@ -239,6 +245,7 @@ impl RawRoute {
             forest: self.forest.or(below.forest),
             boilerplate: self.boilerplate.or(below.boilerplate),
             max_tree: self.max_tree.or(below.max_tree),
+            evidence_memory: self.evidence_memory.or(below.evidence_memory),
             time_field: self.time_field.or(below.time_field),
             medium_field: self.medium_field.or(below.medium_field),
         }
@@ -311,6 +318,9 @@ impl RawRoute {
             .map_or(Ok(Vec::new()), sentences)?;
         let max_tree = self.max_tree.as_ref().map_or(Ok(None), MaxTree::validate);
         let max_tree = max_tree.map_err(|reason| wrong("max-tree", reason))?;
+        let evidence_memory = self.evidence_memory.as_deref();
+        let evidence_memory = evidence_memory.map_or(Ok(EVIDENCE_BYTES), units::bytes);
+        let evidence_memory = evidence_memory.map_err(|reason| wrong("evidence-memory", reason))?;
         let named = |option: &str, field: Option<String>| match field {
             Some(field) if field.split('.').any(str::is_empty) => Err(wrong(
                 option,
@@ -328,6 +338,7 @@ impl RawRoute {
             medium_field,
             boilerplate,
             max_tree,
+            evidence_memory,
             forest: self.forest.unwrap_or_else(|| index.join(",")),
             index: index.into_iter().map(Pattern).collect(),
             text_fields: self.text_field.unwrap_or_else(|| vec!["content".into()]),
@@ -382,7 +393,8 @@ impl Route {
             let first = routes[..at]
                 .iter()
                 .find(|other| other.forest == route.forest);
-            let numbers = |r: &Route| (r.k, r.similarity, r.window, r.max_tree);
+            let sizes = |r: &Route| (r.max_tree, r.evidence_memory);
+            let numbers = |r: &Route| (r.k, r.similarity, r.window, sizes(r));
             if first.is_some_and(|o| {
                 (&o.method, numbers(o), &o.boilerplate)
                     != (&route.method, numbers(route), &route.boilerplate)
@@ -390,7 +402,7 @@ impl Route {
                 return Err(ConfigError::option(
                     "forest",
                     format!(
-                        "routes that share the forest '{}' need the same method, k, similarity, window, max-tree and boilerplate",
+                        "routes that share the forest '{}' need the same method, k, similarity, window, max-tree, evidence-memory and boilerplate",
                         route.forest
                     ),
                 ));

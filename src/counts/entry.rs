@@ -1,6 +1,7 @@
 //! Entries of a roots index, and how those that are stored differ from what was counted. See `cluster/roots.rs` for their form.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -44,8 +45,15 @@ pub(crate) struct Diff {
 }
 
 impl Diff {
-    /// Compares what was counted with the stored entries, by `_id`.
-    pub(super) fn between(counted: &Groups, stored: &BTreeMap<String, (i64, Stored)>) -> Diff {
+    /// Compares what was counted with the stored entries, by `_id`. An entry is wrong if its number of documents is: the latest
+    /// arrival of every group would cost more than all of the counts, and only decides between groups of the same size.
+    ///
+    /// `time`: when the count began, and when the entries had been read. What was counted in between says more than this count.
+    pub(super) fn between(
+        counted: &Groups,
+        stored: &BTreeMap<String, (i64, Stored)>,
+        time: RangeInclusive<i64>,
+    ) -> Diff {
         let mut diff = Diff {
             newest: i64::MIN,
             ..Diff::default()
@@ -53,12 +61,17 @@ impl Diff {
         let mut found = std::collections::BTreeSet::new();
         for (id, (key, entry)) in stored {
             let group = counted.get(key).filter(|_| *id == key.to_string());
-            match group {
-                Some(_) => drop(found.insert(*key)),
-                None => diff.superfluous.push(id.clone()),
+            if group.is_some() {
+                found.insert(*key);
+            }
+            if entry.version > *time.start() && entry.version <= *time.end() {
+                continue;
+            }
+            if group.is_none() {
+                diff.superfluous.push(id.clone());
             }
             match group {
-                Some(group) if *group == entry.group && entry.is_sound => continue,
+                Some(group) if group.n == entry.group.n && entry.is_sound => continue,
                 Some(group) => drop(diff.wrong.insert(*key, *group)),
                 None => {}
             }
@@ -67,6 +80,31 @@ impl Diff {
         let missing = counted.iter().filter(|(key, _)| !found.contains(*key));
         diff.missing = missing.map(|(key, group)| (*key, *group)).collect();
         diff
+    }
+
+    /// The groups that are to be written.
+    pub(super) fn to_write(&self) -> Vec<u64> {
+        let keys = self.missing.keys().chain(self.wrong.keys());
+        keys.map(|key| key.cast_unsigned()).collect()
+    }
+
+    /// Takes over what these groups were counted to be now, arrivals included; those that are none any more are not in `counted`.
+    pub(super) fn recount(&mut self, counted: &Groups) {
+        let recounted = |groups: &mut Groups| {
+            let before = std::mem::take(groups);
+            let (there, gone): (Vec<i64>, Vec<i64>) = before
+                .into_keys()
+                .partition(|key| counted.contains_key(key));
+            groups.extend(
+                there
+                    .into_iter()
+                    .filter_map(|key| Some((key, *counted.get(&key)?))),
+            );
+            gone
+        };
+        recounted(&mut self.missing);
+        let gone = recounted(&mut self.wrong);
+        self.superfluous.extend(gone.iter().map(i64::to_string));
     }
 
     /// Whether there is nothing to do.
@@ -209,10 +247,43 @@ mod tests {
         let other = json!({"_id": "x", "_version": 3, "_source": {"cluster_key": 1, "cluster_root": "0000000000000001", "n": 2}});
         let entries = [hit, other].iter().filter_map(stored).collect();
         let counted = Groups::from([(1, Group { n: 2, last: None })]);
-        let diff = Diff::between(&counted, &entries);
+        let diff = Diff::between(&counted, &entries, 0..=0);
         assert_eq!(diff.wrong, counted);
         assert_eq!(diff.superfluous, ["x"]);
         assert_eq!((diff.missing.len(), diff.newest), (0, 9));
+    }
+
+    #[test]
+    fn what_is_written_is_counted_once_more() {
+        let stored = |n: u64| json!({"_id": "2", "_version": 9, "_source": {"cluster_key": 2, "cluster_root": root_of(2), "n": n}});
+        let entries = [stored(7)].iter().filter_map(super::stored).collect();
+        // The same number: that the arrival is another one is not seen.
+        assert!(Diff::between(&Groups::from([(2, group(7))]), &entries, 0..=0).is_empty());
+        let unknown = |n: u64| Group { n, last: None };
+        let counted = Groups::from([(1, unknown(3)), (2, unknown(4)), (3, unknown(2))]);
+        let mut diff = Diff::between(&counted, &entries, 0..=0);
+        assert_eq!(diff.to_write(), [1, 3, 2]);
+        diff.recount(&Groups::from([(1, group(5))]));
+        assert_eq!(diff.missing, Groups::from([(1, group(5))]));
+        assert_eq!(
+            (diff.wrong.len(), &*diff.superfluous),
+            (0, &["2".to_owned()][..])
+        );
+    }
+
+    /// Somebody else counted between the count and the reading of the entries; or his clock is ahead.
+    #[test]
+    fn what_was_counted_later_stands() {
+        let entry = |version: i64| {
+            let hit = json!({"_id": "2", "_version": version, "_source": {"cluster_key": 2, "cluster_root": root_of(2), "n": 5}});
+            [hit].iter().filter_map(stored).collect()
+        };
+        for counted in [Groups::new(), Groups::from([(2, group(4))])] {
+            for (version, stands) in [(100, false), (101, true), (110, true), (111, false)] {
+                let diff = Diff::between(&counted, &entry(version), 100..=110);
+                assert_eq!(diff.is_empty(), stands, "{counted:?} {version}");
+            }
+        }
     }
 
     proptest! {
@@ -226,7 +297,7 @@ mod tests {
             let (counted, before) = (groups(&counted), groups(&before));
             let mut index = BTreeMap::new();
             apply(&lines(before.iter(), [].into_iter(), 1, most), &mut index);
-            let diff = Diff::between(&counted, &index);
+            let diff = Diff::between(&counted, &index, 0..=0);
             // The naive comparison, key by key.
             let keys: BTreeSet<i64> = counted.keys().chain(before.keys()).copied().collect();
             for key in keys {
@@ -238,7 +309,7 @@ mod tests {
             let changed = diff.missing.iter().chain(&diff.wrong);
             let gone = diff.superfluous.iter().map(String::as_str);
             apply(&lines(changed, gone, 2, most), &mut index);
-            let left = Diff::between(&counted, &index);
+            let left = Diff::between(&counted, &index, 0..=0);
             prop_assert!(left.is_empty(), "{left:?}");
         }
     }

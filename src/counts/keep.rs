@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::entry::{self, Diff, Groups, Stored};
 use super::error::{CountError, Failure};
 use super::ranges::Range;
-use super::searcher::{Searcher, encoded, not_understood};
-use crate::cluster::operator::OperatorError;
+use super::searcher::{Searcher, not_understood};
+use crate::cluster::operator::{OperatorError, in_path};
 use crate::cluster::roots::{KEY, roots_index};
 
 /// The template of roots indices, which `spinney setup` installs; its settings and mappings are used without it, too.
@@ -40,7 +40,7 @@ impl Kept {
 impl Searcher {
     /// Makes the roots index of an index. That there is one already is fine.
     pub(super) async fn make_roots(&self, index: &str) -> Result<(), CountError> {
-        let path = format!("/{}", encoded(&roots_index(index)));
+        let path = format!("/{}", in_path(&roots_index(index)));
         let template: Value = serde_json::from_str(TEMPLATE)
             .map_err(|error| not_understood("mappings/roots-index.json", &error.to_string()))?;
         match self
@@ -64,7 +64,7 @@ impl Searcher {
     ) -> Result<BTreeMap<String, (i64, Stored)>, CountError> {
         let path = format!(
             "/{}/_search?allow_partial_search_results=false&request_cache=false",
-            encoded(&roots_index(index))
+            in_path(&roots_index(index))
         );
         let mut entries = BTreeMap::new();
         let mut from = range.first;
@@ -130,7 +130,7 @@ impl Searcher {
     ) -> Result<Kept, CountError> {
         let path = format!(
             "/{}/_bulk?filter_path=items.*.status,items.*.error.reason",
-            encoded(&roots_index(index))
+            in_path(&roots_index(index))
         );
         let mut kept = Kept::default();
         for (operations, lines) in entry::lines(groups, gone, version, AT_ONCE) {
@@ -152,7 +152,7 @@ impl Searcher {
         }
         let path = format!(
             "/{}/_mget?_source=false&filter_path=docs._id,docs.found",
-            encoded(&roots_index(index))
+            in_path(&roots_index(index))
         );
         let answer = match self
             .ask(Method::Post, &path, Some(&json!({ "ids": ids })))

@@ -140,6 +140,14 @@ impl Counts {
         }
     }
 
+    /// Whether entries may be older than the usual lag: counting fails, or a whole index is still to be compared.
+    pub(crate) fn is_behind(&self) -> bool {
+        let progress = self.progress();
+        progress.is_some_and(|progress| {
+            progress.status.state != State::Counting || progress.reconciling > 0
+        })
+    }
+
     /// How far counting is. `None` if it is off.
     pub(crate) fn progress(&self) -> Option<Progress> {
         let shared = self.shared.as_ref()?;

@@ -4,7 +4,7 @@ use super::entry::{Diff, Groups};
 use super::error::CountError;
 use super::keep::Kept;
 use super::ranges::{Parts, Range};
-use super::searcher::{Enumerated, Found, Searcher};
+use super::searcher::{Enumerated, Found, ROOTS_AT_ONCE, Searcher, View};
 use crate::clock;
 use crate::cluster::roots::roots_index;
 
@@ -123,14 +123,21 @@ impl Searcher {
                 // One key has one group.
                 (Enumerated::TooMany, None) => Groups::new(),
             };
-            let diff = Diff::between(&groups, &stored);
+            let read_at = clock::now().0.max(counted_at);
+            let mut diff = Diff::between(&groups, &stored, counted_at..=read_at);
             findings.groups += groups.len() as u64;
             findings.missing += diff.missing.len() as u64;
             findings.wrong += diff.wrong.len() as u64;
             findings.superfluous += diff.superfluous.len() as u64;
             if mode == Mode::Mend && !diff.is_empty() {
-                if !diff.missing.is_empty() || !diff.wrong.is_empty() {
+                let roots = diff.to_write();
+                if !roots.is_empty() {
                     self.ensure_roots(index).await?;
+                    let mut counted = Groups::new();
+                    for roots in roots.chunks(ROOTS_AT_ONCE) {
+                        counted.extend(self.count(&View::Live(index.to_owned()), roots).await?);
+                    }
+                    diff.recount(&counted);
                 }
                 findings
                     .kept

@@ -4,15 +4,14 @@
 use std::time::Duration;
 
 use opensearch::http::Method;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
 
 use super::entry::{Group, Groups, root_of};
 use super::error::{CountError, Failure};
 use super::ranges::Range;
 use crate::bulk::Seen;
-use crate::cluster::operator::{Operator, OperatorError};
+use crate::cluster::operator::{Operator, OperatorError, in_path};
+use crate::cluster::point_in_time::{PointError, PointInTime, PointsInTime, are_too_many};
 use crate::cluster::roots::roots_index;
 
 /// Above any answer that is worth waiting for.
@@ -30,19 +29,8 @@ const GROUPS_AT_ONCE: usize = 65_000;
 /// Groups that a shard may send for one answer. Above anything that a range has, so that every shard sends all.
 const GROUPS_OF_SHARD: u32 = 1 << 30;
 
-/// How long a point in time lives when nobody uses it.
-const KEEP_ALIVE: &str = "5m";
-
 /// Searches go to the same copies of shards each time: what one has shown, the next sees too.
 const PREFERENCE: &str = "spinney-counts";
-
-/// What stays as it is in a path: names of indices, and the signs of patterns.
-const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'_')
-    .remove(b'.')
-    .remove(b'*')
-    .remove(b',');
 
 /// The names of the stamp's fields.
 #[derive(Debug, Clone)]
@@ -85,7 +73,7 @@ impl Found {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum View {
     /// An index at a time.
-    Point(String),
+    Point(PointInTime),
     /// An index as it is.
     Live(String),
 }
@@ -103,7 +91,7 @@ pub(super) enum Enumerated {
 pub(crate) struct Searcher {
     operator: Operator,
     fields: Fields,
-    opensearch: OnceCell<bool>,
+    points: PointsInTime,
 }
 
 impl Searcher {
@@ -112,7 +100,7 @@ impl Searcher {
         Searcher {
             operator,
             fields,
-            opensearch: OnceCell::new(),
+            points: PointsInTime::default(),
         }
     }
 
@@ -146,7 +134,7 @@ impl Searcher {
         let path = format!(
             "/{}/_settings?ignore_unavailable=true&allow_no_indices=true&expand_wildcards=open\
              &filter_path=*.settings.index.uuid,*.settings.index.refresh_interval",
-            encoded(expression)
+            in_path(expression)
         );
         let answer = match self.ask(Method::Get, &path, None).await {
             Err(error) if error.kind() == Failure::Missing => return Ok(Vec::new()),
@@ -167,64 +155,52 @@ impl Searcher {
 
     /// Documents in an index.
     pub(super) async fn documents(&self, index: &str) -> Result<u64, CountError> {
-        let path = format!("/{}/_count", encoded(index));
+        let path = format!("/{}/_count", in_path(index));
         let answer = self.ask(Method::Get, &path, None).await?;
         Ok(answer["count"].as_u64().unwrap_or(0))
     }
 
-    async fn is_opensearch(&self) -> Result<bool, CountError> {
-        let known = self.opensearch.get_or_try_init(|| async {
-            let answer = self.ask(Method::Get, "/", None).await?;
-            Ok::<bool, CountError>(answer["version"]["distribution"] == "opensearch")
-        });
-        known.await.copied()
-    }
-
     /// A view of an index as searches see it now, which stays so. Where the cluster has no such thing, the index as it is.
     pub(super) async fn open(&self, index: &str) -> Result<View, CountError> {
-        let (api, member) = match self.is_opensearch().await? {
-            true => ("_search/point_in_time", "pit_id"),
-            false => ("_pit", "id"),
-        };
-        let path = format!(
-            "/{}/{api}?keep_alive={KEEP_ALIVE}&preference={PREFERENCE}",
-            encoded(index)
-        );
-        match self.ask(Method::Post, &path, None).await {
-            Ok(answer) => match answer[member].as_str() {
-                Some(id) => Ok(View::Point(id.to_owned())),
-                None => Err(not_understood(&path, "there is no id")),
-            },
+        let name = in_path(index);
+        let opening = self.points.open(&self.operator, &name, Some(PREFERENCE));
+        let opened = tokio::time::timeout(TIMEOUT, opening).await;
+        match opened.map_err(|_| CountError::TimedOut("a point in time".into()))? {
+            Ok(point) => Ok(View::Point(point)),
             // No such API, or no right to it: indices that are not there have been seen to before.
-            Err(CountError::Cluster(OperatorError::Refused {
+            Err(PointError::Operator(OperatorError::Refused {
                 status: 400 | 403 | 405,
                 ..
             })) => Ok(View::Live(index.to_owned())),
-            Err(error) => Err(error),
+            // Others may need those that are left; what is replaced here is found by comparing the index.
+            Err(PointError::Operator(OperatorError::Refused {
+                status: 429,
+                answer,
+                ..
+            })) if are_too_many(&answer) => Ok(View::Live(index.to_owned())),
+            Err(PointError::Operator(error)) => Err(error.into()),
+            Err(PointError::NoId(_)) => Err(not_understood("a point in time", "there is no id")),
         }
     }
 
     /// Lets a view go; it would go by itself, later.
     pub(super) async fn close(&self, view: View) {
-        let View::Point(id) = view else { return };
-        let (path, body) = match self.is_opensearch().await {
-            Ok(true) => ("/_search/point_in_time", json!({"pit_id": [id]})),
-            Ok(false) => ("/_pit", json!({"id": id})),
-            Err(_) => return,
-        };
-        let _ = self.ask(Method::Delete, path, Some(&body)).await;
+        if let View::Point(point) = view {
+            // Whoever cannot be told forgets it by himself.
+            let _ = tokio::time::timeout(TIMEOUT, point.close(&self.operator)).await;
+        }
     }
 
     /// Searches, and gives the answer only if no part of it is missing.
     async fn search(&self, view: &View, mut body: Value) -> Result<Value, CountError> {
         let path = match view {
-            View::Point(id) => {
-                body["pit"] = json!({"id": id, "keep_alive": KEEP_ALIVE});
+            View::Point(point) => {
+                body["pit"] = point.searched();
                 "/_search?allow_partial_search_results=false".to_owned()
             }
             View::Live(index) => format!(
                 "/{}/_search?allow_partial_search_results=false&request_cache=false&preference={PREFERENCE}",
-                encoded(index)
+                in_path(index)
             ),
         };
         let answer = self.ask(Method::Post, &path, Some(&body)).await?;
@@ -273,7 +249,7 @@ impl Searcher {
         unseen: &[&Seen],
     ) -> Result<Vec<String>, CountError> {
         let ids: Vec<&str> = unseen.iter().map(|seen| &*seen.id).collect();
-        let path = format!("/{}/_mget?_source=false", encoded(index));
+        let path = format!("/{}/_mget?_source=false", in_path(index));
         let answer = self
             .ask(Method::Post, &path, Some(&json!({ "ids": ids })))
             .await?;
@@ -322,7 +298,7 @@ impl Searcher {
             .collect();
         // The answer can have no other keys than these, so that every shard sends all that it has.
         let filter = json!({"terms": {&self.fields.root: names}});
-        let answer = self.groups(view, &filter, roots.len().max(1)).await?;
+        let answer = self.groups(view, &filter, roots.len().max(1), true).await?;
         match answer {
             (groups, _) if groups.len() <= roots.len() => Ok(groups),
             _ => Err(not_understood(
@@ -332,7 +308,7 @@ impl Searcher {
         }
     }
 
-    /// Counts all groups of an index in a range.
+    /// Counts all groups of an index in a range; their latest arrivals are not asked for.
     pub(super) async fn enumerate(
         &self,
         index: &str,
@@ -341,7 +317,7 @@ impl Searcher {
         let view = View::Live(index.to_owned());
         let key = &self.fields.key;
         let filter = json!({"range": {key: {"gte": range.first, "lte": range.last}}});
-        match self.groups(&view, &filter, GROUPS_AT_ONCE).await {
+        match self.groups(&view, &filter, GROUPS_AT_ONCE, false).await {
             Ok((groups, bound)) if bound == 0 && groups.len() < GROUPS_AT_ONCE => {
                 Ok(Enumerated::All(groups))
             }
@@ -357,9 +333,10 @@ impl Searcher {
         view: &View,
         filter: &Value,
         size: usize,
+        with_last: bool,
     ) -> Result<(Groups, u64), CountError> {
         let Fields { key, arrival, .. } = &self.fields;
-        let body = json!({
+        let mut body = json!({
             "size": 0, "track_total_hits": false,
             "query": {"bool": {"filter": [filter]}},
             "aggs": {"groups": {
@@ -367,9 +344,11 @@ impl Searcher {
                     "field": key, "min_doc_count": 2, "size": size,
                     "shard_size": GROUPS_OF_SHARD.max(u32::try_from(size).unwrap_or(u32::MAX)),
                 },
-                "aggs": {"last": {"max": {"field": arrival}}},
             }},
         });
+        if with_last {
+            body["aggs"]["groups"]["aggs"] = json!({"last": {"max": {"field": arrival}}});
+        }
         let answer = self.search(view, body).await?;
         let groups = &answer["aggregations"]["groups"];
         let bound = groups["doc_count_error_upper_bound"].as_u64();
@@ -396,11 +375,6 @@ pub(super) fn not_understood(request: &str, what: &str) -> CountError {
         request: request.to_owned(),
         what: what.to_owned(),
     }
-}
-
-/// A name as a part of a path.
-pub(super) fn encoded(name: &str) -> String {
-    utf8_percent_encode(name, IN_PATH).to_string()
 }
 
 /// What a setting of the servers says; a second if there is none.
@@ -447,9 +421,9 @@ mod tests {
 
     #[test]
     fn names_in_paths() {
-        assert_eq!(encoded("news-*,b_1.x"), "news-*,b_1.x");
+        assert_eq!(in_path("news-*,b_1.x"), "news-*,b_1.x");
         assert_eq!(
-            encoded("<news-{now/d}>/a?"),
+            in_path("<news-{now/d}>/a?"),
             "%3Cnews%2D%7Bnow%2Fd%7D%3E%2Fa%3F".replace("%2D", "-")
         );
     }

@@ -71,7 +71,7 @@ mod tests {
         assert!(first.refused.is_empty());
         let refusals: Vec<Refusal> = second.refused.iter().map(|&(_, why)| why).collect();
         assert!(
-            matches!(refusals[..], [Refusal::Numbers { .. }]),
+            matches!(refusals[..], [Refusal::OtherNumbers { .. }]),
             "{refusals:?}"
         );
     }

@@ -123,9 +123,11 @@ impl Maker<'_> {
         };
         let threads = self.threads.clone();
         let local = match self.stores {
-            None => Local::<F>::new(self.name, settings, thresholds, learned, threads)?,
+            None => Local::<F>::new(self.name, settings, thresholds, learned, threads)?
+                .with_evidence(self.route.evidence_memory),
             Some(stores) => {
-                let empty = State::<F>::new(settings, thresholds, learned)?;
+                let empty = State::<F>::new(settings, thresholds, learned)?
+                    .with_evidence(self.route.evidence_memory);
                 stores.open(&self.identity(k), empty, seed, threads)?
             }
         };

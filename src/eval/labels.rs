@@ -21,12 +21,16 @@ pub(super) struct LabelledPair {
     pub one: Document,
     pub other: Document,
     pub label: Label,
+    /// Index of the label as it is written.
+    pub name: usize,
 }
 
 /// Labelled pairs: lines of `id <tab> id <tab> label`; further columns are ignored.
 #[derive(Debug, Default)]
 pub struct LabelledPairs {
     pub(super) pairs: Vec<LabelledPair>,
+    /// The labels as they are written, and what each says.
+    pub(super) names: Vec<(String, Label)>,
     /// Names of the labels that are neither right nor wrong.
     pub(super) others: Vec<String>,
     /// Pairs left out because one of their documents does not exist.
@@ -108,8 +112,14 @@ impl LabelledPairs {
             };
             match (find(one), find(other)) {
                 (Some(one), Some(other)) => {
+                    let name = pairs.name(label);
                     let label = pairs.label(label);
-                    pairs.pairs.push(LabelledPair { one, other, label });
+                    pairs.pairs.push(LabelledPair {
+                        one,
+                        other,
+                        label,
+                        name,
+                    });
                 }
                 (None, None) if line == 1 => {}
                 _ => pairs.left_out += 1,
@@ -119,6 +129,16 @@ impl LabelledPairs {
             return Err(LabelError::Nothing);
         }
         Ok(pairs)
+    }
+
+    /// Index of a label as it is written.
+    fn name(&mut self, name: &str) -> usize {
+        let known = self.names.iter().position(|(known, _)| known == name);
+        known.unwrap_or_else(|| {
+            let label = self.label(name);
+            self.names.push((name.to_owned(), label));
+            self.names.len() - 1
+        })
     }
 
     fn label(&mut self, name: &str) -> Label {

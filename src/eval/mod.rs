@@ -7,6 +7,7 @@
 //! pairs, clusters ----> labels --+
 //! ```
 
+mod by_label;
 mod documents;
 mod labels;
 mod plot;
@@ -16,6 +17,7 @@ mod score;
 mod sweep;
 mod titles;
 
+pub use by_label::{LabelFigures, ReasonCount};
 pub use documents::{Clustering, ClusteringError, Documents, DocumentsError};
 pub use labels::{LabelError, LabelledClusters, LabelledPairs};
 pub use plot::{Point, svg};

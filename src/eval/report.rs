@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::by_label::{self, LabelFigures, ReasonCount};
 use super::documents::{Clustering, Document, Documents};
 use super::labels::{LabelledClusters, LabelledPairs};
 use super::reason::why_apart;
@@ -76,6 +77,15 @@ pub struct Figures {
     /// Labels that are neither right nor wrong.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<OtherLabel>,
+    /// Every label by itself.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub by_label: Vec<LabelFigures>,
+    /// Why pairs are wrongly apart, and wrongly together; the most frequent reason first. Only for labelled pairs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reasons_apart: Vec<ReasonCount>,
+    /// The same of pairs that are wrongly together.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reasons_together: Vec<ReasonCount>,
     /// Lines of the file that name documents that do not exist.
     pub lines_left_out: usize,
     /// The clusters with most wrong pairs, the worst first.
@@ -153,7 +163,11 @@ impl Report {
         let on_pairs = labels.pairs.as_ref().map(|labelled| {
             let scored = score::against_pairs(roots, labelled);
             let others = scored.others.into_iter();
+            let [reasons_apart, reasons_together] = by_label::reasons(labelled, clustering);
             Figures {
+                by_label: by_label::by_label(labelled, roots),
+                reasons_apart,
+                reasons_together,
                 labels: others
                     .map(|(label, together, pairs)| OtherLabel {
                         label,
@@ -255,6 +269,9 @@ impl Figures {
             wrong_pairs_together: counts.wrongly_together,
             wrong_pairs_apart: counts.wrongly_apart,
             labels: Vec::new(),
+            by_label: Vec::new(),
+            reasons_apart: Vec::new(),
+            reasons_together: Vec::new(),
             lines_left_out: 0,
             worst_together: worst(&mistakes.together, false),
             worst_apart: worst(&mistakes.apart, true),
@@ -283,6 +300,6 @@ impl Excerpt {
 }
 
 /// To four decimals: more say nothing.
-fn rounded(figure: f64) -> f64 {
+pub(super) fn rounded(figure: f64) -> f64 {
     (figure * 10_000.0).round() / 10_000.0
 }

@@ -89,7 +89,12 @@ proptest! {
         for (at, &(one, one_cluster)) in labelled.members.iter().enumerate() {
             for &(other, other_cluster) in &labelled.members[..at] {
                 let label = if one_cluster == other_cluster { Label::Together } else { Label::Apart };
-                all.pairs.push(LabelledPair { one, other, label });
+                all.pairs.push(LabelledPair {
+                    one,
+                    other,
+                    label,
+                    name: 0,
+                });
             }
         }
         let scored = against_pairs(&roots, &all);

@@ -5,6 +5,8 @@
 //! already, it is put right by the last change of that fingerprint. So a copy that was taken piece by piece while changes
 //! went on becomes exact by the changes since it was begun.
 
+use std::sync::Arc;
+
 use super::roots::{FOUNDED, RootNumber, UNCOUNTED};
 use super::ticks::{Moment, Tick};
 use super::{Forest, Root};
@@ -27,6 +29,13 @@ pub enum Change<P> {
         added: Millis,
         /// What it keeps of its founder.
         proof: P,
+    },
+    /// More of the text of the founder of a tree than its proof has.
+    Evidence {
+        /// Its root.
+        root: Root,
+        /// At most 1024 words.
+        words: Arc<[u16]>,
     },
     /// A new leaf.
     AddLeaf {
@@ -72,7 +81,9 @@ impl<P> Change<P> {
             | Change::AddLeaf { fingerprint, .. }
             | Change::Use { fingerprint }
             | Change::Withdraw { fingerprint } => Some(*fingerprint),
-            Change::Refresh { root } | Change::Count { root, .. } => Some(root.0),
+            Change::Refresh { root }
+            | Change::Count { root, .. }
+            | Change::Evidence { root, .. } => Some(root.0),
             Change::Begin(_) | Change::Evict { .. } => None,
         }
     }
@@ -93,12 +104,16 @@ impl<P: Proof> Forest<P> {
                 added,
                 proof,
             } => self.add_root(*fingerprint, *added, proof),
+            Change::Evidence { root, words } => {
+                self.living(root.0).is_some() && self.evidence.put(root.0, words)
+            }
             Change::AddLeaf { fingerprint, root } => self.add_leaf(*fingerprint, *root),
             Change::Use { fingerprint } => self.touch(*fingerprint),
             Change::Refresh { root } => self.touch(root.0),
             Change::Count { root, tally } => self.set_tally(*root, *tally),
             Change::Withdraw { fingerprint } => {
                 let gone = self.remove(*fingerprint);
+                self.evidence.remove(*fingerprint);
                 self.withdrawn_total += u64::from(gone);
                 gone
             }

@@ -11,9 +11,11 @@
 //! 7 Withdraw | fingerprint 8 |
 //! 8 Evict    | tick 4 |
 //! 9 Learn    | founders 8 | sentences 4 | their hashes, of 8 |
-//! 10 Say     | number 8 | word, as words.rs has it |
+//! 10 Evidence | root 8 | words 4 | of each 2 |
+//! 11 Say     | number 8 | word, as words.rs has it |
 //! ```
 
+use super::evidence::{read_words, write_words};
 use super::local::StateChange;
 use super::ticks::{Moment, Tick};
 use super::{Change, Root};
@@ -35,7 +37,7 @@ impl<P: Durable> StateChange<P> {
                 }
             }
             StateChange::Say { number, word } => {
-                out.push(10);
+                out.push(11);
                 number.write(out);
                 word.write(out);
             }
@@ -84,7 +86,11 @@ impl<P: Durable> StateChange<P> {
                     founders,
                 });
             }
-            10 => {
+            10 => Change::Evidence {
+                root: Root(fingerprint(bytes)?),
+                words: read_words(bytes)?,
+            },
+            11 => {
                 return Some(StateChange::Say {
                     number: u64::read(bytes)?,
                     word: Durable::read(bytes)?,
@@ -112,6 +118,11 @@ fn write_tree<P: Durable>(change: &Change<P>, out: &mut Vec<u8>) {
             fingerprint.write(out);
             added.0.write(out);
             proof.write(out);
+        }
+        Change::Evidence { root, words } => {
+            out.push(10);
+            root.0.write(out);
+            write_words(words, out);
         }
         Change::AddLeaf { fingerprint, root } => {
             out.push(3);

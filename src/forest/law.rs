@@ -62,6 +62,9 @@ pub(super) struct Outcome {
     pub(super) is_founder: bool,
     /// Whether nothing but the hash of its text will lead the document back to the tree.
     pub(super) by_text: bool,
+    /// Whether no near tree takes the document, and its first fingerprints are those of others: of its form, or of a phrase that
+    /// many have. Then all of its fingerprints are looked up.
+    pub(super) is_lost: bool,
 }
 
 impl Outcome {
@@ -123,14 +126,28 @@ pub(super) fn known<P: Proof>(
 
 /// Whether a document may have founded the tree of this root: by one of its fingerprints, or by the hash of its text.
 pub(super) fn may_found<P>(query: &Query<'_, P>, root: Root) -> bool {
-    let mut own = query.fingerprints.iter().chain(query.known_by);
+    let own = query.fingerprints.iter().chain(query.known_by);
+    let mut own = own.chain(query.more);
     let hashes = std::iter::successors(Some(query.whole), |&hash| Some(rehashed(hash)));
     own.any(|&own| own == root.0) || hashes.take(ROOT_TRIES).any(|hash| hash == root.0)
 }
 
+/// The question with all fingerprints of a document whose first ones led nowhere.
+pub(super) fn widened<'a, P>(query: &Query<'a, P>, outcome: &Outcome) -> Option<Query<'a, P>> {
+    let is_wide = outcome.is_lost && !query.more.is_empty();
+    is_wide.then_some(Query {
+        fingerprints: query.more,
+        more: &[],
+        ..*query
+    })
+}
+
 fn by_text_alone(verdict: Verdict, by_text: bool) -> Verdict {
     match verdict {
-        Verdict::Decided(outcome) => Verdict::Decided(Outcome { by_text, ..outcome }),
+        Verdict::Decided(outcome) => Verdict::Decided(Outcome {
+            by_text: by_text || outcome.by_text,
+            ..outcome
+        }),
         Verdict::Ask(_) => verdict,
     }
 }
@@ -144,6 +161,19 @@ struct Law<'a, 'f, P: Proof> {
 
 impl<P: Proof> Law<'_, '_, P> {
     fn decide(&self) -> Verdict {
+        match self.decide_plainly() {
+            Verdict::Decided(outcome) => {
+                let refusals = || outcome.refused.iter().map(|&(_, why)| Err(why));
+                let joined = matches!(outcome.decision, Decision::Joined { .. });
+                let alone = joined || stands_alone(&outcome.refused);
+                let is_lost = outcome.is_lost || (!alone && self.is_lost(refusals()));
+                Verdict::Decided(Outcome { is_lost, ..outcome })
+            }
+            asked @ Verdict::Ask(_) => asked,
+        }
+    }
+
+    fn decide_plainly(&self) -> Verdict {
         if let Some(tree) = self.known() {
             return self.decided(
                 Decision::Refreshed,
@@ -162,7 +192,21 @@ impl<P: Proof> Law<'_, '_, P> {
             // Only a proof that agrees lets the fingerprints tell that the text was placed here.
             let by_text = !stored.is_proved || !self.is_of(tree);
             let decision = Decision::Joined { candidates: 1 };
-            return by_text_alone(self.decided(decision, root, None, Vec::new()), by_text);
+            // As it was when it came: other fingerprints stand for a document that its first ones led nowhere.
+            let mut is_lost = false;
+            if !self.query.more.is_empty() {
+                let looked = self.seen.fingerprints.iter();
+                if let Some(at) = looked.clone().position(|spot| spot.near.is_none()) {
+                    return Verdict::Ask(Question::Near(at..looked.len()));
+                }
+                let verdicts = self.verdicts(looked.len());
+                is_lost = self.is_lost(verdicts.iter().map(|(_, _, verdict)| *verdict));
+            }
+            let verdict = self.decided(decision, root, None, Vec::new());
+            return match by_text_alone(verdict, by_text) {
+                Verdict::Decided(outcome) => Verdict::Decided(Outcome { is_lost, ..outcome }),
+                asked @ Verdict::Ask(_) => asked,
+            };
         }
         // So many fingerprints bring candidates: all, or in turn those up to the first that finds its tree.
         let mut asked = self.seen.fingerprints.len();
@@ -226,6 +270,18 @@ impl<P: Proof> Law<'_, '_, P> {
         }
     }
 
+    /// Whether a document of these verdicts has no tree, and too few fingerprints that are not others'.
+    fn is_lost(&self, mut verdicts: impl Iterator<Item = Result<(), Refusal>>) -> bool {
+        let (mut refused, mut is_form) = (false, false);
+        let is_refused = verdicts.all(|verdict| {
+            refused = true;
+            is_form |= verdict.is_err_and(Refusal::is_of_second_look);
+            verdict.is_err()
+        });
+        let free = || self.seen.isolated(self.query).count();
+        is_refused && refused && (is_form || free() < self.query.take)
+    }
+
     fn decided(
         &self,
         decision: Decision,
@@ -244,7 +300,9 @@ impl<P: Proof> Law<'_, '_, P> {
             refused,
             founded: tree.map(|tree| tree.added),
             is_founder: root.0 == whole || by_proof,
-            by_text: false,
+            by_text: matches!(decision, Decision::Joined { .. })
+                && tree.is_some_and(|tree| self.is_of_by_evidence(tree)),
+            is_lost: false,
         })
     }
 
@@ -357,11 +415,36 @@ impl<P: Proof> Law<'_, '_, P> {
             similarity: 0.0,
             needed: 1.0,
         };
-        let kept = self
-            .tree(tree)
-            .and_then(|tree| tree.proof)
-            .ok_or(unproved)?;
-        self.query.proof.agrees(kept, shared, self.thresholds)
+        let tree = self.tree(tree).ok_or(unproved)?;
+        let kept = tree.proof.ok_or(unproved)?;
+        if let Some((_, said)) = tree.said.get().filter(|&(of, _)| of == shared) {
+            return said;
+        }
+        let (query, thresholds) = (self.query, self.thresholds);
+        let said = match tree.evidence.filter(|_| !query.evidence.is_empty()) {
+            None => query.proof.agrees(kept, shared, thresholds),
+            Some(words) => {
+                let founder = (kept, words);
+                query
+                    .proof
+                    .agrees_by(query.evidence, founder, shared, thresholds, &tree.laid)
+            }
+        };
+        tree.said.set(Some((shared, said)));
+        said
+    }
+
+    /// Whether the document belongs to a tree by its evidence only: when that has gone, nothing but the hash of its text will
+    /// tell it.
+    fn is_of_by_evidence(&self, tree: &SeenTree<'_, P>) -> bool {
+        let agrees = |kept: &P| {
+            let shared = self.query.fingerprints.len();
+            self.query
+                .proof
+                .agrees(kept, shared, self.thresholds)
+                .is_ok()
+        };
+        tree.evidence.is_some() && !tree.proof.is_some_and(agrees)
     }
 
     fn tree(&self, tree: TreeIndex) -> Option<&SeenTree<'_, P>> {
@@ -455,6 +538,12 @@ impl<P: Proof> Plan<'_, '_, P> {
             added: self.now,
             proof: self.query.proof.clone(),
         });
+        if !self.query.evidence.is_empty() {
+            self.out.push(Change::Evidence {
+                root: self.root,
+                words: self.query.evidence.into(),
+            });
+        }
         if alone {
             if by_text {
                 self.stand_for_the_text();

@@ -136,6 +136,12 @@ impl<F: Family> Local<F> {
         self.shared.clone()
     }
 
+    /// The same forest with room for so many bytes of evidence, before anything is placed.
+    pub fn with_evidence(self, bytes: usize) -> Local<F> {
+        self.shared.state.lock().forest.set_evidence(bytes);
+        self
+    }
+
     /// The same forest, in which a tree may have so many documents.
     pub fn with_max_tree(self, documents: Option<u32>) -> Local<F> {
         self.shared.state.lock().forest.set_max_tree(documents);

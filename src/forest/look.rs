@@ -1,5 +1,6 @@
 //! What a document sees of this forest, as the law asks for it.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use super::law::{self, Outcome, Question, Verdict};
@@ -8,7 +9,7 @@ use super::seen::{Claim, Few, Given, HashSpot, Seen, SeenTree, Spot, TreeIndex};
 use super::ticks::Tick;
 use super::{Forest, Root};
 use crate::fingerprint::{Distance, Fingerprint};
-use crate::method::{Proof, Query};
+use crate::method::{Differences, Proof, Query};
 use crate::time::Millis;
 
 /// One look at a forest: nothing changes while it lives. Nodes that expired before the floor are not there.
@@ -23,6 +24,8 @@ pub(super) struct Look<'f, 'q, P: Proof> {
     places: BTreeMap<RootNumber, TreeIndex>,
     /// How many lists there are.
     lists: usize,
+    /// What an earlier look with the same text laid beside it.
+    laid: Vec<(RootNumber, Differences)>,
     /// A buffer: the nodes near a fingerprint.
     nodes: Vec<(Distance, Fingerprint, RootNumber)>,
 }
@@ -30,8 +33,19 @@ pub(super) struct Look<'f, 'q, P: Proof> {
 impl<P: Proof> Forest<P> {
     /// Looks at what the document has itself: its own nodes, and the trees it may have founded.
     pub(super) fn look<'f, 'q>(&'f self, query: &'q Query<'q, P>, floor: Tick) -> Look<'f, 'q, P> {
+        self.look_again(query, floor, Vec::new())
+    }
+
+    /// The same for a document of which an earlier look has found what lies between it and some roots.
+    pub(super) fn look_again<'f, 'q>(
+        &'f self,
+        query: &'q Query<'q, P>,
+        floor: Tick,
+        laid: Vec<(RootNumber, Differences)>,
+    ) -> Look<'f, 'q, P> {
         let mut look = Look {
             forest: self,
+            laid,
             query,
             floor,
             seen: Seen::new(),
@@ -62,6 +76,14 @@ impl<P: Proof> Forest<P> {
 }
 
 impl<P: Proof> Look<'_, '_, P> {
+    /// What lies between the document and the roots beside which it was laid.
+    pub(super) fn into_laid(self) -> Vec<(RootNumber, Differences)> {
+        let trees = self.roots.iter().zip(&self.seen.trees);
+        trees
+            .filter_map(|(&(root, _), tree)| Some((root, tree.laid.get()?)))
+            .collect()
+    }
+
     fn own_nodes(&mut self) {
         self.seen.whole = self.own_node(self.query.whole);
         // Where nothing further away is near, what is near a fingerprint is its own node.
@@ -201,6 +223,12 @@ impl<P: Proof> Look<'_, '_, P> {
         self.forest.has_root_within_k(fingerprint, self.floor)
     }
 
+    /// What lies between the document and the founder of a tree, if an earlier look saw it.
+    fn laid(&self, root: RootNumber) -> Option<Differences> {
+        let mut laid = self.laid.iter();
+        laid.find(|&&(of, _)| of == root).map(|&(_, laid)| laid)
+    }
+
     /// The place of a tree among those that were met.
     fn tree(&mut self, root: RootNumber) -> TreeIndex {
         let known = match self.roots.spilled() {
@@ -223,6 +251,12 @@ impl<P: Proof> Look<'_, '_, P> {
             added: record.map_or(Millis(0), Record::added),
             children: None,
             proof: record.map(|record| &record.proof),
+            evidence: match self.query.evidence {
+                [] => None,
+                _ => self.forest.evidence.get(self.forest.name(root).0),
+            },
+            said: Cell::default(),
+            laid: Cell::new(self.laid(root)),
             closed: self.forest.closed(root, self.query.earlier),
         });
         self.roots.len() - 1

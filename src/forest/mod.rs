@@ -20,6 +20,7 @@
 mod beside;
 mod change;
 mod codec;
+mod evidence;
 mod in_flight;
 mod law;
 pub mod local;
@@ -40,13 +41,14 @@ mod window;
 pub mod words;
 
 pub use change::Change;
+pub use evidence::EVIDENCE_BYTES;
 pub use node::{Generation, NodeRef};
 pub use place::{Decision, Placement, Rollback};
 pub use save::{Portions, Restoring, Unreadable};
 pub use summary::Summary;
 pub use tally::{Notice, TreeSize};
 pub use ticks::{Moment, Tick};
-pub use view::{Check, Near, NearTree, NodeView, Stats, Stored, TreeView};
+pub use view::{Check, EvidenceStats, Near, NearTree, NodeView, Stats, Stored, TreeView};
 
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::hamming::{Entry, HammingError, NodeIndex};
@@ -54,6 +56,7 @@ use crate::hash::HashKey;
 use crate::method::{Proof, Tally};
 use crate::time::Millis;
 use beside::Beside;
+use evidence::Evidence;
 use in_flight::InFlight;
 use roots::Roots;
 use std::fmt;
@@ -94,8 +97,16 @@ pub enum ForestError {
     Window(Millis),
 }
 
-/// The table that the secret of the index is derived for; the index has those before.
+/// The tables that the secret of the index is derived for; the index has those before.
 const IN_FLIGHT: u64 = 2;
+const OF_EVIDENCE: u64 = 3;
+
+fn evidence_key(index: &NodeIndex) -> HashKey {
+    index.secret().derived(OF_EVIDENCE)
+}
+
+/// Bytes of evidence that the documents of one request may have for each other before the cluster has accepted them.
+const OWN_EVIDENCE: usize = 16 << 20;
 
 /// The nodes of one forest, their index and their window. `P` is the proof kept at every root.
 #[derive(Debug)]
@@ -105,6 +116,7 @@ pub struct Forest<P: Proof = ()> {
     ticks: Ticks,
     in_flight: InFlight,
     tallies: Beside<Tally>,
+    evidence: Evidence,
     thresholds: P::Thresholds,
     /// Nodes that there may be at most.
     max_nodes: usize,
@@ -117,6 +129,8 @@ pub struct Forest<P: Proof = ()> {
     evicted_total: u64,
     expired_total: u64,
     withdrawn_total: u64,
+    /// Near trees that had no evidence when a document was placed.
+    unseen_total: u64,
     /// A buffer for the dead nodes that one step of the sweep finds.
     swept: Vec<(Fingerprint, Entry)>,
     /// A buffer for the changes of one placement.
@@ -141,12 +155,14 @@ impl<P: Proof> Forest<P> {
 
     fn over(index: NodeIndex, thresholds: P::Thresholds, window: Option<Millis>) -> Self {
         let key = index.secret().derived(IN_FLIGHT);
+        let of_evidence = evidence_key(&index);
         Forest {
             index,
             roots: Roots::new(),
             ticks: Ticks::new(window),
             in_flight: InFlight::new(key),
             tallies: Beside::new(),
+            evidence: Evidence::new(EVIDENCE_BYTES, of_evidence),
             thresholds,
             max_nodes: usize::MAX,
             memory_limit: usize::MAX,
@@ -155,6 +171,7 @@ impl<P: Proof> Forest<P> {
             evicted_total: 0,
             expired_total: 0,
             withdrawn_total: 0,
+            unseen_total: 0,
             swept: Vec::new(),
             planned: Vec::new(),
             recorded: None,
@@ -167,10 +184,19 @@ impl<P: Proof> Forest<P> {
         Forest { thresholds, ..self }
     }
 
+    /// Sets how many bytes its evidence may take. To be chosen before anything is placed.
+    pub fn set_evidence(&mut self, bytes: usize) {
+        self.evidence = Evidence::new(bytes, evidence_key(&self.index));
+    }
+
     /// A forest with the same idea of what is near and what agrees, without a node, a window or a limit.
     fn empty(&self) -> Forest<P> {
         Forest {
             max_tree: self.max_tree,
+            evidence: Evidence::new(
+                self.evidence.limit().min(OWN_EVIDENCE),
+                evidence_key(&self.index),
+            ),
             ..Forest::over(self.index.empty(), self.thresholds, None)
         }
     }

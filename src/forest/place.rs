@@ -109,14 +109,18 @@ impl<P: Proof> Forest<P> {
     }
 
     /// The tree of this root keeps the proof of this document instead of the one that it has.
-    pub(super) fn found_again(&mut self, root: Root, proof: &P) {
+    pub(super) fn found_again(&mut self, root: Root, query: &Query<'_, P>) {
         let number = self.root_number(root, self.ticks.floor());
         if let Some(added) = number.and_then(|number| Some(self.roots.get(number)?.added())) {
             self.commit(Change::AddRoot {
                 fingerprint: root.0,
                 added,
-                proof: proof.clone(),
+                proof: query.proof.clone(),
             });
+            if !query.evidence.is_empty() {
+                let words = query.evidence.into();
+                self.commit(Change::Evidence { root, words });
+            }
         }
     }
 
@@ -200,7 +204,14 @@ impl<P: Proof> Forest<P> {
         let mut changes = std::mem::take(&mut self.planned);
         let mut look = self.look(query, floor);
         look.give(claim);
-        let outcome = look.decide();
+        let mut outcome = look.decide();
+        let wide = law::widened(query, &outcome);
+        let query = wide.as_ref().unwrap_or(query);
+        if wide.is_some() {
+            look = self.look_again(query, floor, look.into_laid());
+            look.give(claim);
+            outcome = look.decide();
+        }
         law::changes(
             query,
             &look.seen,
@@ -208,7 +219,12 @@ impl<P: Proof> Forest<P> {
             self.ticks.clock(),
             &mut changes,
         );
+        let unseen = match query.evidence.is_empty() {
+            true => 0,
+            false => look.seen.without_evidence(),
+        };
         drop(look);
+        self.unseen_total += unseen as u64;
         let sign = match outcome.decision {
             Decision::Joined { .. } => self.sign(query, outcome.root),
             _ => 0,
@@ -254,7 +270,13 @@ impl<P: Proof> Forest<P> {
 
     /// How a document would be placed; nothing is changed.
     pub(super) fn foresee(&self, query: &Query<'_, P>, at: Millis) -> Outcome {
-        self.look(query, self.ticks.floor_at(at)).decide()
+        let floor = self.ticks.floor_at(at);
+        let mut look = self.look(query, floor);
+        let outcome = look.decide();
+        match law::widened(query, &outcome) {
+            Some(wide) => self.look_again(&wide, floor, look.into_laid()).decide(),
+            None => outcome,
+        }
     }
 
     /// The document's fingerprints that have no node within k at this time, in their order.

@@ -8,8 +8,9 @@
 //! section 1, before all else:  | clock 8 | current tick 4 | floor 4 | moments |
 //! section 2, trees:            of each | number 4 | root 8 | added 8 | tally 17 | proof |
 //! section 3, nodes:            of each | fingerprint 8 | number of its tree 4 | tick 4 |
+//! section 6, evidence:         of each | root 8 | words 4 | of each 2 |
 //! section 4, what was learned: | lsn 8 | of the kind |
-//! section 6, only if anything was ever said: words, as words.rs has them
+//! section 7, only if anything was ever said: words, as words.rs has them
 //! section 5, behind all else:  | clock 8 | current tick 4 | floor 4 | moments 4 | of each: tick 4, time 8 |
 //! ```
 
@@ -29,7 +30,8 @@ const TREES: u8 = 2;
 const NODES: u8 = 3;
 const LEARNED: u8 = 4;
 const END: u8 = 5;
-const WORDS: u8 = 6;
+const EVIDENCE: u8 = 6;
+const WORDS: u8 = 7;
 
 /// What is no state of this forest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -48,6 +50,7 @@ enum Phase {
     #[default]
     Trees,
     Nodes,
+    Evidence,
     Learned,
     Words,
     End,
@@ -94,6 +97,15 @@ impl<F: Family> State<F> {
                 Some((NODES, out))
             }
             Phase::Nodes => {
+                portions.go_to(Phase::Evidence);
+                self.next_portion(portions, lsn)
+            }
+            Phase::Evidence => {
+                // Where it goes on is the number of the next one.
+                if let Some(next) = forest.evidence.write(at as u64, &mut out) {
+                    portions.at = next as usize;
+                    return Some((EVIDENCE, out));
+                }
                 portions.go_to(Phase::Learned);
                 self.next_portion(portions, lsn)
             }
@@ -216,6 +228,7 @@ impl<F: Family> Restoring<F> {
             BEGIN => self.read_begin(bytes),
             TREES => self.read_trees(bytes),
             NODES => self.read_nodes(bytes),
+            EVIDENCE => self.state.forest_mut().evidence.read(bytes),
             LEARNED => self.read_learned(bytes),
             WORDS => Words::read(bytes).map(|words| self.state.set_words(words)),
             END => self.read_end(bytes),
@@ -296,8 +309,7 @@ impl<F: Family> Restoring<F> {
 
     fn read_nodes(&mut self, bytes: &mut &[u8]) -> Option<()> {
         // Where a node belongs is anywhere in memory: it is fetched while others are put in their places.
-        let mut group = [(Fingerprint(0), NO_TREE, 0); GROUP];
-        let mut count = 0;
+        let mut group = Vec::with_capacity(GROUP);
         while !bytes.is_empty() {
             let fingerprint = Fingerprint::read(bytes)?;
             let stored = u32::read(bytes)? as usize;
@@ -305,15 +317,13 @@ impl<F: Family> Restoring<F> {
             let root = self.numbers.get(stored).copied().unwrap_or(NO_TREE);
             if root != NO_TREE {
                 self.state.forest().index.prefetch(&[fingerprint]);
-                *group.get_mut(count)? = (fingerprint, root, tick);
-                count += 1;
+                group.push((fingerprint, Entry { root, tick }));
             }
-            if count == GROUP || bytes.is_empty() {
+            if group.len() == GROUP || bytes.is_empty() {
                 let index = &mut self.state.forest_mut().index;
-                for &(fingerprint, root, tick) in group.get(..count)? {
-                    index.insert(fingerprint, Entry { root, tick }).ok()?;
+                for (fingerprint, entry) in group.drain(..) {
+                    index.insert(fingerprint, entry).ok()?;
                 }
-                count = 0;
             }
         }
         Some(())

@@ -1,5 +1,6 @@
 //! What the law is shown of a forest: values, whatever keeps the forest.
 
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::ops::Range;
 
@@ -7,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::Root;
 use crate::fingerprint::Fingerprint;
-use crate::method::{Query, Refusal};
+use crate::method::{Differences, Query, Refusal};
 use crate::time::Millis;
 
 /// So many of a kind that most looks need no memory for them but their own.
@@ -57,6 +58,12 @@ pub(super) struct SeenTree<'f, P> {
     pub(super) children: Option<u32>,
     /// What its founder left. Every root has one.
     pub(super) proof: Option<&'f P>,
+    /// More of its founder's text, if it is at hand.
+    pub(super) evidence: Option<&'f [u16]>,
+    /// What the proof said, for so many fingerprints in common: a second look is long.
+    pub(super) said: Cell<Option<(usize, Result<(), Refusal>)>>,
+    /// What lies between the two texts, as far as it was looked at.
+    pub(super) laid: Cell<Option<Differences>>,
     /// Why it takes nobody who is not in it, if it does not.
     pub(super) closed: Option<Refusal>,
 }
@@ -118,6 +125,12 @@ impl<P> Seen<'_, P> {
             reserved: Vec::new(),
             hashes: Vec::new(),
         }
+    }
+
+    /// Trees that were asked about the document and have no evidence.
+    pub(super) fn without_evidence(&self) -> usize {
+        let asked = self.trees.iter().filter(|tree| tree.said.get().is_some());
+        asked.filter(|tree| tree.evidence.is_none()).count()
     }
 
     /// The fingerprints of the query that have no node within k.

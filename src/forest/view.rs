@@ -102,8 +102,23 @@ pub struct Stats {
     pub furniture_trees: usize,
     /// The largest of them.
     pub furniture: Vec<TreeSize>,
+    /// What it keeps for second looks.
+    pub evidence: EvidenceStats,
     /// What is on the disk, where it is stored.
     pub stored: Option<Stored>,
+}
+
+/// What a forest keeps of the texts of founders, for second looks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct EvidenceStats {
+    /// Trees of which there is some.
+    pub trees: usize,
+    /// Bytes that it takes.
+    pub bytes: usize,
+    /// Trees whose evidence went because there was no room for all.
+    pub evicted_total: u64,
+    /// How often a document met a near tree that had none.
+    pub missing_total: u64,
 }
 
 /// How a forest is stored.
@@ -191,6 +206,9 @@ impl<P: Proof> Forest<P> {
 
     /// What [`place`](Forest::place) would do with a document at `now`; nothing is changed.
     pub fn check(&self, query: &Query<'_, P>, now: Millis) -> Check {
+        let outcome = self.look(query, self.ticks.floor_at(now)).decide();
+        let wide = law::widened(query, &outcome);
+        let query = wide.as_ref().unwrap_or(query);
         let mut look = self.look(query, self.ticks.floor_at(now));
         let mut near = Vec::with_capacity(query.fingerprints.len());
         for at in 0..query.fingerprints.len() {
@@ -272,6 +290,12 @@ impl<P: Proof> Forest<P> {
             withdrawn_total: self.withdrawn_total,
             evicted_total: self.evicted_total,
             memory_bytes: self.memory_bytes(),
+            evidence: EvidenceStats {
+                trees: self.evidence.len(),
+                bytes: self.evidence.bytes(),
+                evicted_total: self.evidence.evicted_total(),
+                missing_total: self.unseen_total,
+            },
             stored: None,
         }
     }
@@ -282,5 +306,6 @@ impl<P: Proof> Forest<P> {
             + self.ticks.memory_bytes()
             + self.tallies.memory_bytes()
             + self.in_flight.memory_bytes()
+            + self.evidence.bytes()
     }
 }

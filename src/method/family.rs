@@ -106,9 +106,11 @@ impl Family for Strict {
     ) -> R {
         ask(&Query {
             fingerprints: &strict.fingerprints,
+            more: &[],
             whole: strict.whole,
             known_by: &[],
             proof: &(),
+            evidence: &[],
             take: 1,
             known_by_whole: false,
             earlier: None,
@@ -250,9 +252,11 @@ impl Family for Staged {
         let prints = staged.prints();
         ask(&Query {
             fingerprints: &prints.fingerprints,
+            more: &[],
             whole: prints.whole,
             known_by: &[],
             proof: &InTurn,
+            evidence: &[],
             take: prints.fingerprints.len(),
             known_by_whole: false,
             earlier: None,
@@ -292,9 +296,11 @@ impl Family for Short {
     ) -> R {
         ask(&Query {
             fingerprints: &short.prints.fingerprints,
+            more: &[],
             whole: short.prints.whole,
             known_by: &[],
             proof: &short.text,
+            evidence: &[],
             take: TAKEN_SHORT,
             known_by_whole: false,
             earlier: None,

@@ -1,11 +1,13 @@
 //! Features -> fingerprints: simhash and the named methods.
 
+mod alignment;
 mod durable;
 mod family;
 mod named;
 mod proof;
 mod query;
 mod refusal;
+mod second;
 mod short;
 mod simhash;
 mod similarity;
@@ -14,6 +16,7 @@ mod strict;
 mod title;
 mod verified;
 
+pub use alignment::Differences;
 pub use durable::Durable;
 pub use family::{Family, LearnedText, LeftOut, Lesson, Short, Staged, Strict, Verified};
 pub use named::{Attributes, Features, Method, MethodError, Workspace};

@@ -89,7 +89,7 @@ impl Features {
         }
     }
 
-    /// Bytes of memory held, besides the value itself: less than six times the text as it came, and two kilobytes.
+    /// Bytes of memory held, besides the value itself: less than six times the text as it came, and four kilobytes.
     pub fn heap_bytes(&self) -> usize {
         match self {
             Features::Verified(verified) => size_of::<VerifiedFeatures>() + verified.heap_bytes(),

@@ -178,17 +178,31 @@ impl TextProof {
         shared: usize,
         long: Similarity,
     ) -> Result<f32, Refusal> {
+        let similarity = self.is_like(root, shared, long)?;
+        let numbers = self.compare_numbers(root);
+        if numbers.refuses() {
+            let Comparison { same, different } = numbers;
+            return Err(Refusal::Numbers { same, different });
+        }
+        Ok(similarity)
+    }
+
+    /// The same as far as it goes by all but the numbers.
+    ///
+    /// # Errors
+    /// As [`agrees`](TextProof::agrees).
+    pub(super) fn is_like(
+        &self,
+        root: &TextProof,
+        shared: usize,
+        long: Similarity,
+    ) -> Result<f32, Refusal> {
         let (similarity, needed) = (self.similarity(root), self.needed(root, shared, long));
         if similarity < needed {
             return Err(Refusal::Proof { similarity, needed });
         }
         if self.length.is_of_a_row() && self.foreign_titles(root) == 2 {
             return Err(Refusal::Titles);
-        }
-        let numbers = self.compare_numbers(root);
-        if numbers.refuses() {
-            let Comparison { same, different } = numbers;
-            return Err(Refusal::Numbers { same, different });
         }
         Ok(similarity)
     }

@@ -1,9 +1,11 @@
 //! What the forest is asked with: the fingerprints of a document, and the proof by which it is compared with a root.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use super::Refusal;
+use super::alignment::Differences;
 use crate::fingerprint::Fingerprint;
 use crate::hash::mix32;
 
@@ -21,6 +23,23 @@ pub trait Proof: Clone {
     const CANDIDATES: usize = usize::MAX;
     /// What proofs are held against besides each other: the same for all of a forest.
     type Thresholds: Copy + Default + Debug + Send + Sync;
+
+    /// The same where more of both texts is at hand than their proofs: what a [`Query::evidence`] has of this document, and
+    /// what that of the root's founder had. `laid` keeps what lies between the two: it is the same for whatever they share,
+    /// and long to find.
+    ///
+    /// # Errors
+    /// As [`agrees`](Proof::agrees).
+    fn agrees_by(
+        &self,
+        _evidence: &[u16],
+        (root, _founders): (&Self, &[u16]),
+        shared: usize,
+        thresholds: Self::Thresholds,
+        _laid: &Cell<Option<Differences>>,
+    ) -> Result<(), Refusal> {
+        self.agrees(root, shared, thresholds)
+    }
 
     /// Whether a root with this proof was founded by the text with this hash; never where the proof does not keep it.
     fn is_of_text(&self, _whole: Fingerprint) -> bool {
@@ -94,6 +113,9 @@ impl Proof for () {
 pub struct Query<'a, P = ()> {
     /// The document's fingerprints, the most telling first.
     pub fingerprints: &'a [Fingerprint],
+    /// More of them, with these at their head: looked up where a second look refuses all trees that these lead to, because texts
+    /// that are two of one form share most of them. Empty where there are no more.
+    pub more: &'a [Fingerprint],
     /// A hash of the whole text. It stands for the document itself where its fingerprints alone would not find its
     /// root again, and is the root where none of them can be. Under the strict law it is the one fingerprint.
     pub whole: Fingerprint,
@@ -102,6 +124,9 @@ pub struct Query<'a, P = ()> {
     pub known_by: &'a [Fingerprint],
     /// What the near roots' proofs are compared with; kept if the document founds a tree.
     pub proof: &'a P,
+    /// More of the text than its proof says: kept apart from the proof for a while if the document founds a tree, and what
+    /// the near roots' evidence is held against ([`Proof::agrees_by`]). At most 2 KiB; empty where there is none.
+    pub evidence: &'a [u16],
     /// How many nodes the fingerprints may have in the document's tree because of it, at least 1: those that stand
     /// there first, then new ones in their order. The others are only looked up.
     pub take: usize,
@@ -227,9 +252,11 @@ impl<'a> Query<'a> {
     pub fn strict(fingerprint: &'a Fingerprint) -> Self {
         Query {
             fingerprints: std::slice::from_ref(fingerprint),
+            more: &[],
             whole: *fingerprint,
             known_by: &[],
             proof: &(),
+            evidence: &[],
             take: 1,
             known_by_whole: false,
             earlier: None,

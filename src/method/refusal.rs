@@ -20,6 +20,34 @@ pub enum Refusal {
         /// Places with different numbers.
         different: usize,
     },
+    /// The second look: so many places have other numbers that the texts are two of one form.
+    OtherNumbers {
+        /// Places with other numbers.
+        different: usize,
+        /// Words that both texts have.
+        words: usize,
+    },
+    /// The second look: what the one text speaks of by name, the other says of something else.
+    Names {
+        /// Places with other names.
+        places: usize,
+        /// Words that both texts have.
+        words: usize,
+    },
+    /// The second look: the texts differ in many short places all over.
+    Scattered {
+        /// Places where they differ.
+        places: usize,
+        /// Words that both texts have.
+        words: usize,
+    },
+    /// The second look: a part of each is in the other, and that is too little of both.
+    Part {
+        /// The larger ratio of one text that is in the other, 0 to 1.
+        most: f32,
+        /// The smaller one.
+        least: f32,
+    },
     /// What is near is boilerplate that unrelated texts share.
     Boilerplate,
     /// A few words that stand under other titles, of which they say nothing.
@@ -42,7 +70,7 @@ pub enum Refusal {
 pub enum Reason {
     /// [`Refusal::Proof`].
     Proof,
-    /// [`Refusal::Numbers`].
+    /// [`Refusal::Numbers`] and [`Refusal::OtherNumbers`].
     Numbers,
     /// [`Refusal::Boilerplate`].
     Boilerplate,
@@ -54,6 +82,12 @@ pub enum Reason {
     Full,
     /// [`Refusal::Radius`].
     Radius,
+    /// [`Refusal::Names`].
+    Names,
+    /// [`Refusal::Scattered`].
+    Scattered,
+    /// [`Refusal::Part`].
+    Part,
 }
 
 /// How often each reason occurred.
@@ -61,11 +95,25 @@ pub enum Reason {
 pub struct Reasons([u64; Reason::ALL.len()]);
 
 impl Refusal {
+    /// Whether the texts were laid side by side for it.
+    pub fn is_of_second_look(self) -> bool {
+        matches!(
+            self,
+            Refusal::OtherNumbers { .. }
+                | Refusal::Names { .. }
+                | Refusal::Scattered { .. }
+                | Refusal::Part { .. }
+        )
+    }
+
     /// The reason without its figures.
     pub fn reason(self) -> Reason {
         match self {
             Refusal::Proof { .. } => Reason::Proof,
-            Refusal::Numbers { .. } => Reason::Numbers,
+            Refusal::Numbers { .. } | Refusal::OtherNumbers { .. } => Reason::Numbers,
+            Refusal::Names { .. } => Reason::Names,
+            Refusal::Scattered { .. } => Reason::Scattered,
+            Refusal::Part { .. } => Reason::Part,
             Refusal::Boilerplate => Reason::Boilerplate,
             Refusal::Titles => Reason::Titles,
             Refusal::Furniture => Reason::Furniture,
@@ -77,7 +125,7 @@ impl Refusal {
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Reason; 7] = [
+    pub const ALL: [Reason; 10] = [
         Reason::Proof,
         Reason::Numbers,
         Reason::Boilerplate,
@@ -85,6 +133,9 @@ impl Reason {
         Reason::Furniture,
         Reason::Full,
         Reason::Radius,
+        Reason::Names,
+        Reason::Scattered,
+        Reason::Part,
     ];
 
     /// Its name in logs, metrics and answers.
@@ -97,6 +148,9 @@ impl Reason {
             Reason::Furniture => "furniture",
             Reason::Full => "full",
             Reason::Radius => "radius",
+            Reason::Names => "names",
+            Reason::Scattered => "scattered",
+            Reason::Part => "part",
         }
     }
 }
@@ -129,6 +183,30 @@ impl fmt::Display for Refusal {
             Refusal::Numbers { same, different } => {
                 let all = same + different;
                 write!(f, "{different} of {all} numbers in the same places differ")
+            }
+            Refusal::OtherNumbers { different, words } => {
+                write!(
+                    f,
+                    "others stand in {different} places of {words} words that are the same"
+                )
+            }
+            Refusal::Names { places, words } => {
+                write!(
+                    f,
+                    "{places} names differ in {words} words that are the same"
+                )
+            }
+            Refusal::Scattered { places, words } => {
+                write!(
+                    f,
+                    "the texts differ in {places} places of {words} words that are the same"
+                )
+            }
+            Refusal::Part { most, least } => {
+                write!(
+                    f,
+                    "of the one text {most:.2} is in the other, of the other {least:.2}"
+                )
             }
             Refusal::Boilerplate => f.write_str("only sentences that are boilerplate are near"),
             Refusal::Titles => {
@@ -191,6 +269,9 @@ mod tests {
             ("furniture", 5),
             ("full", 6),
             ("radius", 7),
+            ("names", 8),
+            ("scattered", 9),
+            ("part", 10),
         ];
         assert_eq!(counts, expected);
     }

@@ -14,6 +14,8 @@ const LONG: f32 = 100.0;
 /// Fingerprints are exact where the minima estimate: texts that are similar enough nearly always share two or more of
 /// them. One that was found by a single fingerprint needs so much more.
 const SINGLE: f32 = 0.06;
+/// Texts that are laid side by side besides need so much less.
+const SECOND_LOOK: f32 = 0.05;
 /// Texts whose titles are the same need so much less, texts whose titles have nothing in common so much more.
 const TITLES: f32 = 0.06;
 
@@ -47,6 +49,11 @@ impl Similarity {
         } else {
             Err(InvalidSimilarity(ratio))
         }
+    }
+
+    /// What is needed where a second look decides: the estimate alone need not be sure.
+    pub(super) fn with_second_look(self) -> Similarity {
+        Similarity((self.0 - SECOND_LOOK).max(0.0))
     }
 
     /// The number itself, 0 to 1.

@@ -14,13 +14,17 @@
 //! there already and adds few nodes, and a phrase that many documents share is never the only one by which a document
 //! can be found.
 
+use std::cell::Cell;
+
 use super::Similarity;
+use super::alignment::Differences;
 use super::proof::TextProof;
+use super::second;
 use super::title::TitleSketch;
 use crate::fingerprint::Fingerprint;
 use crate::hash::mix64;
 use crate::text::boilerplate::{Boilerplate, BoilerplateMask, Taught, Titled};
-use crate::text::shingles::{MinHash, Shingles};
+use crate::text::shingles::{MIN_HASHES, MinHash, Shingles};
 use crate::text::{Fields, Scratch};
 
 /// Fingerprints that are looked up for a document.
@@ -47,7 +51,12 @@ pub struct VerifiedFeatures {
     is_page: bool,
     /// The letters of the title, if the shingles are those of title and body.
     title_within: Option<u32>,
+    /// A buffer for what the second look goes by.
+    evidence: Vec<u16>,
 }
+
+/// Words of a title that are kept.
+const TITLE: usize = 64;
 
 /// Letters besides the title that say nothing.
 const REST: u64 = 8;
@@ -77,6 +86,7 @@ impl VerifiedFeatures {
             heading: Shingles::new(),
             is_page: false,
             title_within: None,
+            evidence: Vec::new(),
         }
     }
 
@@ -115,8 +125,10 @@ impl VerifiedFeatures {
     /// Reads the title, which may be gone when the body has been read, and answers its letters.
     fn read_title(&mut self, scratch: &mut Scratch, fields: &Fields<'_>) -> Option<u32> {
         self.title = TitleSketch::default();
+        self.heading.clear(0);
         let text = scratch.read(&of_title(fields))?;
         self.heading.read(&text);
+        self.heading.row.truncate(TITLE);
         scratch.keep_as_headline();
         self.title = TitleSketch::of(&self.heading);
         Some(self.heading.letters())
@@ -162,9 +174,21 @@ impl VerifiedFeatures {
         out.map(|min_hash| Fingerprint(min_hash.hash))
     }
 
+    /// What lies between this text and an earlier one, boilerplate included.
+    pub fn differences(&self, earlier: &VerifiedFeatures) -> Differences {
+        fn words(features: &VerifiedFeatures) -> super::alignment::Words<'_> {
+            super::alignment::Words {
+                title: &features.heading.row,
+                body: &features.shingles.row,
+            }
+        }
+        Differences::of(words(earlier), words(self))
+    }
+
     /// Bytes of memory held, besides the value itself.
     pub fn heap_bytes(&self) -> usize {
-        self.shingles.heap_bytes() + self.heading.heap_bytes()
+        let evidence = self.evidence.capacity() * size_of::<u16>();
+        self.shingles.heap_bytes() + self.heading.heap_bytes() + evidence
     }
 
     /// The proof of the whole text, boilerplate included.
@@ -216,12 +240,39 @@ impl super::Proof for Founder {
         long: Similarity,
     ) -> Result<(), super::Refusal> {
         let similarity = self.proof.agrees(&root.proof, shared, long)?;
-        // An estimate says nothing of two or three phrases.
-        if self.whole() != root.whole() && self.proof.is_same_only(&root.proof) {
-            let needed = 1.0;
-            return Err(super::Refusal::Proof { similarity, needed });
-        }
-        Ok(())
+        self.is_more_than_a_few_phrases(root, similarity)
+    }
+
+    fn agrees_by(
+        &self,
+        evidence: &[u16],
+        (root, founders): (&Founder, &[u16]),
+        shared: usize,
+        long: Similarity,
+        laid: &Cell<Option<Differences>>,
+    ) -> Result<(), super::Refusal> {
+        let both = second::read(evidence).zip(second::read(founders));
+        let Some((own, founders)) = both.filter(|_| self.whole() != root.whole()) else {
+            return self.agrees(root, shared, long);
+        };
+        let differences = || {
+            let found = laid.get().unwrap_or_else(|| Differences::of(founders, own));
+            laid.set(Some(found));
+            found
+        };
+        let eased = long.with_second_look();
+        let titles = self.proof.compare_titles(&root.proof);
+        let similarity = match self.proof.is_like(&root.proof, shared, eased) {
+            Ok(similarity) => similarity,
+            Err(super::Refusal::Proof { similarity, needed })
+                if similarity >= needed - second::OTHER_NOTATION && differences().are_few() =>
+            {
+                similarity
+            }
+            Err(refusal) => return Err(refusal),
+        };
+        self.is_more_than_a_few_phrases(root, similarity)?;
+        differences().judge(similarity, titles)
     }
 
     fn foreign_titles(&self, root: &Founder) -> usize {
@@ -238,6 +289,21 @@ impl super::Proof for Founder {
             same: numbers.same,
             different: numbers.different,
         }
+    }
+}
+
+impl Founder {
+    /// An estimate says nothing of two or three phrases.
+    fn is_more_than_a_few_phrases(
+        &self,
+        root: &Founder,
+        similarity: f32,
+    ) -> Result<(), super::Refusal> {
+        if self.whole() != root.whole() && self.proof.is_same_only(&root.proof) {
+            let needed = 1.0;
+            return Err(super::Refusal::Proof { similarity, needed });
+        }
+        Ok(())
     }
 }
 
@@ -267,13 +333,16 @@ impl<const N: usize> First<N> {
 }
 
 /// What a document brings to the forest.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Offer {
-    /// The fingerprints to look up, smallest first. The roots of the nodes near them are the candidates.
-    offered: First<OFFERED>,
+    /// The fingerprints to look up, smallest first: [`OFFERED`] of them, and the others where a second look refuses what these
+    /// lead to. The roots of the nodes near them are the candidates.
+    offered: First<MIN_HASHES>,
     /// The smallest fingerprints, boilerplate included, of a short page also those of its title.
     own: First<{ 2 * OFFERED }>,
     founder: Founder,
+    /// What the second look goes by.
+    evidence: Vec<u16>,
     /// The body is short and has nothing of the title: the two together are the text.
     is_page: bool,
 }
@@ -308,6 +377,15 @@ impl Offer {
                 false => proof,
             }
         };
+        let mut evidence = std::mem::take(&mut features.evidence);
+        let title = features.heading.row.as_slice();
+        if is_bare {
+            second::write(title, std::iter::once(title), &mut evidence);
+        } else {
+            let sentences = features.shingles.row_of_sentences();
+            let kept = sentences.filter(|&(sentence, _)| mask.keeps(sentence));
+            second::write(title, kept.map(|(_, words)| words), &mut evidence);
+        }
         let min_hashes = features.shingles.min_hashes.iter();
         let smallest = min_hashes
             .clone()
@@ -320,7 +398,7 @@ impl Offer {
         let offered = if is_bare {
             First::of(of_title)
         } else if mask.excluded_count() == 0 {
-            First::of(smallest)
+            First::of(min_hashes.map(hash))
         } else {
             let offered = min_hashes.filter(|min_hash| mask.keeps(min_hash.sentence));
             First::of(offered.map(|min_hash| min_hash.hash))
@@ -332,17 +410,21 @@ impl Offer {
                 whole: Fingerprint(features.shingles.whole),
                 proof,
             },
+            evidence,
             is_page,
         }
     }
 
     /// What the forest is queried with.
     pub fn query(&self) -> super::Query<'_, Founder> {
+        let offered = self.offered.as_slice();
         super::Query {
-            fingerprints: self.offered.as_slice(),
+            fingerprints: offered.get(..OFFERED).unwrap_or(offered),
+            more: offered.get(OFFERED..).map_or(&[], |_| offered),
             whole: self.founder.whole,
             known_by: self.own.as_slice(),
             proof: &self.founder,
+            evidence: &self.evidence,
             take: TAKEN,
             known_by_whole: self.is_page,
             earlier: None,

@@ -112,13 +112,14 @@ texts! {
     spread, spread_lead, spread_one, spread_point, spread_others, spread_part, spread_desc,
     others, others_lead, order_time, order_medium, order_title, order_similarity, here, earliest, more_members, root, no_time,
     unknown_medium, refused, refused_lead, refused_none, refused_no_route, refused_article,
-    why_proof, why_numbers, why_boilerplate, why_titles, why_furniture, why_full, why_radius,
+    why_proof, why_numbers, why_boilerplate, why_titles, why_furniture, why_full, why_radius, why_names, why_scattered, why_part,
     reason_proof, reason_numbers, reason_radius,
     // The overview.
     overview_lead, documents_in, stamped, joined, joined_hint, roots, roots_hint, memory, memory_short, memory_hint,
+    lag, lag_hint, seconds,
     largest_groups, largest_groups_lead,
     rate, forests, forest, nodes, largest, largest_text, furniture, furniture_lead,
-    learned, refusals, refusals_lead, reason, count, attention, unstamped, failed, none_yet,
+    learned, refusals, refusals_lead, reason, count, attention, unstamped, failed, uncounted, none_yet,
     plot_desc,
     // When something is wrong.
     problem, status, cluster_says, not_found, not_found_text, forbidden, unauthorized, unauthorized_text, bad_request,

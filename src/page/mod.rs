@@ -162,6 +162,7 @@ impl Page<'_> {
             raw_index,
             fields,
             lists: &self.state.lists,
+            counts: &self.state.counts,
             restricted: self.state.restricted_readers,
             caller: self.caller(),
             now: clock::now(),

@@ -9,6 +9,7 @@ use super::plot::{Plot, plot};
 use super::problem::Problem;
 use super::shell::Shell;
 use super::{Page, answer, fields, format, url};
+use crate::counts::Progress;
 use crate::engine::ReaderRoute;
 use crate::forest::{Stats, TreeSize};
 use crate::history::Sample;
@@ -83,7 +84,9 @@ pub(super) async fn show(page: &Page<'_>) -> Result<Response<Body>, Problem> {
         Ok(forests) => forests,
         Err(reason) => return Err(state.engine_failed(&reason).into()),
     };
-    let now = Sample::of(crate::clock::now(), &state.metrics.counters, &forests);
+    let counts = state.counts.progress();
+    let lag = counts.as_ref().map(|progress| progress.lag);
+    let now = Sample::of(crate::clock::now(), &state.metrics.counters, &forests, lag);
     let uptime = i64::try_from(state.started.elapsed().as_millis()).unwrap_or(i64::MAX);
     let t = shell.t();
     let routes = state.engine.reader_routes();
@@ -100,10 +103,13 @@ pub(super) async fn show(page: &Page<'_>) -> Result<Response<Body>, Problem> {
             &state.history.samples(),
             now,
             &forests,
-            state.metrics.counters.documents_unstamped.get(),
+            &Beside {
+                unstamped: state.metrics.counters.documents_unstamped.get(),
+                waiting: counts.as_ref().map(|progress| progress.touched_roots),
+            },
         ),
         largest: largest(page, &routes).await,
-        attention: attention(page),
+        attention: attention(page, counts.as_ref()),
         forests: forests
             .iter()
             .map(|(name, stats)| rows.forest(name, stats))
@@ -128,12 +134,20 @@ pub(super) async fn show(page: &Page<'_>) -> Result<Response<Body>, Problem> {
     answer::page(StatusCode::OK, &overview)
 }
 
+/// What figures say that no sample has.
+struct Beside {
+    /// Documents that passed without a stamp.
+    unstamped: u64,
+    /// Groups that wait to be counted; `None`: nobody counts.
+    waiting: Option<u64>,
+}
+
 fn figures(
     shell: &Shell,
     samples: &[Sample],
     now: Sample,
     forests: &[(String, Stats)],
-    unstamped: u64,
+    beside: &Beside,
 ) -> Vec<Figure> {
     let t = shell.t();
     let history = Lately {
@@ -148,10 +162,18 @@ fn figures(
     let nodes: u64 = forests.iter().map(|(_, stats)| stats.nodes as u64).sum();
     let whole = |value: f64| format::number(value as u64);
     let rate = |value: f64| format!("{value:.1}");
-    vec![
+    let lag = |sample: &Sample| sample.lag.unwrap_or(0) as f64;
+    let seconds = |millis: f64| shell.say(t.seconds, &[&format!("{:.1}", millis / 1_000.0)]);
+    let counting = beside.waiting.map(|waiting| Figure {
+        label: t.lag,
+        value: seconds(lag(&now)),
+        hint: shell.say(t.lag_hint, &[&format::number(waiting)]),
+        plot: history.plot(t.lag, lag, false, &seconds),
+    });
+    let figures = [
         Figure {
             label: t.documents_in,
-            value: format::number(now.stamped + unstamped),
+            value: format::number(now.stamped + beside.unstamped),
             hint: shell.say(t.stamped, &[&format::number(now.stamped)]),
             plot: history.plot(t.rate, |s| s.stamped as f64, true, &rate),
         },
@@ -175,7 +197,8 @@ fn figures(
                 format::bytes(value as u64)
             }),
         },
-    ]
+    ];
+    figures.into_iter().chain(counting).collect()
 }
 
 /// The last hour.
@@ -265,15 +288,18 @@ async fn largest(page: &Page<'_>, routes: &[ReaderRoute]) -> Vec<LargeGroup> {
     groups
 }
 
-fn attention(page: &Page<'_>) -> Vec<String> {
+fn attention(page: &Page<'_>, progress: Option<&Progress>) -> Vec<String> {
     let (t, counters) = (page.shell.t(), &page.state.metrics.counters);
     let counts = [
         (counters.documents_unstamped.get(), t.unstamped),
         (counters.items_failed.get(), t.failed),
     ];
     let some = counts.into_iter().filter(|(count, _)| *count > 0);
-    some.map(|(count, text)| page.shell.say(text, &[&format::number(count)]))
-        .collect()
+    let some = some.map(|(count, text)| page.shell.say(text, &[&format::number(count)]));
+    // The reason stands where counting does not go as it should.
+    let uncounted = progress.and_then(|progress| progress.status.reason.as_deref());
+    let uncounted = uncounted.map(|reason| page.shell.say(t.uncounted, &[reason]));
+    some.chain(uncounted).collect()
 }
 
 /// Makes rows of tables.
@@ -328,5 +354,8 @@ fn why(t: &'static Texts, reason: Reason) -> &'static str {
         Reason::Furniture => t.why_furniture,
         Reason::Full => t.why_full,
         Reason::Radius => t.reason_radius,
+        Reason::Names => t.why_names,
+        Reason::Scattered => t.why_scattered,
+        Reason::Part => t.why_part,
     }
 }

@@ -12,12 +12,13 @@ use super::answer::{Relation, Total};
 use super::cursor::{Cursor, Listed, Place, Walked};
 use super::enumerate::{self, Enumeration};
 use super::error::ReadError;
+use super::largest::{self, Largest};
 use super::lists::GroupList;
 use super::numbers;
 use super::page::{Batch, Page, PageParts, Wanted, first_block};
 use super::request::{Direction, GroupsRequest, MAX_COUNTED, SortBy, TotalWanted};
-use super::roots::{self, Probe};
-use super::walk::{self, Order};
+use super::roots;
+use super::walk::{self, Block, Order};
 use crate::config::RestrictedReaders;
 
 /// Documents under a query of which the counts in the whole index are asked for.
@@ -26,13 +27,22 @@ const MAX_SIMILAR: u64 = 100_000;
 /// Where groups of two documents or more come from.
 enum From {
     /// The index of roots of this name: only for the order, and only for the whole index.
-    Roots(String),
+    Roots {
+        name: String,
+        /// Its first entries, if they are there already.
+        first: Option<Vec<Listed>>,
+    },
     /// A list that was made for this question.
     List {
         list: Arc<GroupList>,
         id: u64,
         /// Groups of one document are in it, too.
         is_complete: bool,
+    },
+    /// A list, as soon as one is needed: the largest groups may prove themselves, and the walk sees which groups are alone.
+    Unlisted {
+        /// The first groups, if they are there already.
+        first: Option<Vec<Listed>>,
     },
 }
 
@@ -73,27 +83,20 @@ async fn page_from(
     let (from, place) = match cursor {
         None => {
             let from = first(reader, request, roots, &mut parts).await?;
-            let place = match request.direction {
-                Direction::Ascending if !from.is_complete() => Place::Walked(None),
-                Direction::Ascending | Direction::Descending => Place::Listed(None),
-            };
-            (from, place)
+            (from, first_place(request))
         }
         Some(cursor) => {
             parts.total = cursor.total.map(Total::of_cursor);
             let from = match (kept(reader, request, cursor.list), roots) {
                 (Some(list), _) => list,
-                (None, Some(name)) if cursor.list.is_none() => From::Roots(name),
+                (None, Some(name)) if cursor.list.is_none() => From::Roots { name, first: None },
+                (None, _) if may_be_unlisted(request) => From::Unlisted { first: None },
                 (None, _) => make_list(reader, request, None).await?.0,
             };
             (from, cursor.place)
         }
     };
-    parts.list = match &from {
-        From::Roots(_) => None,
-        From::List { id, .. } => Some(*id),
-    };
-    let by_count = ByCount {
+    let mut by_count = ByCount {
         reader,
         request,
         from,
@@ -102,7 +105,16 @@ async fn page_from(
     while let Some(Wanted { place, size, round }) = page.wanted() {
         page.add(by_count.next(&place, size, round).await?);
     }
+    page.came_from(by_count.from.list_id());
     Ok(page.finish())
+}
+
+/// Where the first page begins.
+fn first_place(request: &GroupsRequest) -> Place {
+    match request.direction {
+        Direction::Ascending if !is_complete(request) => Place::Walked(None),
+        Direction::Ascending | Direction::Descending => Place::Listed(None),
+    }
 }
 
 /// The index of roots that may give the order of this question.
@@ -127,6 +139,12 @@ fn is_complete(request: &GroupsRequest) -> bool {
     request.sort == SortBy::SimilarCount && !request.is_whole_index()
 }
 
+/// Whether the first page can be had without a list: groups of the same count come in the order of their keys, which is known
+/// without looking at every group.
+fn may_be_unlisted(request: &GroupsRequest) -> bool {
+    request.sort == SortBy::MatchingCount && !request.is_whole_index()
+}
+
 /// Where the groups of a first page come from, how many there are, and what else there is to say.
 async fn first(
     reader: &Reader<'_>,
@@ -135,32 +153,113 @@ async fn first(
     parts: &mut PageParts,
 ) -> Result<From, ReadError> {
     let source = &reader.source;
-    let wanted = request.total != TotalWanted::No;
+    let with_total = request.total != TotalWanted::No;
     let counted = enumerate::count(source, &request.query, i32::MAX as u64 - 1);
-    let probed = async {
-        match &roots {
-            Some(name) => roots::probe(source, name, wanted).await,
-            None => Ok(None),
-        }
-    };
-    let (((documents, _), unstamped), probed) = tokio::try_join!(counted, probed)?;
+    let ahead = ahead(reader, request, roots);
+    let (((documents, _), unstamped), ahead) = tokio::try_join!(counted, ahead)?;
     parts.unstamped = unstamped;
-    let Some((name, Probe { entries, sum })) = roots.zip(probed) else {
-        let (from, total) = make_list(reader, request, Some(documents)).await?;
-        parts.total = total;
-        return Ok(from);
-    };
-    if wanted {
-        parts.total = Some(Total {
-            value: (documents + entries).saturating_sub(sum),
-            relation: Relation::Equal,
-        });
-        parts.notes.push(
-            "the order and the number of groups follow the index of roots, which lags a few seconds behind writes; \"exact\": true does without it"
-                .into(),
-        );
+    match ahead {
+        Ahead::Roots { name, found } => {
+            if with_total {
+                let groups = (documents + found.entries).saturating_sub(found.documents);
+                parts.total = Some(Total {
+                    value: groups,
+                    relation: Relation::Equal,
+                });
+                let how = match reader.counts.is_behind() {
+                    true => {
+                        "is behind: spinney cannot count at present, or has not compared all of it since its start"
+                    }
+                    false => "lags a few seconds behind writes",
+                };
+                parts.notes.push(format!(
+                    "the order and the number of groups follow the index of roots, which {how}; \"exact\": true does without it"
+                ));
+            }
+            let is_first = request.direction == Direction::Descending;
+            Ok(From::Roots {
+                name,
+                first: is_first.then_some(found.first),
+            })
+        }
+        Ahead::Largest(Largest::All(groups)) => {
+            check_limit(request, documents)?;
+            Ok(keep_list(reader, request, groups))
+        }
+        Ahead::Largest(Largest::First(groups)) => {
+            check_limit(request, documents)?;
+            Ok(From::Unlisted {
+                first: Some(groups),
+            })
+        }
+        Ahead::Walk => {
+            check_limit(request, documents)?;
+            Ok(From::Unlisted { first: None })
+        }
+        Ahead::Largest(Largest::Unproven) | Ahead::Nothing => {
+            let (from, total) = make_list(reader, request, Some(documents)).await?;
+            parts.total = total;
+            Ok(from)
+        }
     }
-    Ok(From::Roots(name))
+}
+
+/// What is asked for beside the number of documents.
+enum Ahead {
+    Roots {
+        name: String,
+        found: roots::First,
+    },
+    Largest(Largest),
+    /// The first page is walked, and needs no list.
+    Walk,
+    Nothing,
+}
+
+async fn ahead(
+    reader: &Reader<'_>,
+    request: &GroupsRequest,
+    roots: Option<String>,
+) -> Result<Ahead, ReadError> {
+    let source = &reader.source;
+    let (with_total, direction) = (request.total != TotalWanted::No, request.direction);
+    if let Some(name) = roots {
+        let size = match direction {
+            Direction::Descending => request.size + 1,
+            // The walk comes first.
+            Direction::Ascending => 0,
+        };
+        let found = roots::first(source, &name, direction, size, with_total).await?;
+        return Ok(match found {
+            Some(found) => Ahead::Roots { name, found },
+            None => Ahead::Nothing,
+        });
+    }
+    Ok(match direction {
+        // To be counted, the groups are listed anyway.
+        _ if with_total || !may_be_unlisted(request) => Ahead::Nothing,
+        Direction::Ascending => Ahead::Walk,
+        Direction::Descending => {
+            Ahead::Largest(largest::largest(source, &request.query, request.size + 1).await?)
+        }
+    })
+}
+
+/// Refuses questions of which the groups cannot be listed.
+fn check_limit(request: &GroupsRequest, documents: u64) -> Result<(), ReadError> {
+    let (sort, limit) = limit(request);
+    match documents > limit {
+        true => Err(ReadError::TooMany { sort, limit }),
+        false => Ok(()),
+    }
+}
+
+fn limit(request: &GroupsRequest) -> (&'static str, u64) {
+    match (&request.sort, is_complete(request)) {
+        (SortBy::SimilarCount, true) => ("similar_count", MAX_SIMILAR),
+        (SortBy::SimilarCount, false) => ("similar_count", MAX_COUNTED),
+        _ => ("matching_count", MAX_COUNTED),
+    }
 }
 
 async fn make_list(
@@ -168,26 +267,20 @@ async fn make_list(
     request: &GroupsRequest,
     documents: Option<u64>,
 ) -> Result<(From, Option<Total>), ReadError> {
-    let is_complete = is_complete(request);
-    let (limit, sort) = match (&request.sort, is_complete) {
-        (SortBy::SimilarCount, true) => (MAX_SIMILAR, "similar_count"),
-        (SortBy::SimilarCount, false) => (MAX_COUNTED, "similar_count"),
-        _ => (MAX_COUNTED, "matching_count"),
-    };
     let documents = match documents {
         Some(documents) => documents,
         None => {
+            let (_, limit) = limit(request);
             let counted = enumerate::count(&reader.source, &request.query, limit).await?;
             counted.0.0
         }
     };
-    if documents > limit {
-        return Err(ReadError::TooMany { sort, limit });
-    }
+    check_limit(request, documents)?;
+    let is_complete = is_complete(request);
     let what = Enumeration {
         query: &request.query,
         at_least: if is_complete { 1 } else { 2 },
-        with_last: !is_complete,
+        with_last: !is_complete && !may_be_unlisted(request),
         documents,
     };
     let all = enumerate::enumerate(&reader.source, &what).await?;
@@ -198,24 +291,35 @@ async fn make_list(
     } else {
         all.groups
     };
+    let total = (request.total != TotalWanted::No).then_some(Total {
+        value,
+        relation: Relation::Equal,
+    });
+    Ok((keep_list(reader, request, groups), total))
+}
+
+/// Keeps all groups for the next pages.
+fn keep_list(reader: &Reader<'_>, request: &GroupsRequest, groups: Vec<Listed>) -> From {
     let list = Arc::new(GroupList::new(groups, request.direction));
     let id = reader.new_list_id();
     reader
         .lists
         .keep(id, reader.caller, reader.now, list.clone());
-    let total = (request.total != TotalWanted::No).then_some(Total {
-        value,
-        relation: Relation::Equal,
-    });
-    let from = From::List {
+    From::List {
         list,
         id,
-        is_complete,
-    };
-    Ok((from, total))
+        is_complete: is_complete(request),
+    }
 }
 
 impl From {
+    fn list_id(&self) -> Option<u64> {
+        match self {
+            From::List { id, .. } => Some(*id),
+            From::Roots { .. } | From::Unlisted { .. } => None,
+        }
+    }
+
     fn is_complete(&self) -> bool {
         matches!(
             self,
@@ -229,21 +333,40 @@ impl From {
 
 impl ByCount<'_, '_> {
     /// The next groups behind a place.
-    async fn next(&self, place: &Place, size: usize, round: u32) -> Result<Batch, ReadError> {
+    async fn next(&mut self, place: &Place, size: usize, round: u32) -> Result<Batch, ReadError> {
         match place {
             Place::Listed(after) => self.listed(after.as_ref(), size).await,
             Place::Walked(after) => self.walked(after.as_ref(), size, round).await,
         }
     }
 
-    async fn listed(&self, after: Option<&Listed>, size: usize) -> Result<Batch, ReadError> {
+    /// The next groups of the list, which is made if need be.
+    async fn places(
+        &mut self,
+        after: Option<&Listed>,
+        size: usize,
+    ) -> Result<Vec<Listed>, ReadError> {
         let direction = self.request.direction;
-        let listed = match &self.from {
-            From::Roots(name) => {
-                roots::page(&self.reader.source, name, direction, after, size).await?
+        if let From::Roots { first, .. } | From::Unlisted { first } = &mut self.from
+            && let (None, Some(first)) = (after, first.take())
+        {
+            return Ok(first);
+        }
+        if let From::Unlisted { .. } = &self.from {
+            self.from = make_list(self.reader, self.request, None).await?.0;
+        }
+        match &self.from {
+            From::Roots { name, .. } => {
+                roots::page(&self.reader.source, name, direction, after, size).await
             }
-            From::List { list, .. } => list.after(after, direction, size).to_vec(),
-        };
+            From::List { list, .. } => Ok(list.after(after, direction, size).to_vec()),
+            From::Unlisted { .. } => Ok(Vec::new()),
+        }
+    }
+
+    async fn listed(&mut self, after: Option<&Listed>, size: usize) -> Result<Batch, ReadError> {
+        let direction = self.request.direction;
+        let listed = self.places(after, size).await?;
         let then = match listed.last() {
             Some(&last) if listed.len() == size => Some(Place::Listed(Some(last))),
             _ if direction == Direction::Descending && !self.from.is_complete() => {
@@ -257,7 +380,7 @@ impl ByCount<'_, '_> {
             .into_iter()
             .map(|group| (group.key, Place::Listed(Some(group))));
         let mut batch = Batch::of(places, groups, then);
-        if matches!(self.from, From::Roots(_)) {
+        if matches!(self.from, From::Roots { .. }) {
             // The walk shows what is alone by now.
             batch.found.retain(|(group, _)| group.similar_count >= 2);
         }
@@ -273,16 +396,11 @@ impl ByCount<'_, '_> {
         let source = &self.reader.source;
         let order = Order::newest(source);
         let wanted = first_block(size) << round.min(4);
-        let block = walk::block(
-            source,
-            &self.request.query,
-            &order,
-            after,
-            wanted,
-            self.request.is_whole_index(),
-        )
-        .await?;
-        let is_last = block.len() < wanted;
+        let block = walk::block(source, &self.request.query, &order, after, wanted).await?;
+        let Block {
+            walked: block,
+            is_last,
+        } = block;
         let last = block.last().cloned();
         let mut shown = self.shown_by_the_walk(&order, block).await?;
         let is_cut = shown.len() > size;
@@ -325,10 +443,11 @@ impl ByCount<'_, '_> {
         let mut unlisted = several;
         match &self.from {
             From::List { list, .. } => unlisted.retain(|&key| !list.contains(key)),
-            From::Roots(name) => {
+            From::Roots { name, .. } => {
                 let listed = roots::listed(source, name, &unlisted).await?;
                 unlisted.retain(|key| !listed.contains(key));
             }
+            From::Unlisted { .. } => unlisted.clear(),
         }
         let best = numbers::best(source, query, order, &unlisted).await?;
         let mut shown = HashSet::new();
@@ -337,7 +456,7 @@ impl ByCount<'_, '_> {
                 None => false,
                 Some(1) => match &self.from {
                     From::List { list, .. } => !list.contains(walked.key),
-                    From::Roots(_) => true,
+                    From::Roots { .. } | From::Unlisted { .. } => true,
                 },
                 Some(_) => best.get(&walked.key).is_some_and(|best| best == walked),
             };

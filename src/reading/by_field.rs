@@ -13,7 +13,7 @@ use super::error::ReadError;
 use super::numbers;
 use super::page::{Batch, Page, PageParts, Wanted, first_block};
 use super::request::{GroupsRequest, TotalWanted};
-use super::walk::{self, Order};
+use super::walk::{self, Block, Order};
 
 /// One page.
 ///
@@ -99,6 +99,7 @@ impl ByField<'_, '_> {
             "size": size,
             "track_total_hits": false,
             "_source": false,
+            "stored_fields": "_none_",
             "query": source.stamped(&self.request.query, vec![]),
             "collapse": {"field": source.fields.key},
             "sort": self.order.sort(source, true),
@@ -121,9 +122,11 @@ impl ByField<'_, '_> {
         };
         let (source, query) = (&self.reader.source, &self.request.query);
         let wanted = first_block(size) << round.min(4);
-        let whole_index = self.request.is_whole_index();
-        let block = walk::block(source, query, &self.order, after, wanted, whole_index).await?;
-        let is_last = block.len() < wanted;
+        let block = walk::block(source, query, &self.order, after, wanted).await?;
+        let Block {
+            walked: block,
+            is_last,
+        } = block;
         let last = block.last().cloned();
         let keys: HashSet<i64> = block.iter().map(|walked| walked.key).collect();
         let keys: Vec<i64> = keys.into_iter().collect();

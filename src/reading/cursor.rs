@@ -16,7 +16,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::request::RequestError;
 
 /// Raised whenever a cursor of the version before would be misread.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// The longest cursor, in characters: it holds one value of a field.
 const MAX_CHARS: usize = 64 << 10;

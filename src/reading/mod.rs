@@ -19,6 +19,7 @@ mod by_field;
 mod cursor;
 mod enumerate;
 mod error;
+mod largest;
 mod lists;
 mod members;
 mod numbers;
@@ -38,6 +39,7 @@ use hyper::HeaderMap;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::config::RestrictedReaders;
+use crate::counts::Counts;
 use crate::engine::{Engine, ReaderFields};
 use crate::http::query::decode_segment;
 use crate::time::Millis;
@@ -54,6 +56,7 @@ pub(crate) struct Reader<'a> {
     /// The index, decoded.
     index: String,
     lists: &'a Lists,
+    counts: &'a Counts,
     engine: &'a Arc<Engine>,
     restricted: RestrictedReaders,
     /// A hash of whatever the cluster knows the caller by.
@@ -76,6 +79,8 @@ pub(crate) struct ReaderParts<'a> {
     pub fields: &'a ReaderFields,
     /// Lists that are kept for next pages.
     pub lists: &'a Lists,
+    /// Whether the indices of roots follow the writes.
+    pub counts: &'a Counts,
     /// Whether some readers do not see every document.
     pub restricted: RestrictedReaders,
     /// A hash of whatever the cluster knows the caller by.
@@ -98,6 +103,7 @@ impl<'a> Reader<'a> {
             },
             index: decode_segment(parts.raw_index).into_owned(),
             lists: parts.lists,
+            counts: parts.counts,
             engine: parts.engine,
             restricted: parts.restricted,
             caller: parts.caller,

@@ -9,7 +9,7 @@ use super::cursor::Walked;
 use super::enumerate::{NO_TIME, millis};
 use super::error::ReadError;
 use super::request::{GroupsRequest, RepresentativeBy, match_all};
-use super::search::{Hit, Source};
+use super::search::{Answer, Hit, Source};
 use super::walk::{Order, walked};
 use crate::fingerprint::Fingerprint;
 use crate::forest::Root;
@@ -31,33 +31,35 @@ pub(super) async fn groups(
     if keys.is_empty() {
         return Ok(HashMap::new());
     }
-    let whole = whole(source, keys);
-    let matching = async {
-        match request.is_whole_index() {
-            true => Ok(None),
-            false => counts(source, &request.query, keys).await.map(Some),
-        }
+    let about = about(source);
+    let (first, whole) = if request.is_whole_index() {
+        let first = representatives(source, request, keys, Some(about)).await?;
+        let whole = wholes(&first.buckets);
+        (first, whole)
+    } else {
+        let all = match_all();
+        let whole = terms(source, &all, keys, Some(about));
+        let (first, whole) = tokio::try_join!(representatives(source, request, keys, None), whole)?;
+        (first, wholes(&whole))
     };
-    let representatives = representatives(source, request, keys);
-    let (whole, matching, representatives) = tokio::try_join!(whole, matching, representatives)?;
+    let matching: HashMap<i64, u64> = first.buckets.iter().filter_map(counted).collect();
     let group = |(key, representative): (i64, Representative)| {
         let whole = whole.get(&key)?;
-        let matching_count = match &matching {
-            None => whole.count,
-            Some(matching) => *matching.get(&key)?,
-        };
         let group = Group {
             root: root(key),
             representative,
             similar_count: whole.count,
-            matching_count,
+            matching_count: *matching.get(&key)?,
             media: whole.media,
             first: whole.first,
             last: whole.last,
         };
         Some((key, group))
     };
-    Ok(representatives.into_iter().filter_map(group).collect())
+    let by_score = is_by_score(request);
+    let first = first.hits.into_iter();
+    let first = first.filter_map(|hit| representative(source, hit, by_score));
+    Ok(first.filter_map(group).collect())
 }
 
 /// The root that a key stands for.
@@ -73,14 +75,18 @@ struct Whole {
     last: Option<Millis>,
 }
 
-async fn whole(source: &Source<'_>, keys: &[i64]) -> Result<HashMap<i64, Whole>, ReadError> {
+/// What is asked of a group in the whole index besides its count.
+fn about(source: &Source<'_>) -> Value {
     let time = &source.fields.time;
     let mut about = json!({"first": {"min": {"field": time}}, "last": {"max": {"field": time}}});
     if let Some(medium) = &source.fields.medium {
         about["media"] =
             json!({"cardinality": {"field": medium, "precision_threshold": EXACT_MEDIA}});
     }
-    let buckets = terms(source, &match_all(), keys, Some(about)).await?;
+    about
+}
+
+fn wholes(buckets: &[Value]) -> HashMap<i64, Whole> {
     let whole = buckets.iter().filter_map(|bucket| {
         let time = |name: &str| {
             let value = bucket
@@ -98,7 +104,7 @@ async fn whole(source: &Source<'_>, keys: &[i64]) -> Result<HashMap<i64, Whole>,
         };
         Some((key, whole))
     });
-    Ok(whole.collect())
+    whole.collect()
 }
 
 /// How many documents of a query each of these groups has; without those that have none.
@@ -114,30 +120,38 @@ pub(super) async fn counts(
     Ok(buckets.iter().filter_map(counted).collect())
 }
 
-/// Exact on any number of shards: every key is named.
 async fn terms(
     source: &Source<'_>,
     query: &Value,
     keys: &[i64],
     about: Option<Value>,
 ) -> Result<Vec<Value>, ReadError> {
+    let body = json!({
+        "size": 0,
+        "track_total_hits": false,
+        "query": {"bool": {"must": [query], "filter": [source.of_groups(keys)]}},
+        "aggs": {"groups": by_group(source, keys, about)},
+    });
+    Ok(buckets(&mut source.search::<Value>(body).await?))
+}
+
+/// Exact on any number of shards: every key is named.
+fn by_group(source: &Source<'_>, keys: &[i64], about: Option<Value>) -> Value {
     let mut groups = json!({
         "terms": {"field": source.fields.key, "size": keys.len(), "shard_size": keys.len()},
     });
     if let Some(about) = about {
         groups["aggs"] = about;
     }
-    let body = json!({
-        "size": 0,
-        "track_total_hits": false,
-        "query": {"bool": {"must": [query], "filter": [source.of_groups(keys)]}},
-        "aggs": {"groups": groups},
-    });
-    let answer = source.search::<Value>(body).await?;
-    let mut aggregations = answer.aggregations.unwrap_or_default();
-    match aggregations.pointer_mut("/groups/buckets").map(Value::take) {
-        Some(Value::Array(buckets)) => Ok(buckets),
-        _ => Ok(Vec::new()),
+    groups
+}
+
+fn buckets(answer: &mut Answer) -> Vec<Value> {
+    let aggregations = answer.aggregations.as_mut();
+    let buckets = aggregations.and_then(|all| all.pointer_mut("/groups/buckets"));
+    match buckets.map(Value::take) {
+        Some(Value::Array(buckets)) => buckets,
+        _ => Vec::new(),
     }
 }
 
@@ -160,40 +174,56 @@ pub(super) async fn best(
         return Ok(HashMap::new());
     }
     let sort = order.sort(source, true);
-    let hits = collapsed(source, query, keys, &sort, &Value::Bool(false)).await?;
-    let best = hits.into_iter().map(|hit| walked(hit.sort));
+    let answer = collapsed(source, query, keys, &sort, &Value::Bool(false), None).await?;
+    let best = answer.hits.hits.into_iter().map(|hit| walked(hit.sort));
     best.map(|walked| walked.map(|walked| (walked.key, walked)))
         .collect()
 }
 
+/// The first documents of groups, and how many each has under the query.
+struct First {
+    hits: Vec<Hit>,
+    buckets: Vec<Value>,
+}
+
+fn is_by_score(request: &GroupsRequest) -> bool {
+    request.representative == RepresentativeBy::Relevance && !request.is_whole_index()
+}
+
+/// Representatives, and in the same search the counts under the query: it reads the same documents.
 async fn representatives(
     source: &Source<'_>,
     request: &GroupsRequest,
     keys: &[i64],
-) -> Result<HashMap<i64, Representative>, ReadError> {
+    about: Option<Value>,
+) -> Result<First, ReadError> {
     let time = |order: &str| json!({(&source.fields.time): {"order": order, "missing": "_last", "unmapped_type": "date"}});
-    let by_score =
-        request.representative == RepresentativeBy::Relevance && !request.is_whole_index();
     let sort = match &request.representative {
-        RepresentativeBy::Relevance if by_score => json!(["_score", time("desc")]),
+        RepresentativeBy::Relevance if is_by_score(request) => json!(["_score", time("desc")]),
         RepresentativeBy::Relevance | RepresentativeBy::Newest => json!([time("desc")]),
         RepresentativeBy::Oldest => json!([time("asc")]),
         RepresentativeBy::Most(field) => {
             json!([{(field): {"order": "desc", "missing": "_last"}}, time("desc")])
         }
     };
-    let hits = collapsed(source, &request.query, keys, &sort, &request.source).await?;
-    let representative = |hit: Hit| {
-        let key = hit.number(&source.fields.key)?;
-        let representative = Representative {
-            index: hit.index,
-            id: hit.id,
-            source: hit.source,
-            score: hit.score.filter(|_| by_score),
-        };
-        Some((key, representative))
+    let counts = by_group(source, keys, about);
+    let query = &request.query;
+    let mut answer = collapsed(source, query, keys, &sort, &request.source, Some(counts)).await?;
+    Ok(First {
+        buckets: buckets(&mut answer),
+        hits: answer.hits.hits,
+    })
+}
+
+fn representative(source: &Source<'_>, hit: Hit, by_score: bool) -> Option<(i64, Representative)> {
+    let key = hit.number(&source.fields.key)?;
+    let representative = Representative {
+        index: hit.index,
+        id: hit.id,
+        source: hit.source,
+        score: hit.score.filter(|_| by_score),
     };
-    Ok(hits.into_iter().filter_map(representative).collect())
+    Some((key, representative))
 }
 
 /// The first document of each of these groups under the query.
@@ -203,8 +233,9 @@ async fn collapsed(
     keys: &[i64],
     sort: &Value,
     shown: &Value,
-) -> Result<Vec<Hit>, ReadError> {
-    let body = json!({
+    groups: Option<Value>,
+) -> Result<Answer, ReadError> {
+    let mut body = json!({
         "size": keys.len(),
         "track_total_hits": false,
         "_source": shown,
@@ -212,5 +243,12 @@ async fn collapsed(
         "collapse": {"field": source.fields.key},
         "sort": sort,
     });
-    Ok(source.search::<Value>(body).await?.hits.hits)
+    if *shown == Value::Bool(false) && groups.is_none() {
+        // Neither ids: to read them costs more than all the rest.
+        body["stored_fields"] = "_none_".into();
+    }
+    if let Some(groups) = groups {
+        body["aggs"] = json!({ "groups": groups });
+    }
+    source.search(body).await
 }

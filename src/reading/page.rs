@@ -57,7 +57,7 @@ pub(super) struct Page {
 pub(super) struct PageParts {
     size: usize,
     pub total: Option<Total>,
-    pub list: Option<u64>,
+    list: Option<u64>,
     pub unstamped: u64,
     pub notes: Vec<String>,
 }
@@ -140,6 +140,11 @@ impl Filling {
         self.found.extend(batch.found);
         self.place = batch.then;
         self.round += 1;
+    }
+
+    /// The list that the groups came from, kept for the next page.
+    pub(super) fn came_from(&mut self, list: Option<u64>) {
+        self.parts.list = list;
     }
 
     /// The page.

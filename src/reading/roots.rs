@@ -14,12 +14,14 @@ use super::request::{Direction, match_all};
 use super::search::{Answer, Source};
 use crate::cluster::roots::{COUNT, KEY, LAST, roots_index};
 
-/// What the index of roots says of the whole.
-pub(super) struct Probe {
+/// What the index of roots says of the whole, and its first entries.
+pub(super) struct First {
     /// Groups of two or more.
     pub entries: u64,
     /// Their documents; 0 if nobody asked.
-    pub sum: u64,
+    pub documents: u64,
+    /// As [`page`] has them.
+    pub first: Vec<Listed>,
 }
 
 /// The index of roots of a concrete index, as a path names it. `None` for patterns, lists and other clusters.
@@ -30,22 +32,32 @@ pub(super) fn name_for(index: &str) -> Option<String> {
     (is_one && !index.is_empty()).then(name)
 }
 
-/// Whether there is such an index that the caller may read, and what it holds.
+/// The first entries, if there is such an index that the caller may read and that holds any; and how many there are. In two
+/// searches: one that counts and sorts would look at every entry to sort it.
 ///
 /// # Errors
 /// As [`Source::search`].
-pub(super) async fn probe(
+pub(super) async fn first(
     source: &Source<'_>,
     name: &str,
+    direction: Direction,
+    size: usize,
     with_sum: bool,
-) -> Result<Option<Probe>, ReadError> {
+) -> Result<Option<First>, ReadError> {
     let mut body = json!({"size": 0, "track_total_hits": true, "query": groups()});
     if with_sum {
         body["aggs"] = json!({"documents": {"sum": {"field": COUNT}}});
     }
-    let answer = match search(source, name, body).await {
+    let counted = search(source, name, body);
+    let first = async {
+        match size {
+            0 => Ok(Vec::new()),
+            _ => page(source, name, direction, None, size).await,
+        }
+    };
+    let (answer, first) = match tokio::try_join!(counted, first) {
         Err(ReadError::NoRoots) => return Ok(None),
-        answer => answer?,
+        both => both?,
     };
     let entries = answer.hits.total().0;
     // An empty one says that nothing was counted yet.
@@ -54,9 +66,10 @@ pub(super) async fn probe(
     }
     let sum = answer.aggregations.as_ref();
     let sum = sum.and_then(|sum| sum.pointer("/documents/value")?.as_f64());
-    Ok(Some(Probe {
+    Ok(Some(First {
         entries,
-        sum: sum.map_or(0, |sum| sum as u64),
+        documents: sum.map_or(0, |sum| sum as u64),
+        first,
     }))
 }
 
@@ -87,25 +100,40 @@ pub(super) async fn page(
     after: Option<&Listed>,
     size: usize,
 ) -> Result<Vec<Listed>, ReadError> {
+    let mut body = sorted(direction, size);
+    if let Some(after) = after {
+        body["search_after"] = json!([after.count, after.last, after.key]);
+    }
+    let mut listed = listed_of(search(source, name, body).await?)?;
+    listed.retain(|entry| entry.count >= 2);
+    Ok(listed)
+}
+
+/// A search for entries in their order.
+fn sorted(direction: Direction, size: usize) -> Value {
     let order = match direction {
         Direction::Ascending => "asc",
         Direction::Descending => "desc",
     };
-    let mut body = json!({
+    json!({
         "size": size,
         "track_total_hits": false,
         "_source": false,
-        "query": groups(),
+        "stored_fields": "_none_",
+        "query": match direction {
+            Direction::Ascending => groups(),
+            // What is none stands at the end; with a filter, the servers look at every entry.
+            Direction::Descending => match_all(),
+        },
         "sort": [
             {COUNT: {"order": order}},
             {LAST: {"order": "desc", "missing": "_last"}},
             {KEY: {"order": "asc"}},
         ],
-    });
-    if let Some(after) = after {
-        body["search_after"] = json!([after.count, after.last, after.key]);
-    }
-    let answer = search(source, name, body).await?;
+    })
+}
+
+fn listed_of(answer: Answer) -> Result<Vec<Listed>, ReadError> {
     let listed = answer.hits.hits.into_iter().map(|hit| {
         let number = |at: usize| hit.sort.get(at).and_then(Value::as_i64);
         Some(Listed {
@@ -135,6 +163,7 @@ pub(super) async fn listed(
         "size": keys.len(),
         "track_total_hits": false,
         "_source": false,
+        "stored_fields": "_none_",
         "docvalue_fields": [KEY],
         "query": {"bool": {"filter": [groups(), {"terms": {KEY: keys}}]}},
     });

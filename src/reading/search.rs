@@ -1,7 +1,7 @@
 //! Searches in the caller's name, and what they answer.
 
 use bytes::Bytes;
-use hyper::{HeaderMap, Method, Response};
+use hyper::{HeaderMap, Method, Response, StatusCode};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -49,7 +49,8 @@ struct HitsTotal {
 pub(super) struct Hit {
     #[serde(rename = "_index")]
     pub index: String,
-    #[serde(rename = "_id")]
+    /// Empty where no stored fields were asked for.
+    #[serde(rename = "_id", default)]
     pub id: String,
     #[serde(rename = "_score")]
     pub score: Option<f64>,
@@ -88,6 +89,13 @@ pub(super) struct Source<'a> {
     pub preference: String,
 }
 
+/// Whether an index of several has no field to collapse by. It has no stamped documents either, which its shards find out when
+/// they are asked before the search, and then they are left alone.
+fn lacks_the_field(refused: &Response<Bytes>) -> bool {
+    let text = String::from_utf8_lossy(refused.body());
+    refused.status() == StatusCode::BAD_REQUEST && text.contains("in order to collapse on")
+}
+
 impl Source<'_> {
     /// Searches the index.
     ///
@@ -116,7 +124,13 @@ impl Source<'_> {
             "/{raw_index}/_search?allow_partial_search_results=false&preference={}",
             self.preference
         );
-        let answer = self.ask(Method::POST, &path, Some(&body)).await?;
+        let answer = match self.ask(Method::POST, &path, Some(&body)).await {
+            Err(ReadError::Refused(refused)) if lacks_the_field(&refused) => {
+                let path = format!("{path}&pre_filter_shard_size=1");
+                self.ask(Method::POST, &path, Some(&body)).await?
+            }
+            answer => answer?,
+        };
         let answer: Answer<A> =
             serde_json::from_slice(answer.body()).map_err(|_| ReadError::NotTheCluster)?;
         if answer.timed_out || answer.shards.failed > 0 {

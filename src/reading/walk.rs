@@ -41,14 +41,21 @@ impl Order {
         }
         let first = json!({(&self.field): first});
         if by_key {
-            json!([first, {(&source.fields.key): {"order": "asc"}}])
+            json!([first, {(&source.fields.key): {"order": "asc", "unmapped_type": "long"}}])
         } else {
             json!([first])
         }
     }
 }
 
-/// The next documents of a query behind a place, in order; fewer than `size` only at the end.
+/// Documents of a walk, in order.
+pub(super) struct Block {
+    pub walked: Vec<Walked>,
+    /// Whether there are no more behind them. Otherwise there is one at least.
+    pub is_last: bool,
+}
+
+/// The next documents of a query behind a place, about `size`.
 ///
 /// # Errors
 /// As [`Source::search`].
@@ -58,17 +65,21 @@ pub(super) async fn block(
     order: &Order,
     after: Option<&Walked>,
     size: usize,
-    whole_index: bool,
-) -> Result<Vec<Walked>, ReadError> {
-    let narrowed = if whole_index && order.is_time {
-        narrow(source, query, order, after, size).await?
+) -> Result<Block, ReadError> {
+    let narrowed = if order.is_time {
+        match by_time(source, query, order, after, size).await? {
+            ByTime::Block(block) => return Ok(block),
+            ByTime::Narrowed(filter) => filter,
+        }
     } else {
         None
     };
+    let is_narrowed = narrowed.is_some();
     let mut body = json!({
         "size": size,
         "track_total_hits": false,
         "_source": false,
+        "stored_fields": "_none_",
         "query": source.stamped(query, narrowed.into_iter().collect()),
         "sort": order.sort(source, true),
     });
@@ -77,7 +88,12 @@ pub(super) async fn block(
     }
     let answer = source.search::<Value>(body).await?;
     let walked = answer.hits.hits.into_iter().map(|hit| walked(hit.sort));
-    walked.collect()
+    let walked: Vec<Walked> = walked.collect::<Result<_, _>>()?;
+    Ok(Block {
+        // Behind the times of a filter there are others.
+        is_last: !is_narrowed && walked.len() < size,
+        walked,
+    })
 }
 
 /// The sort values of a hit.
@@ -89,48 +105,180 @@ pub(super) fn walked(sort: Vec<Value>) -> Result<Walked, ReadError> {
     Ok(Walked { value, key })
 }
 
-/// A filter on the times that the next block can have. Sorted by one field, the servers skip what they need not see, by two
-/// they look at every document: so one field says how far the block reaches, and two put that part in order.
-async fn narrow(
+/// What a search by time alone says.
+enum ByTime {
+    /// The next documents.
+    Block(Block),
+    /// It takes a search by time and key. A filter on the times that the next block can have, if that is known.
+    Narrowed(Option<Value>),
+}
+
+/// Sorted by one field, the servers skip what they need not see, by two they look at every document. So the first field alone
+/// is asked for, and the documents of one time are put in order here; those of the last time may not be all of them.
+async fn by_time(
     source: &Source<'_>,
     query: &Value,
     order: &Order,
     after: Option<&Walked>,
     size: usize,
-) -> Result<Option<Value>, ReadError> {
+) -> Result<ByTime, ReadError> {
+    let from = match after {
+        None => None,
+        Some(after) => match time(&after.value) {
+            // What has no time stands behind all that have one.
+            None => return Ok(ByTime::Narrowed(None)),
+            from => from,
+        },
+    };
+    // Some of that time may still come.
+    let before = from.map(|from| match order.direction {
+        Direction::Ascending => from - 1,
+        Direction::Descending => from + 1,
+    });
+    let Some(found) = times(source, query, order, before, size + 1).await? else {
+        return Ok(ByTime::Narrowed(None));
+    };
+    let passed = from.zip(after.map(|after| after.key));
+    let is_last = found.len() <= size;
+    let walked = whole_times(&found, passed, order.direction, is_last);
+    if is_last || !walked.is_empty() {
+        return Ok(ByTime::Block(Block { walked, is_last }));
+    }
+    let mut to = found.last().map(|(to, _)| *to);
+    if to == from {
+        // Maybe all of them were passed: what is behind that time has to be in it, too.
+        let behind = times(source, query, order, from, size).await?;
+        let behind = behind.filter(|behind| behind.len() == size);
+        to = behind.and_then(|behind| Some(behind.last()?.0));
+    }
+    Ok(ByTime::Narrowed(to.map(|to| {
+        let (reached, passed) = match order.direction {
+            Direction::Ascending => ("lte", "gte"),
+            Direction::Descending => ("gte", "lte"),
+        };
+        let mut range = json!({(reached): to, "format": "epoch_millis"});
+        if let Some(from) = from {
+            range[passed] = from.into();
+        }
+        json!({"range": {(&order.field): range}})
+    })))
+}
+
+/// Times and keys of the next documents behind a time, sorted by time alone. `None` if one of them has no time: such stand at
+/// the end.
+async fn times(
+    source: &Source<'_>,
+    query: &Value,
+    order: &Order,
+    behind: Option<i64>,
+    size: usize,
+) -> Result<Option<Vec<(i64, i64)>>, ReadError> {
     let mut body = json!({
         "size": size,
         "track_total_hits": false,
         "_source": false,
+        "stored_fields": "_none_",
+        "docvalue_fields": [source.fields.key],
         "query": source.stamped(query, vec![]),
         "sort": order.sort(source, false),
     });
-    if let Some(after) = after {
-        if time(&after.value).is_none() {
-            return Ok(None);
-        }
-        body["search_after"] = json!([after.value]);
+    if let Some(behind) = behind {
+        body["search_after"] = json!([behind]);
     }
     let answer = source.search::<Value>(body).await?;
-    let hits = answer.hits.hits;
-    let last = hits.last().filter(|_| hits.len() == size);
-    // Near the end there is little left; what has no time stands behind all that have one.
-    let Some(to) = last.and_then(|hit| time(hit.sort.first()?)) else {
-        return Ok(None);
-    };
-    let (reached, passed) = match order.direction {
-        Direction::Ascending => ("lte", "gte"),
-        Direction::Descending => ("gte", "lte"),
-    };
-    let mut range = json!({(reached): to, "format": "epoch_millis"});
-    if let Some(from) = after.and_then(|after| time(&after.value)) {
-        range[passed] = from.into();
-    }
-    Ok(Some(json!({"range": {(&order.field): range}})))
+    let found = answer.hits.hits.iter();
+    let found = found.map(|hit| Some((time(hit.sort.first()?)?, hit.number(&source.fields.key)?)));
+    Ok(found.collect())
 }
 
-/// A time among sort values; what has none is sorted by one of the ends of all numbers.
+/// Of documents in the order of their times (time and key each), those behind a place, also in the order of their keys. Unless
+/// they are all that there are, those of the last time are left out.
+fn whole_times(
+    found: &[(i64, i64)],
+    after: Option<(i64, i64)>,
+    direction: Direction,
+    is_all: bool,
+) -> Vec<Walked> {
+    let cut = found.last().filter(|_| !is_all).map(|(time, _)| *time);
+    let is_passed =
+        |place: &(i64, i64)| after.is_some_and(|after| place.0 == after.0 && place.1 <= after.1);
+    let whole = found.iter().filter(|place| Some(place.0) != cut);
+    let mut whole: Vec<(i64, i64)> = whole.filter(|place| !is_passed(place)).copied().collect();
+    match direction {
+        Direction::Ascending => whole.sort_unstable(),
+        Direction::Descending => {
+            whole.sort_unstable_by_key(|(time, key)| (std::cmp::Reverse(*time), *key));
+        }
+    }
+    let walked = whole.into_iter().map(|(time, key)| Walked {
+        value: time.into(),
+        key,
+    });
+    walked.collect()
+}
+
+/// A time among sort values, in milliseconds; what has none is sorted by one of the ends of all numbers, and dates in
+/// nanoseconds are left to the servers.
 fn time(value: &Value) -> Option<i64> {
-    let millis = value.as_i64()?;
-    (millis != i64::MIN && millis != i64::MAX).then_some(millis)
+    /// Some 30,000 years, or eleven days of nanoseconds.
+    const MOST: i64 = 1_000_000_000_000_000;
+    value
+        .as_i64()
+        .filter(|millis| (-MOST..MOST).contains(millis))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Block after block, every document comes once and in order, unless one time fills a block.
+        #[test]
+        fn blocks_together_are_all_documents(
+            documents in prop::collection::btree_set((0_i64..30, -3_i64..3), 0..60),
+            size in 1_usize..12, ascending: bool,
+        ) {
+            let direction = if ascending { Direction::Ascending } else { Direction::Descending };
+            let mut sorted: Vec<(i64, i64)> = documents.into_iter().collect();
+            sorted.sort_by_key(|(time, key)| (if ascending { *time } else { -time }, *key));
+            // As a server sorts by time alone: those of one time in any order.
+            let mut by_time = sorted.clone();
+            by_time.sort_by_key(|(time, key)| (if ascending { *time } else { -time }, key.wrapping_mul(5) % 7));
+            let mut after: Option<(i64, i64)> = None;
+            let mut walked = Vec::new();
+            loop {
+                let is_behind = |place: &&(i64, i64)| after.is_none_or(|after| if ascending { place.0 >= after.0 } else { place.0 <= after.0 });
+                let found: Vec<(i64, i64)> = by_time.iter().filter(is_behind).take(size + 1).copied().collect();
+                let is_all = found.len() <= size;
+                let block = whole_times(&found, after, direction, is_all);
+                walked.extend(block.iter().map(|walked| (walked.value.as_i64().unwrap(), walked.key)));
+                if is_all {
+                    prop_assert_eq!(&walked, &sorted);
+                    break;
+                }
+                if block.is_empty() {
+                    let times: std::collections::BTreeSet<i64> = found.iter().map(|place| place.0).collect();
+                    prop_assert!(times.len() <= 2, "only one time fills a block");
+                    break;
+                }
+                after = walked.last().copied();
+            }
+            prop_assert_eq!(&walked[..], &sorted[..walked.len()]);
+        }
+    }
+
+    #[test]
+    fn what_is_no_time_in_milliseconds() {
+        assert_eq!(time(&json!(1_700_000_000_000_i64)), Some(1_700_000_000_000));
+        for none in [
+            json!(i64::MAX),
+            json!(i64::MIN),
+            json!(1_700_000_000_000_000_000_i64),
+            Value::Null,
+        ] {
+            assert_eq!(time(&none), None);
+        }
+    }
 }

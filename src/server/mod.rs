@@ -259,7 +259,8 @@ async fn remember(state: Arc<AppState>) {
     loop {
         tick.tick().await;
         let forests = state.engine.stats().await.unwrap_or_default();
-        let sample = Sample::of(clock::now(), &state.metrics.counters, &forests);
+        let lag = state.counts.progress().map(|progress| progress.lag);
+        let sample = Sample::of(clock::now(), &state.metrics.counters, &forests, lag);
         state.history.add(sample);
     }
 }

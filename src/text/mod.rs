@@ -27,6 +27,7 @@ mod steps;
 mod stop_words;
 mod swar;
 mod token;
+pub(crate) mod words;
 
 pub use segment::{Word, load_dictionary, rarity};
 pub use sentences::Sentence;

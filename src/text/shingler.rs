@@ -35,7 +35,10 @@ impl Shingles {
         self.clear(text.raw_len());
         let mut shingler = Shingler::new(self);
         for range in text.ranges() {
-            shingler.sentence(text.sentence(range), range.letters);
+            let sentence = text.sentence(range);
+            shingler.sentence(sentence, range.letters);
+            let place = shingler.place;
+            shingler.out.add_words(place, sentence);
         }
         shingler.finish();
     }

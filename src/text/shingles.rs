@@ -3,10 +3,11 @@
 
 use super::numbers::Number;
 use super::steps;
+use super::words;
 
 /// How many of the smallest hashes of a document are kept. More than are used, because those of sentences that turn out
 /// to be boilerplate are left out later.
-const MIN_HASHES: usize = 32;
+pub(crate) const MIN_HASHES: usize = 32;
 
 /// Candidates that are collected before the smallest are picked out.
 const MAX_CANDIDATES: usize = 1024;
@@ -42,6 +43,9 @@ pub struct Shingles {
     /// What is beyond the budget.
     rest: Option<Box<Rest>>,
     budget: Budget,
+    /// The first words of the text, by which it is laid beside another one, and where those of each of `sentences` end.
+    pub(crate) row: Vec<u16>,
+    row_ends: Vec<u16>,
     /// A hash of all tokens in their order.
     pub(crate) whole: u64,
     /// How many of the tokens are single characters, and how many words or numbers.
@@ -163,6 +167,7 @@ impl Shingles {
             + self.numbers.capacity() * size_of::<Number>()
             + self.min_hashes.capacity() * size_of::<MinHash>()
             + self.candidates.capacity() * size_of::<u64>()
+            + (self.row.capacity() + self.row_ends.capacity()) * size_of::<u16>()
             + self.rest.as_ref().map_or(0, |_| size_of::<Rest>())
     }
 
@@ -173,7 +178,7 @@ impl Shingles {
     }
 
     /// Removes the document, and keeps its memory unless that is very much. The next one has so many bytes.
-    pub(super) fn clear(&mut self, raw: usize) {
+    pub(crate) fn clear(&mut self, raw: usize) {
         if self.heap_bytes() > MAX_RETAINED {
             *self = Shingles::default();
         }
@@ -182,11 +187,37 @@ impl Shingles {
         self.numbers.clear();
         self.min_hashes.clear();
         self.candidates.clear();
+        self.row.clear();
+        self.row_ends.clear();
         self.rest = None;
         self.budget = Budget::of(raw);
         self.whole = 0;
         self.characters = 0;
         self.words = 0;
+    }
+
+    /// Adds the words of a sentence that stands in this place of `sentences`.
+    #[inline]
+    pub(super) fn add_words(&mut self, place: u32, sentence: &str) {
+        if self.row.len() < words::MOST {
+            words::read(sentence, &mut self.row);
+            let end = self.row.len() as u16;
+            // One that joins a run ends where the run does.
+            self.row_ends.truncate(place as usize);
+            self.row_ends.push(end);
+        }
+    }
+
+    /// The words of each of `sentences`, as far as they are kept, with its place.
+    pub(crate) fn row_of_sentences(&self) -> impl Iterator<Item = (u32, &[u16])> {
+        let ends = (0u32..).zip(&self.row_ends);
+        ends.scan(0, |begin, (place, &end)| {
+            let from = std::mem::replace(begin, usize::from(end));
+            Some((
+                place,
+                self.row.get(from..usize::from(end)).unwrap_or_default(),
+            ))
+        })
     }
 
     /// Adds a window of the sentence that is being read.

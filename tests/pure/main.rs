@@ -21,6 +21,7 @@ mod bulk_fuzz_small;
 mod bulk_props;
 mod eval;
 mod forest_laws;
+mod forms;
 mod furniture;
 mod hostile;
 mod memory;

@@ -52,7 +52,7 @@ fn reprint(n: usize) -> Value {
     let mut document = document(n);
     let content = document["content"].as_str().unwrap();
     let (text, _) = content.split_once(". Printed by").unwrap();
-    document["content"] = json!(format!("{text}. Seen again in paper nine."));
+    document["content"] = json!(format!("{text}. Seen again in the Maple."));
     document
 }
 

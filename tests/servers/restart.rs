@@ -64,7 +64,9 @@ pub fn document(n: usize) -> Value {
     let words: Vec<String> = (0..60).map(word).collect();
     let sentences: Vec<String> = words.chunks(12).map(|words| words.join(" ")).collect();
     let title = format!("Report {} {}", word(70), word(71));
-    json!({"title": title, "content": format!("{}. Printed by paper {}.", sentences.join(". "), n % 7), "n": n})
+    // Names, not numbers: with another number it would be another report.
+    let paper = ["Ash", "Elm", "Fir", "Oak", "Yew", "Lime", "Pine"][n % 7];
+    json!({"title": title, "content": format!("{}. Printed by the {paper}.", sentences.join(". ")), "n": n})
 }
 
 /// Sends documents `from..to` as one bulk; the numbers of those that the cluster has stored, if an answer came.

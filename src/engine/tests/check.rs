@@ -273,14 +273,13 @@ fn a_text_that_is_too_different_is_refused_by_the_proof() {
 fn a_template_is_refused_for_its_numbers() {
     let texts = ["4", "17"].map(|n| TEMPLATE.replace('N', n));
     let refused = last_refused(json!({"method": "verified"}), &texts);
-    let [(_, refusal @ Refusal::Numbers { same, different })] = refused[..] else {
+    let [(_, refusal @ Refusal::OtherNumbers { different, words })] = refused[..] else {
         panic!("{refused:?}");
     };
     assert!(different > 1);
-    let of = same + different;
     assert_eq!(
         refusal.to_string(),
-        format!("numbers: {different} of {of} numbers in the same places differ")
+        format!("numbers: others stand in {different} places of {words} words that are the same")
     );
 }
 

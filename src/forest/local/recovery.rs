@@ -217,7 +217,7 @@ impl<F: Family> State<F> {
             }
             let founds_again = has_tree && may_found && recovery.unproved.remove(&root.0);
             if founds_again {
-                forest.found_again(root, query.proof);
+                forest.found_again(root, query);
             }
             let claim = Claim {
                 root,

@@ -71,6 +71,12 @@ impl<F: Family> State<F> {
         })
     }
 
+    /// The same state with room for so many bytes of evidence. To be chosen before anything is placed.
+    pub fn with_evidence(mut self, bytes: usize) -> State<F> {
+        self.forest.set_evidence(bytes);
+        self
+    }
+
     /// From now on every change is taken down, for [`take_changes`](State::take_changes).
     pub fn record(&mut self) {
         self.forest.record();
@@ -375,7 +381,11 @@ impl<F: Family> State<F> {
                 })
             });
             let measures: Vec<Measure> = measures.collect();
-            let asked = query.fingerprints.to_vec();
+            // All of them, where the first ones led nowhere.
+            let asked = match check.near.len() > query.fingerprints.len() {
+                true => query.more.to_vec(),
+                false => query.fingerprints.to_vec(),
+            };
             ((check, asked, query.whole), measures)
         });
         let (check, asked, text) = check;

@@ -14,6 +14,8 @@ fn place(forest: &mut Forest<ShortText>, print: u64, text: &str) -> Placement {
         proof: &ShortText::of_letters(text),
         take: TAKEN_SHORT,
         known_by_whole: false,
+        more: &[],
+        evidence: &[],
         earlier: None,
     };
     forest.place(&query, Millis(0))

@@ -717,6 +717,8 @@ impl Family for Fragile {
             proof: &Glass(strict.whole),
             take: 1,
             known_by_whole: false,
+            more: &[],
+            evidence: &[],
             earlier: None,
         })
     }

@@ -49,6 +49,8 @@ fn place_given(
         proof: &Kind(kind),
         take: fingerprints.len(),
         known_by_whole: false,
+        more: &[],
+        evidence: &[],
         earlier: None,
     };
     forest.place_given(&query, Millis(now), given)
@@ -205,6 +207,8 @@ fn check_says_what_place_would_do_and_changes_nothing() {
         proof: &Kind(2),
         take: 2,
         known_by_whole: false,
+        more: &[],
+        evidence: &[],
         earlier: None,
     };
     let check = forest.check(&query, Millis(3));

@@ -20,6 +20,8 @@ impl<P> Document<P> {
             known_by: &self.known_by,
             proof: &self.proof,
             known_by_whole: false,
+            more: &[],
+            evidence: &[],
             earlier: None,
             take: self.take,
         }

@@ -272,7 +272,8 @@ pub fn naive(docs: &Docs, query: Query) -> Vec<Expected> {
     expected.filter(|group| group.matching > 0).collect()
 }
 
-/// Puts groups into the order of a sort: ties by the newest document, then by key; for fields by key alone.
+/// Puts groups into the order of a sort: ties by the newest document in the whole index, then by key; under a query for the
+/// matching count, and for fields, by key alone.
 pub fn sort(groups: &mut [Expected], docs: &Docs, query: Query, by: &str, ascending: bool) {
     let directed = |order: Ordering| if ascending { order } else { order.reverse() };
     // What has no value stands last in both directions.
@@ -294,9 +295,11 @@ pub fn sort(groups: &mut [Expected], docs: &Docs, query: Query, by: &str, ascend
     groups.sort_by(|a, b| {
         let order = match by {
             "similar_count" => directed(a.similar.cmp(&b.similar)).then(b.last.cmp(&a.last)),
-            "matching_count" => {
+            // Those of one document are walked.
+            "matching_count" if query == Query::All || (a.matching, b.matching) == (1, 1) => {
                 directed(a.matching.cmp(&b.matching)).then(b.last_matching.cmp(&a.last_matching))
             }
+            "matching_count" => directed(a.matching.cmp(&b.matching)),
             _ => match (field(a), field(b)) {
                 (Some(a), Some(b)) => directed(a.cmp(&b)),
                 (a, b) => b.is_some().cmp(&a.is_some()),

@@ -68,7 +68,28 @@ async fn a_pattern_takes_all_its_indices() {
                 .map(|(id, doc)| (format!("{part}{id}"), doc)),
         );
     }
+    // One that nobody has stamped has no groups, and is in nobody's way.
+    let unstamped = format!("{base}-c");
+    let body = json!({"mappings": {"properties": {"date": {"type": "date"}}}});
+    server.create_index(&unstamped, body).await;
+    let lines = [json!({"index": {}}), json!({"date": 1, "topic": "t1"})];
+    corpus::bulk(&server, &unstamped, &lines).await;
     let path = format!("/_spinney/{base}-*/_groups");
+    for sort in ["similar_count", "matching_count", "_score", "date"] {
+        for order in ["asc", "desc"] {
+            let question = json!({"sort": {sort: order}, "size": 5});
+            let pages = super::groups::read_all(&reader, &format!("{base}-*"), &question).await;
+            let shown: usize = pages
+                .iter()
+                .map(|page| page["groups"].as_array().unwrap().len())
+                .sum();
+            assert_eq!(
+                shown,
+                corpus::naive(&all, corpus::Query::All).len(),
+                "{question}"
+            );
+        }
+    }
     let (status, page) = reader
         .request(Method::POST, &path, Some(json!({"size": 100})))
         .await;
@@ -86,7 +107,7 @@ async fn a_pattern_takes_all_its_indices() {
         assert_eq!(group["key"], expected.key);
         assert_eq!(group["similar_count"], expected.similar);
     }
-    for part in ["a", "b"] {
+    for part in ["a", "b", "c"] {
         server.delete_index(&format!("{base}-{part}")).await;
     }
 }

@@ -1,8 +1,11 @@
 //! Readers see through spinney what the cluster shows them, and nothing else.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
-use super::{ADMIN, READER, Scene};
+use super::{ADMIN, READER, Scene, User, WRITER};
+use crate::common::Waiting;
 
 /// Whoever may not read an index learns nothing of it: neither its groups nor their number, and no title.
 #[tokio::test]
@@ -56,5 +59,349 @@ async fn groups_are_for_those_who_may_search() {
     assert_eq!(answer.status, 200, "{}", answer.body);
     let page: Value = serde_json::from_str(&answer.body).unwrap();
     assert_eq!(page["total"], 2);
+    scene.end().await;
+}
+
+/// Documents: id, story, medium. Two media, of which some readers may see one.
+const DOCUMENTS: [(&str, usize, &str); 9] = [
+    ("a", 1, "public"),
+    ("b", 1, "public"),
+    ("c", 1, "secret"),
+    ("d", 2, "secret"),
+    ("e", 2, "secret"),
+    ("f", 3, "public"),
+    ("g", 3, "secret"),
+    ("h", 4, "public"),
+    ("i", 5, "secret"),
+];
+
+const PASSWORD: &str = "rowan-Alder-5521";
+
+/// An open index with [`DOCUMENTS`], its groups counted by spinney in its own name, and a user who sees the public documents
+/// of it alone.
+struct Restricted {
+    scene: Scene,
+    user: User,
+    /// The root of each document, by id.
+    roots: BTreeMap<String, String>,
+}
+
+impl Restricted {
+    async fn new(label: &str, how: &str) -> Restricted {
+        let service_url = crate::common::opensearch_secure()
+            .url
+            .replace("https://", "https://admin:admin@");
+        let options = [
+            "--counts",
+            "on",
+            "--service-url",
+            &service_url,
+            "--restricted-readers",
+            how,
+            "--title-field",
+            "title",
+            "--medium-field",
+            "medium",
+        ];
+        let scene = Scene::with(label, &options).await;
+        let admin = async |method: &str, path: &str, body: Value| {
+            let answer = scene
+                .ask(true, Some(ADMIN), method, path, &body.to_string())
+                .await;
+            assert!(answer.status.is_success(), "{path}: {}", answer.body);
+        };
+        let fields = json!({"properties": {
+            "medium": {"type": "keyword"}, "cluster_root": {"type": "keyword"}, "cluster_key": {"type": "long"},
+            "cluster_arrival": {"type": "date"},
+        }});
+        let index = &scene.open;
+        admin("PUT", &format!("/{index}/_mapping"), fields).await;
+        let name = format!("only-public-{index}");
+        let api = "/_plugins/_security/api";
+        let role = json!({"cluster_permissions": ["cluster_composite_ops_ro"], "index_permissions": [
+            {"index_patterns": [index], "allowed_actions": ["read"], "dls": r#"{"term": {"medium": "public"}}"#},
+            // Nothing of the whole index may come from here.
+            {"index_patterns": [format!("spinney-roots-{index}")], "allowed_actions": ["read"]},
+        ]});
+        admin("PUT", &format!("{api}/roles/{name}"), role).await;
+        let user = json!({"password": PASSWORD, "opendistro_security_roles": [name]});
+        admin("PUT", &format!("{api}/internalusers/{name}"), user).await;
+        for (id, story, medium) in DOCUMENTS {
+            let source = json!({"content": super::text(story), "title": format!("{medium}-title-{id}"), "medium": medium});
+            let path = format!("/{index}/_doc/{id}?refresh=true");
+            let answer = scene
+                .through(Some(ADMIN), "PUT", &path, &source.to_string())
+                .await;
+            assert!(answer.status.is_success(), "{}", answer.body);
+        }
+        let waiting = Waiting::until("all groups have been counted");
+        loop {
+            let counts = scene.stats().await["counts"].clone();
+            if counts["entries_written"].as_u64() >= Some(3) && counts["lag_s"] == 0.0 {
+                break;
+            }
+            waiting.pause().await;
+        }
+        admin(
+            "POST",
+            &format!("/spinney-roots-{index}/_refresh"),
+            json!({}),
+        )
+        .await;
+        let found = scene
+            .ask(true, Some(ADMIN), "GET", &format!("/{index}/_search"), "")
+            .await;
+        let found: Value = serde_json::from_str(&found.body).unwrap();
+        let hits = found["hits"]["hits"].as_array().unwrap().iter();
+        let roots = hits.map(|hit| {
+            let text = |value: &Value| value.as_str().unwrap().to_owned();
+            (text(&hit["_id"]), text(&hit["_source"]["cluster_root"]))
+        });
+        Restricted {
+            roots: roots.collect(),
+            // The scene ends with the process.
+            user: Some((String::leak(name), PASSWORD)),
+            scene,
+        }
+    }
+
+    async fn groups(&self, user: User, question: Value) -> Value {
+        let path = format!("/_spinney/{}/_groups", self.scene.open);
+        let answer = self
+            .scene
+            .through(user, "POST", &path, &question.to_string())
+            .await;
+        assert_eq!(answer.status, 200, "{question}: {}", answer.body);
+        serde_json::from_str(&answer.body).unwrap()
+    }
+
+    async fn end(self) {
+        let Restricted { scene, user, .. } = self;
+        let (name, _) = user.unwrap();
+        for path in [
+            format!("/spinney-roots-{}", scene.open),
+            format!("/_plugins/_security/api/internalusers/{name}"),
+            format!("/_plugins/_security/api/roles/{name}"),
+        ] {
+            scene.ask(true, Some(ADMIN), "DELETE", &path, "").await;
+        }
+        scene.end().await;
+    }
+}
+
+/// The numbers of a page, by root.
+fn numbers(page: &Value) -> BTreeMap<String, [u64; 3]> {
+    let groups = page["groups"].as_array().unwrap().iter();
+    let number = |group: &Value, name: &str| group[name].as_u64().unwrap();
+    groups
+        .map(|group| {
+            let counts = ["similar_count", "matching_count", "media"];
+            (
+                group["root"].as_str().unwrap().to_owned(),
+                counts.map(|name| number(group, name)),
+            )
+        })
+        .collect()
+}
+
+/// With rights on documents every number is the reader's own, whatever the index of roots says; nothing tells of the others.
+#[tokio::test]
+async fn numbers_are_those_of_the_documents_that_a_reader_may_see() {
+    for how in ["exact", "refuse", "none"] {
+        let restricted = Restricted::new(&format!("dls-{how}"), how).await;
+        let scene = &restricted.scene;
+        let root = |id: &str| restricted.roots[id].clone();
+        let own = BTreeMap::from([
+            (root("a"), [2, 2, 1]),
+            (root("f"), [1, 1, 1]),
+            (root("h"), [1, 1, 1]),
+        ]);
+        let all = restricted
+            .groups(Some(ADMIN), json!({"sort": "matching_count"}))
+            .await;
+        assert_eq!(numbers(&all)[&root("a")], [3, 3, 2]);
+        assert_eq!(numbers(&all).len(), 5);
+        for sort in [
+            "similar_count",
+            "matching_count",
+            "_score",
+            "cluster_arrival",
+        ] {
+            for direction in ["asc", "desc"] {
+                for query in [
+                    json!({"match_all": {}}),
+                    json!({"exists": {"field": "title"}}),
+                ] {
+                    let question = json!({"query": query, "sort": {sort: direction}});
+                    if how == "refuse" && sort == "similar_count" {
+                        let path = format!("/_spinney/{}/_groups", scene.open);
+                        let answer = scene
+                            .through(restricted.user, "POST", &path, &question.to_string())
+                            .await;
+                        assert_eq!(answer.status, 403, "{}", answer.body);
+                        continue;
+                    }
+                    let page = restricted.groups(restricted.user, question.clone()).await;
+                    assert_eq!(numbers(&page), own, "{how} {question}");
+                    assert!(!page.to_string().contains("secret"), "{page}");
+                    // The order and the number of groups are those of everybody only where nobody is said to be restricted.
+                    if how != "none" {
+                        let total = json!({"value": 3, "relation": "eq"});
+                        assert_eq!(page["total"], total, "{how} {question}");
+                    }
+                }
+            }
+        }
+        for (id, status, total) in [("a", 200, 2), ("f", 200, 1), ("c", 404, 0), ("d", 404, 0)] {
+            let paths = [
+                format!("/_spinney/{}/_similar/{id}", scene.open),
+                format!("/_spinney/{}/_roots/{}", scene.open, root(id)),
+            ];
+            for path in &paths {
+                let answer = scene.through(restricted.user, "GET", path, "").await;
+                // The group of what is hidden may have others that are not.
+                if id == "c" && path.contains("_roots") {
+                    continue;
+                }
+                assert_eq!(answer.status, status, "{path}: {}", answer.body);
+                assert!(!answer.body.contains("secret"), "{path}: {}", answer.body);
+                if status == 200 {
+                    let page: Value = serde_json::from_str(&answer.body).unwrap();
+                    assert_eq!(page["total"], total);
+                    assert_eq!(page["forest"].is_null(), how != "none", "{page}");
+                }
+            }
+        }
+        // The web page says no more than that.
+        for path in [
+            format!("/{}", scene.open),
+            format!("/{}?sort=similar&order=desc", scene.open),
+            format!("/{}/article/a", scene.open),
+            format!("/{}/article/c", scene.open),
+            format!("/{}/group/{}", scene.open, root("a")),
+            format!("/{}/group/{}", scene.open, root("d")),
+            "/overview".to_owned(),
+        ] {
+            let path = format!("/_spinney/ui{path}");
+            let answer = scene.through(restricted.user, "GET", &path, "").await;
+            for hidden in ["secret", &root("d"), &root("i")] {
+                // What was asked for may stand in the answer.
+                let is_told = answer.body.contains(hidden) && !path.contains(hidden);
+                assert!(!is_told, "{path}: {}", answer.body);
+            }
+        }
+        restricted.end().await;
+    }
+}
+
+/// Whoever may read the open index alone: pages, errors and counts of the closed one tell nothing, and docIds are not for them.
+#[tokio::test]
+async fn pages_errors_and_docids_tell_nothing_of_a_closed_index() {
+    let service_url = crate::common::opensearch_secure()
+        .url
+        .replace("https://", "https://admin:admin@");
+    let options = [
+        "--counts",
+        "on",
+        "--service-url",
+        &service_url,
+        "--title-field",
+        "title",
+    ];
+    let scene = Scene::with("reading-closed", &options).await;
+    let mut root = String::new();
+    for id in ["a", "b"] {
+        let path = format!("/{}/_doc/{id}?refresh=true", scene.closed);
+        let source = json!({"content": super::text(7), "title": "hidden-title"}).to_string();
+        let answer = scene.through(Some(ADMIN), "PUT", &path, &source).await;
+        assert!(answer.status.is_success(), "{}", answer.body);
+        let stored = scene
+            .ask(
+                true,
+                Some(ADMIN),
+                "GET",
+                &path.replace("?refresh=true", ""),
+                "",
+            )
+            .await;
+        let stored: Value = serde_json::from_str(&stored.body).unwrap();
+        root = stored["_source"]["cluster_root"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+    }
+    let roots = format!("spinney-roots-{}", scene.closed);
+    let waiting = Waiting::until("the group has an entry");
+    let count = format!("/{roots}/_count");
+    loop {
+        let answer = scene.ask(true, Some(ADMIN), "GET", &count, "").await;
+        if answer.body.contains("\"count\":1,") {
+            break;
+        }
+        waiting.pause().await;
+    }
+    for user in [Some(READER), None] {
+        for path in [
+            format!("/_spinney/ui/{}", scene.closed),
+            format!("/_spinney/ui/{}?q=hidden", scene.closed),
+            format!("/_spinney/ui/{}/article/a", scene.closed),
+            format!("/_spinney/ui/{}/group/{root}", scene.closed),
+            "/_spinney/ui/closed-*".to_owned(),
+            "/_spinney/ui/overview".to_owned(),
+            format!("/_spinney/{roots}/_groups"),
+            format!("/{roots}/_search"),
+        ] {
+            let answer = scene.through(user, "GET", &path, "").await;
+            let status = answer.status.as_u16();
+            assert!(
+                matches!(status, 401 | 403),
+                "{path}: {status} {}",
+                answer.body
+            );
+            let told = answer.body.contains("hidden-title")
+                || (!path.contains(&root) && answer.body.contains(&root));
+            assert!(!told, "{path}: {}", answer.body);
+        }
+        let home = scene.through(user, "GET", "/_spinney/ui/", "").await;
+        assert!(!home.body.contains(&scene.closed), "{}", home.body);
+    }
+    scene
+        .ask(true, Some(ADMIN), "DELETE", &format!("/{roots}"), "")
+        .await;
+    scene.end().await;
+}
+
+/// A docId is for those who see the cluster's health and the index, and nobody else's question leaves anything.
+#[tokio::test]
+async fn docids_are_for_those_whom_the_cluster_lets_ask() {
+    let scene = Scene::with_method(
+        "docid",
+        "staged",
+        &[
+            "--url-field",
+            "url",
+            "--title-field",
+            "title",
+            "--text-field",
+            "content",
+            "--docid-endpoint",
+            "closed-docid",
+        ],
+    )
+    .await;
+    let article = "json=%7B%22url%22%3A%22http%3A%2F%2Fa.example%2F1%22%2C%22title%22%3A%22A%20title%22%2C%22content%22%3A%22Some%20words%20of%20it%22%7D";
+    let path = format!("/docId/getDocId?{article}");
+    for (user, status) in [(None, 401), (Some(READER), 403)] {
+        let answer = scene.through(user, "GET", &path, "").await;
+        assert_eq!(answer.status, status, "{}", answer.body);
+        assert!(!answer.body.contains("docId"), "{}", answer.body);
+    }
+    assert_eq!(scene.nodes().await, 0);
+    for expected in ["good", "repeat"] {
+        let answer = scene.through(Some(WRITER), "GET", &path, "").await;
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        let said: Value = serde_json::from_str(&answer.body).unwrap();
+        assert_eq!(said["filterStatus"], expected);
+    }
     scene.end().await;
 }

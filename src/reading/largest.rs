@@ -1,0 +1,226 @@
+//! The first groups of a list by matching count, without the list: each shard tells its largest groups only, and what they
+//! tell proves the first page, where its groups are large enough.
+//!
+//! A shard that holds a group back has told larger ones or as large ones. So of `bound`, the sum of the smallest counts that
+//! shards with more groups have told, no group can have more that is told by none; and a group that is told has at most so
+//! many more than the answer says. Above the bound the order is known as soon as those of which too little may be known are
+//! counted.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::cursor::Listed;
+use super::enumerate::NO_TIME;
+use super::error::ReadError;
+use super::numbers;
+use super::search::{Answer, Source};
+
+/// Groups that a shard tells: more cost more time, and lower the bound slowly.
+const TOLD: usize = 1_000;
+
+/// Groups that are looked at besides those of the page: one that is counted may turn out smaller than it has to be.
+const SLACK: usize = 10;
+
+/// Groups that are counted at most: above that, the list is as fast.
+const COUNTED: usize = 200;
+
+/// The largest groups of a query.
+#[derive(Debug, PartialEq)]
+pub(super) enum Largest {
+    /// These are all groups of two or more, in no order.
+    All(Vec<Listed>),
+    /// These are the first ones, in order.
+    First(Vec<Listed>),
+    /// Only a list can tell.
+    Unproven,
+}
+
+#[derive(Debug, Deserialize)]
+struct Groups {
+    groups: Told,
+}
+
+/// What the shards tell, the largest groups first.
+#[derive(Debug, Deserialize)]
+struct Told {
+    #[serde(rename = "doc_count_error_upper_bound")]
+    bound: u64,
+    buckets: Vec<Bucket>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Bucket {
+    key: i64,
+    doc_count: u64,
+}
+
+impl Told {
+    fn is_all(&self) -> bool {
+        self.bound == 0 && self.buckets.len() < TOLD
+    }
+
+    /// The groups that may be among the first `size`, and the number of documents above which no other group can be. `None`
+    /// where that proves nothing.
+    fn candidates(&self, size: usize) -> Option<(Vec<i64>, u64)> {
+        let least = self.buckets.get(size + SLACK - 1)?.doc_count;
+        let candidates = self
+            .buckets
+            .iter()
+            .take_while(|bucket| bucket.doc_count + self.bound >= least);
+        let candidates: Vec<i64> = candidates.map(|bucket| bucket.key).collect();
+        // Behind the last bucket that came there may be others like it.
+        let is_whole = candidates.len() < self.buckets.len();
+        (least > self.bound && is_whole && candidates.len() <= COUNTED)
+            .then_some((candidates, least))
+    }
+}
+
+/// Of groups that were counted, the first `size`, if all that are before or among them were counted: those of `least`
+/// documents or more.
+fn first(
+    counted: impl Iterator<Item = (i64, u64)>,
+    least: u64,
+    size: usize,
+) -> Option<Vec<Listed>> {
+    let counted = counted.filter(|(_, count)| *count >= least);
+    let mut groups: Vec<Listed> = counted.map(|(key, count)| listed(key, count)).collect();
+    groups.sort_unstable_by_key(|group| (u64::MAX - group.count, group.key));
+    groups.truncate(size);
+    (groups.len() == size).then_some(groups)
+}
+
+fn listed(key: i64, count: u64) -> Listed {
+    Listed {
+        count,
+        last: NO_TIME,
+        key,
+    }
+}
+
+/// The first `size` groups of a query by their documents under it, of equals the smaller key first.
+///
+/// # Errors
+/// As [`Source::search`].
+pub(super) async fn largest(
+    source: &Source<'_>,
+    query: &Value,
+    size: usize,
+) -> Result<Largest, ReadError> {
+    let body = json!({
+        "size": 0,
+        "track_total_hits": false,
+        "query": source.stamped(query, vec![]),
+        "aggs": {"groups": {"terms": {
+            "field": source.fields.key, "min_doc_count": 2, "size": TOLD, "shard_size": TOLD,
+        }}},
+    });
+    let answer: Answer<Groups> = source.search(body).await?;
+    // Without a shard, as for a pattern that no index fits, there is no aggregation.
+    let Some(Groups { groups: told }) = answer.aggregations else {
+        return Ok(Largest::All(Vec::new()));
+    };
+    if told.is_all() {
+        let all = told.buckets.iter();
+        let all = all.map(|bucket| listed(bucket.key, bucket.doc_count));
+        return Ok(Largest::All(all.collect()));
+    }
+    let Some((candidates, least)) = told.candidates(size) else {
+        return Ok(Largest::Unproven);
+    };
+    let counted = numbers::counts(source, query, &candidates).await?;
+    Ok(match first(counted.into_iter(), least, size) {
+        Some(groups) => Largest::First(groups),
+        None => Largest::Unproven,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    type Counts = BTreeMap<i64, u64>;
+
+    /// What shards that tell `told` groups each would answer, as the servers do it.
+    fn ask(shards: &[Counts], told: usize) -> Told {
+        let (mut sum, mut bound) = (Counts::new(), 0);
+        for shard in shards {
+            let mut groups: Vec<(i64, u64)> = shard.iter().map(|(k, n)| (*k, *n)).collect();
+            groups.sort_by_key(|(key, n)| (u64::MAX - n, *key));
+            if groups.len() > told {
+                groups.truncate(told);
+                bound += groups.last().map_or(0, |(_, n)| *n);
+            }
+            for (key, n) in groups {
+                *sum.entry(key).or_default() += n;
+            }
+        }
+        let mut buckets: Vec<Bucket> = sum
+            .into_iter()
+            .filter(|(_, n)| *n >= 2)
+            .map(|(key, doc_count)| Bucket { key, doc_count })
+            .collect();
+        buckets.sort_by_key(|bucket| (u64::MAX - bucket.doc_count, bucket.key));
+        buckets.truncate(TOLD);
+        Told { bound, buckets }
+    }
+
+    fn counts() -> impl Strategy<Value = Counts> {
+        let count = prop_oneof![3 => 1_u64..4, 1 => 4_u64..200];
+        prop::collection::btree_map(-200_i64..200, count, 0..200)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        /// What is proven is what counting everything says.
+        #[test]
+        fn a_page_that_is_proven_is_the_naive_one(
+            shards in prop::collection::vec(counts(), 1..4), told in 1_usize..150, size in 1_usize..25,
+        ) {
+            let mut all = Counts::new();
+            for (key, n) in shards.iter().flatten() {
+                *all.entry(*key).or_default() += n;
+            }
+            let answer = ask(&shards, told);
+            if answer.is_all() {
+                let told: Counts = answer.buckets.iter().map(|b| (b.key, b.doc_count)).collect();
+                all.retain(|_, n| *n >= 2);
+                prop_assert_eq!(told, all);
+            } else if let Some((candidates, least)) = answer.candidates(size) {
+                let counted = candidates.iter().map(|key| (*key, all[key]));
+                if let Some(page) = first(counted, least, size) {
+                    let mut naive: Vec<Listed> = all.iter().map(|(key, n)| listed(*key, *n)).collect();
+                    naive.sort_by_key(|group| (u64::MAX - group.count, group.key));
+                    naive.truncate(size);
+                    prop_assert_eq!(page, naive);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn large_groups_prove_a_page_and_small_ones_do_not() {
+        let large = |from: i64| -> Counts {
+            (from..from + 300)
+                .map(|k| (k, if k % 3 == 0 { 50 } else { 1 }))
+                .collect()
+        };
+        let answer = ask(&[large(0), large(0)], 150);
+        assert_eq!((answer.bound, answer.is_all()), (2, false));
+        let (candidates, least) = answer.candidates(20).unwrap();
+        assert_eq!((candidates.len(), least), (100, 100));
+        let counted = candidates.iter().map(|key| (*key, 100));
+        let page = first(counted, least, 20).unwrap();
+        assert_eq!(
+            page.iter().map(|group| group.key).collect::<Vec<_>>(),
+            (0..60).step_by(3).collect::<Vec<_>>()
+        );
+        // Many groups of three, and shards that hold back groups of one: four may be missing of each.
+        let small: Counts = (0..300).map(|k| (k, 3)).collect();
+        assert_eq!(ask(&[small.clone(), small], 150).candidates(20), None);
+    }
+}
