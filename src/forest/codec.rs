@@ -13,6 +13,7 @@
 //! 9 Learn    | founders 8 | sentences 4 | their hashes, of 8 |
 //! 10 Evidence | root 8 | words 4 | of each 2 |
 //! 11 Say     | number 8 | word, as words.rs has it |
+//! 12 Restamp | number 8 | what, as words/restamp.rs has it |
 //! ```
 
 use super::evidence::{read_words, write_words};
@@ -40,6 +41,11 @@ impl<P: Durable> StateChange<P> {
                 out.push(11);
                 number.write(out);
                 word.write(out);
+            }
+            StateChange::Restamp { number, restamp } => {
+                out.push(12);
+                number.write(out);
+                restamp.write(out);
             }
         }
     }
@@ -94,6 +100,12 @@ impl<P: Durable> StateChange<P> {
                 return Some(StateChange::Say {
                     number: u64::read(bytes)?,
                     word: Durable::read(bytes)?,
+                });
+            }
+            12 => {
+                return Some(StateChange::Restamp {
+                    number: u64::read(bytes)?,
+                    restamp: Durable::read(bytes)?,
                 });
             }
             _ => return None,

@@ -19,7 +19,7 @@ use super::port::{
     Answer, Batch, CheckReply, Commit, Document, Placements, Port, Rehearsal, Settled, Settlement,
     Unavailable,
 };
-use super::words::Word;
+use super::words::{Restamp, Word, Words};
 use super::{ForestError, Portions, Root, Settings, Stats, Stored, TreeView};
 use crate::method::{Family, Proof};
 use crate::time::Millis;
@@ -395,19 +395,20 @@ impl<F: Family> Port for Local<F> {
         self.with(move |state, _| state.forest.tree(root))
     }
 
-    fn say(&self, word: Word) -> Answer<Option<u64>> {
-        self.with_safe(move |state| state.say(word))
+    fn say(&self, word: Word, shown: Vec<Root>) -> Answer<Option<u64>> {
+        self.with_safe(move |state| state.say(word, &shown))
     }
 
     fn take_back(&self, number: u64) -> Answer<Option<Word>> {
         self.with_safe(move |state| state.take_back(number))
     }
 
-    fn words(&self) -> Answer<Vec<(u64, Word)>> {
-        self.with(move |state, _| {
-            let said = state.words().said();
-            said.map(|(number, word)| (number, word.clone())).collect()
-        })
+    fn restamped(&self, number: u64, done: Restamp) -> Answer<()> {
+        self.with_safe(move |state| state.restamped(number, &done))
+    }
+
+    fn words(&self) -> Answer<Words> {
+        self.with(|state, _| state.words().clone())
     }
 
     fn stats(&self) -> Answer<Stats> {

@@ -1,10 +1,14 @@
 //! What people have said about groups: merges and pins, beside the trees. The law is in docs/merges.md.
 
+mod restamp;
+
 use std::collections::{BTreeMap, HashMap};
 
 use super::Root;
 use crate::fingerprint::Fingerprint;
 use crate::method::Durable;
+pub use restamp::{By, Looked, Restamp};
+use restamp::{read_all, write_all};
 
 /// The most words that a forest remembers: they are said by hand.
 pub const MOST_WORDS: usize = 1 << 16;
@@ -37,6 +41,8 @@ pub struct Words {
     /// The root that is answered in place of a loser's: never a loser itself.
     groups: HashMap<Root, Root>,
     pins: HashMap<Fingerprint, Root>,
+    /// Stored documents that may not obey yet, by the number of the word that was said or taken back.
+    unfinished: BTreeMap<u64, Restamp>,
 }
 
 impl Words {
@@ -71,6 +77,11 @@ impl Words {
         }
     }
 
+    /// The word of this number.
+    pub fn word(&self, number: u64) -> Option<&Word> {
+        self.said.get(&number)
+    }
+
     /// The words by their numbers.
     pub fn said(&self) -> impl Iterator<Item = (u64, &Word)> {
         self.said.iter().map(|(&number, word)| (number, word))
@@ -88,6 +99,26 @@ impl Words {
     /// The root that is answered in place of this one.
     pub fn group(&self, root: Root) -> Root {
         self.groups.get(&root).copied().unwrap_or(root)
+    }
+
+    /// Whether somebody has said where documents with this text belong.
+    pub fn is_pinned(&self, text: Fingerprint) -> bool {
+        self.pins.contains_key(&text)
+    }
+
+    /// The roots in whose place another one is answered.
+    pub fn losers(&self) -> impl Iterator<Item = Root> {
+        self.groups.keys().copied()
+    }
+
+    /// This root and all that are one with it.
+    pub fn one_with(&self, root: Root) -> Vec<Root> {
+        let group = self.group(root);
+        let others = self.groups.iter().filter(|&(_, &of)| of == group);
+        let mut all: Vec<Root> = others.map(|(&root, _)| root).collect();
+        all.push(group);
+        all.sort_unstable();
+        all
     }
 
     fn hear_all(&mut self) {
@@ -134,10 +165,7 @@ impl Durable for Option<Word> {
         };
         out.push(kind);
         root.0.write(out);
-        (others.len() as u32).write(out);
-        for other in others {
-            other.write(out);
-        }
+        write_all(others.into_iter(), out);
     }
 
     fn read(bytes: &mut &[u8]) -> Option<Option<Word>> {
@@ -146,12 +174,7 @@ impl Durable for Option<Word> {
             return Some(None);
         }
         let root = Root(Fingerprint::read(bytes)?);
-        let count = u32::read(bytes)? as usize;
-        // No more than there can be, whatever the number says.
-        let mut others = Vec::with_capacity(count.min(bytes.len() / 8));
-        for _ in 0..count {
-            others.push(Fingerprint::read(bytes)?);
-        }
+        let others = read_all(bytes)?;
         Some(Some(match kind {
             1 => Word::Merge {
                 winner: root,
@@ -166,7 +189,7 @@ impl Durable for Option<Word> {
     }
 }
 
-/// `| next number 8 | how many 4 | of each: number 8, word |`
+/// `| next number 8 | how many 4 | of each: number 8, word | how many 4 | of each: number 8, what is to be stamped anew |`
 impl Durable for Words {
     fn write(&self, out: &mut Vec<u8>) {
         self.next.write(out);
@@ -174,6 +197,11 @@ impl Durable for Words {
         for (number, word) in &self.said {
             number.write(out);
             Some(word.clone()).write(out);
+        }
+        (self.unfinished.len() as u32).write(out);
+        for (number, restamp) in &self.unfinished {
+            number.write(out);
+            Some(restamp.clone()).write(out);
         }
     }
 
@@ -185,6 +213,10 @@ impl Durable for Words {
         for _ in 0..u32::read(bytes)? {
             let number = u64::read(bytes)?;
             words.set(number, Some(Option::<Word>::read(bytes)??));
+        }
+        for _ in 0..u32::read(bytes)? {
+            let number = u64::read(bytes)?;
+            words.set_restamp(number, Some(Option::<Restamp>::read(bytes)??));
         }
         Some(words)
     }

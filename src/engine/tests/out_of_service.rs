@@ -8,7 +8,7 @@ use crate::forest::local::Recovery;
 use crate::forest::port::{
     Answer, Batch, CheckReply, Document, Placements, Port, Rehearsal, Settled, Settlement,
 };
-use crate::forest::words::Word;
+use crate::forest::words::{Restamp, Word, Words};
 use crate::forest::{Stats, TreeView};
 use crate::time::Millis;
 
@@ -62,7 +62,7 @@ impl Port for OutOfService {
         self.refuse()
     }
 
-    fn say(&self, _: Word) -> Answer<Option<u64>> {
+    fn say(&self, _: Word, _: Vec<Root>) -> Answer<Option<u64>> {
         self.refuse()
     }
 
@@ -70,7 +70,11 @@ impl Port for OutOfService {
         self.refuse()
     }
 
-    fn words(&self) -> Answer<Vec<(u64, Word)>> {
+    fn restamped(&self, _: u64, _: Restamp) -> Answer<()> {
+        self.refuse()
+    }
+
+    fn words(&self) -> Answer<Words> {
         self.refuse()
     }
 

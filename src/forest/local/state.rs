@@ -6,7 +6,7 @@ use crate::forest::port::{
     Check, CheckReply, CheckedFingerprint, CheckedTree, Commit, Document, Earlier, Outcome, Placed,
     Reply, Settled, Settlement, When,
 };
-use crate::forest::words::{Word, Words};
+use crate::forest::words::{Looked, Restamp, Word, Words};
 use crate::forest::{Change, Decision, Forest, ForestError, Near, Rollback, Root, Settings};
 use crate::method::{Count, Family, Lesson, Measure, Proof, Query, Refusal};
 use crate::text::boilerplate::Taught;
@@ -49,6 +49,13 @@ pub enum StateChange<P> {
         number: u64,
         /// `None`: it is taken back.
         word: Option<Word>,
+    },
+    /// Stored documents may not obey a word yet, or do.
+    Restamp {
+        /// The number of the word.
+        number: u64,
+        /// `None`: they do.
+        restamp: Option<Restamp>,
     },
 }
 
@@ -110,30 +117,55 @@ impl<F: Family> State<F> {
                 F::learn(&mut self.learned, hashes, *founders);
             }
             StateChange::Say { number, word } => self.words.set(*number, word.clone()),
+            StateChange::Restamp { number, restamp } => {
+                self.words.set_restamp(*number, restamp.clone());
+            }
         }
     }
 
-    /// Somebody says this about groups. Answers the number of the word; `None`: there are as many as a forest remembers.
-    pub fn say(&mut self, word: Word) -> Option<u64> {
+    /// Somebody says this about groups. `shown`: the roots that documents of a pin show. Answers the number of the word; `None`:
+    /// there are as many as a forest remembers.
+    pub fn say(&mut self, word: Word, shown: &[Root]) -> Option<u64> {
         let number = self.words.next()?;
-        self.say_as(number, Some(word));
+        let restamp = self.words.restamp_of(&word, shown);
+        self.change_word(number, Some(word), restamp);
         Some(number)
     }
 
     /// Takes a word back. Answers what it was, if there was one of this number.
     pub fn take_back(&mut self, number: u64) -> Option<Word> {
-        let said = self.words.said().find(|&(said, _)| said == number);
-        let word = said.map(|(_, word)| word.clone())?;
-        self.say_as(number, None);
+        let word = self.words.word(number)?.clone();
+        let restamp = self.words.restamp_without(number, &word);
+        self.change_word(number, None, restamp);
         Some(word)
     }
 
-    fn say_as(&mut self, number: u64, word: Option<Word>) {
-        self.words.set(number, word.clone());
+    fn change_word(&mut self, number: u64, word: Option<Word>, restamp: Restamp) {
+        self.change_words(StateChange::Say { number, word });
+        let restamp = Some(restamp);
+        self.change_words(StateChange::Restamp { number, restamp });
+        for (number, restamp) in self.words.followed() {
+            let restamp = Some(restamp);
+            self.change_words(StateChange::Restamp { number, restamp });
+        }
+    }
+
+    /// The stored documents obey the word of this number, if this is still what was to be done for it.
+    pub fn restamped(&mut self, number: u64, done: &Restamp) {
+        let is_this = |(of, restamp): (u64, &Restamp)| of == number && restamp == done;
+        if self.words.unfinished().any(is_this) {
+            self.change_words(StateChange::Restamp {
+                number,
+                restamp: None,
+            });
+        }
+    }
+
+    fn change_words(&mut self, change: StateChange<F::Proof>) {
+        self.apply(&change);
         if self.recorded.is_some() {
             self.collect_changes();
-            let recorded = self.recorded.get_or_insert_default();
-            recorded.push(StateChange::Say { number, word });
+            self.recorded.get_or_insert_default().push(change);
         }
     }
 
@@ -422,9 +454,18 @@ impl<F: Family> State<F> {
             });
         }
         trees.sort_by_key(|tree| (tree.root != check.root, tree.verdict.is_err(), tree.root));
+        let answer = self.words.answer(text, check.root);
+        let is_known = match check.decision {
+            Decision::Refreshed | Decision::Joined { .. } => true,
+            Decision::NewRoot | Decision::Outside => self.words.is_pinned(text),
+        };
         Check {
             root: check.root,
-            answer: self.words.answer(text, check.root),
+            answer,
+            looked: Looked {
+                text,
+                answer: is_known.then_some(answer),
+            },
             decision: check.decision,
             stage: check.by.and_then(|by| F::stage(features, by)),
             fingerprints,

@@ -352,7 +352,8 @@ fn what_people_say_is_obeyed_until_it_is_taken_back() {
             winner: one,
             losers: vec![two],
         };
-        let number = block_on(subject.port.say(merge.clone())).unwrap().unwrap();
+        let number = block_on(subject.port.say(merge.clone(), Vec::new()));
+        let number = number.unwrap().unwrap();
         // Of whoever writes it: the tree stays what it is.
         let answers = |placed: &[Placed]| (placed[0].root, placed[0].answer);
         let again = place(&subject, documents(&subject, [2], 2));
@@ -367,7 +368,16 @@ fn what_people_say_is_obeyed_until_it_is_taken_back() {
         let checked = checked.check.unwrap();
         assert_eq!((checked.root, checked.answer), (two, one));
         let words = block_on(subject.port.words()).unwrap();
-        assert_eq!(words, [(number, merge.clone())]);
+        let said: Vec<_> = words.said().collect();
+        assert_eq!(said, [(number, &merge)]);
+        // What is stored is to follow, until somebody says that it has.
+        let unfinished: Vec<_> = words.unfinished().map(|(n, r)| (n, r.clone())).collect();
+        assert_eq!(unfinished.len(), 1);
+        let done = unfinished[0].1.clone();
+        assert_eq!(done.sought(&words), [two]);
+        block_on(subject.port.restamped(number, done)).unwrap();
+        let words = block_on(subject.port.words()).unwrap();
+        assert_eq!(words.unfinished().count(), 0);
 
         let taken = block_on(subject.port.take_back(number)).unwrap();
         assert_eq!(taken, Some(merge));

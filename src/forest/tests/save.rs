@@ -205,13 +205,21 @@ impl<F: Family> Run<F> {
     fn say(&mut self, nodes: (usize, usize), back: Option<u64>) {
         if let Some(number) = back {
             self.state.take_back(number);
+            let unfinished = self.state.words().unfinished();
+            let first = unfinished
+                .map(|(number, restamp)| (number, restamp.clone()))
+                .next();
+            if let Some((number, done)) = first.filter(|_| self.at % 2 == 0) {
+                self.state.restamped(number, &done);
+            }
             return;
         }
         let all = self.state.forest().nodes();
         let root = |at: usize| Some(all.get(at.checked_rem(all.len())?)?.root);
         if let Some((winner, loser)) = root(nodes.0).zip(root(nodes.1)) {
             let losers = vec![loser];
-            self.state.say(Word::Merge { winner, losers }).unwrap();
+            let word = Word::Merge { winner, losers };
+            self.state.say(word, &[]).unwrap();
         }
     }
 
