@@ -24,6 +24,9 @@ use crate::config::RestrictedReaders;
 /// Documents under a query of which the counts in the whole index are asked for.
 const MAX_SIMILAR: u64 = 100_000;
 
+/// Groups that are proven for pages behind the second along with it.
+const AHEAD: usize = 40;
+
 /// Where groups of two documents or more come from.
 enum From {
     /// The index of roots of this name: only for the order, and only for the whole index.
@@ -338,6 +341,18 @@ impl From {
     }
 }
 
+/// The next groups of the beginning of a list, if they are as many as are wanted: fewer are followed by others that are not
+/// known.
+fn whole_page(
+    list: &GroupList,
+    after: Option<&Listed>,
+    direction: Direction,
+    size: usize,
+) -> Option<Vec<Listed>> {
+    let page = list.after(after, direction, size);
+    (page.len() == size).then(|| page.to_vec())
+}
+
 impl ByCount<'_, '_> {
     /// The next groups behind a place.
     async fn next(&mut self, place: &Place, size: usize, round: u32) -> Result<Batch, ReadError> {
@@ -360,12 +375,18 @@ impl ByCount<'_, '_> {
             return Ok(first);
         }
         if let From::Unlisted { first } = &self.from {
-            let known = first
-                .as_ref()
-                .map(|(list, _)| list.after(after, direction, size));
-            // Fewer than a page of them are followed by others that are not known.
-            if let Some(known) = known.filter(|known| known.len() == size) {
-                return Ok(known.to_vec());
+            let known = first.as_ref().map(|(list, _)| list.clone());
+            if let Some(known) = &known
+                && let Some(page) = whole_page(known, after, direction, size)
+            {
+                return Ok(page);
+            }
+            // Some more are as soon proven as the first ones were, and many readers go no further.
+            if let Some(known) = known.filter(|known| known.len() < size + AHEAD)
+                && let Some(more) = self.prove(known.len() + size + AHEAD).await?
+                && let Some(page) = whole_page(&more, after, direction, size)
+            {
+                return Ok(page);
             }
             self.from = make_list(self.reader, self.request, None).await?.0;
         }
@@ -376,6 +397,21 @@ impl ByCount<'_, '_> {
             From::List { list, .. } => Ok(list.after(after, direction, size).to_vec()),
             From::Unlisted { .. } => Ok(Vec::new()),
         }
+    }
+
+    /// Keeps a longer beginning of the list, if the largest groups prove it.
+    async fn prove(&mut self, size: usize) -> Result<Option<Arc<GroupList>>, ReadError> {
+        let (reader, request) = (self.reader, self.request);
+        let largest = largest::largest(&reader.source, &request.query, size).await?;
+        let Largest::First(groups) = largest else {
+            return Ok(None);
+        };
+        let beginning = GroupList::beginning(groups, request.direction);
+        self.from = keep(reader, request, beginning);
+        Ok(match &self.from {
+            From::Unlisted { first } => first.as_ref().map(|(list, _)| list.clone()),
+            From::Roots { .. } | From::List { .. } => None,
+        })
     }
 
     async fn listed(&mut self, after: Option<&Listed>, size: usize) -> Result<Batch, ReadError> {

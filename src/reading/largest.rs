@@ -21,9 +21,6 @@ const TOLD: usize = 1_000;
 /// Groups that are looked at besides those that are wanted: one that is counted may turn out smaller than it has to be.
 const SLACK: usize = 10;
 
-/// Groups that are proven for the next pages along with the first, where that is possible.
-const AHEAD: usize = 40;
-
 /// Groups that are counted at most: above that, the list is as fast.
 const COUNTED: usize = 200;
 
@@ -126,8 +123,7 @@ pub(super) async fn largest(
         let all = all.map(|bucket| listed(bucket.key, bucket.doc_count));
         return Ok(Largest::All(all.collect()));
     }
-    let candidates = told.candidates(size + AHEAD);
-    let Some((candidates, least)) = candidates.or_else(|| told.candidates(size)) else {
+    let Some((candidates, least)) = told.candidates(size) else {
         return Ok(Largest::Unproven);
     };
     let counted = numbers::counts(source, query, &candidates).await?;

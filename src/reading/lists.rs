@@ -69,6 +69,11 @@ impl GroupList {
         }
     }
 
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.groups.len()
+    }
+
     /// Whether there are more groups behind these.
     pub(super) fn is_beginning(&self) -> bool {
         self.is_beginning
