@@ -36,3 +36,4 @@ mod recover;
 mod restart;
 mod secure;
 mod strangers;
+mod words;
