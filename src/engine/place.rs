@@ -212,8 +212,10 @@ impl Engine {
                         lesson: place.lesson.take(),
                         counted: (place.root, place.count),
                         answer: place.answer,
+                        // Two strangers who know nothing of each other may both be given one new root.
                         has_joined: place.decision != Decision::NewRoot
-                            || place.answer != place.root,
+                            || place.answer != place.root
+                            || late.is_some(),
                         late,
                     });
                 } else {

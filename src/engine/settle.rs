@@ -34,7 +34,7 @@ pub(super) struct Held {
     pub(super) counted: (Root, Count),
     /// The root that it shows.
     pub(super) answer: Root,
-    /// Whether it joined a tree that was there, or shows another's root.
+    /// Whether it joined a tree that was there, or shows another's root, or may: who is placed late may meet another of its root.
     pub(super) has_joined: bool,
     /// To be placed if it is accepted, and not before.
     pub(super) late: Option<Late>,

@@ -73,6 +73,22 @@ fn a_stranger_leaves_nothing_before_the_cluster_has_accepted_it() {
     }
 }
 
+/// Neither knows of the other, and the text gives both one new root: whoever counts groups must be told of it.
+#[test]
+fn strangers_with_one_text_at_the_same_moment_are_a_group() {
+    let engine = engine(&[route(json!({}))]);
+    let (first, second) = (
+        index("1", &json!({"content": LONG})),
+        index("2", &json!({"content": LONG})),
+    );
+    let (roots, one) = send(&engine, &first, from(CALLER, 0));
+    let (same, other) = send(&engine, &second, from(CALLER + 1, 0));
+    assert_eq!(roots, same);
+    let told = accepted(1);
+    let joined = |placed: &Placed| placed.joined(&told).count();
+    assert_eq!((joined(&one), joined(&other)), (1, 1));
+}
+
 #[test]
 fn who_was_accepted_is_known_for_that_route_until_it_is_denied() {
     let engine = engine(&[route(json!({}))]);
