@@ -35,4 +35,5 @@ mod reading;
 mod recover;
 mod restart;
 mod secure;
+mod shared;
 mod strangers;
