@@ -13,6 +13,8 @@ mod proxy;
 // Our own endpoints, and the web page.
 mod api;
 mod page;
+// What people say about groups, for both of them.
+mod words;
 // What all requests share.
 mod state;
 // Forests from the index alone.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
@@ -42,6 +43,46 @@ impl InFlight {
         // The count says how it ended.
         let _ = tokio::time::timeout(grace, self.requests.wait()).await;
         self.count()
+    }
+}
+
+/// Writes on their way, so that somebody can wait for those that began before something was said.
+#[derive(Debug, Default)]
+pub(crate) struct Writes {
+    /// The last one is that of writes that begin now; those before it are closed, and wait for their last write.
+    begun: Mutex<Vec<TaskTracker>>,
+}
+
+/// A write on its way, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct WriteGuard(#[expect(dead_code, reason = "held for its drop")] TaskTrackerToken);
+
+impl Writes {
+    /// A write begins.
+    pub(crate) fn enter(&self) -> WriteGuard {
+        let mut begun = self.begun.lock();
+        if begun.is_empty() {
+            begun.push(TaskTracker::new());
+        }
+        // There is one.
+        let now = begun.last().map(TaskTracker::token);
+        WriteGuard(now.unwrap_or_else(|| TaskTracker::new().token()))
+    }
+
+    /// The writes that have begun before this is called. Who awaits it later waits for no others.
+    pub(crate) fn begun(&self) -> impl Future<Output = ()> + use<> {
+        let mut begun = self.begun.lock();
+        for tracker in begun.iter() {
+            tracker.close();
+        }
+        begun.retain(|tracker| !tracker.is_empty());
+        let before = begun.clone();
+        begun.push(TaskTracker::new());
+        async move {
+            for tracker in before {
+                tracker.wait().await;
+            }
+        }
     }
 }
 
@@ -112,5 +153,28 @@ mod tests {
         drop(in_flight.enter());
         assert_eq!(in_flight.drain(GRACE).await, 0);
         assert!(in_flight.is_draining());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn writes_are_waited_for_that_began_before() {
+        let soon = |waited| tokio::time::timeout(GRACE, waited);
+        let writes = Writes::default();
+        writes.begun().await;
+        let first = writes.enter();
+        let one = writes.begun();
+        // Nobody waits for it: those before it are waited for all the same.
+        drop(writes.begun());
+        let second = writes.enter();
+        let both = Box::pin(writes.begun());
+        let later = writes.enter();
+        let mut both = both;
+        assert!(soon(Box::pin(one)).await.is_err());
+        drop(first);
+        assert!(tokio::time::timeout(GRACE, &mut both).await.is_err());
+        drop(second);
+        both.await;
+        drop(later);
+        writes.begun().await;
+        assert!(writes.begun.lock().len() == 1);
     }
 }

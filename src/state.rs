@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, error};
 
-use crate::adopt::Swept;
+use crate::adopt::{Restamping, Swept};
 use crate::clock;
 use crate::cluster::{self, ClientError};
 use crate::config::{RestrictedReaders, ServeOptions};
@@ -25,7 +25,7 @@ use crate::http::budget::Budget;
 use crate::keystore::RedisStore;
 use crate::reading::Lists;
 use crate::recovery;
-use crate::shutdown::InFlight;
+use crate::shutdown::{InFlight, Writes};
 use crate::telemetry::Metrics;
 
 /// Characters of a client's own id of a request that the log shows.
@@ -69,6 +69,10 @@ pub(crate) struct AppState {
     pub callers: RandomState,
     /// How far the search for documents without a stamp is.
     pub swept: Swept,
+    /// Writes on their way to the cluster.
+    pub writes: Writes,
+    /// How far stored documents obey what people say about groups.
+    pub restamping: Restamping,
     /// What was found at the start that the stored forests did not know.
     pub recovery: recovery::Status,
     /// Makes roots and request ids of this process differ from those of any other.
@@ -137,6 +141,8 @@ impl AppState {
             history: History::default(),
             callers: RandomState::new(),
             swept: Swept::new(config.sweep),
+            writes: Writes::default(),
+            restamping: Restamping::default(),
             recovery: recovery::Status::default(),
             nonce: hash::nonce(),
             requests: AtomicU64::new(0),
@@ -195,7 +201,7 @@ impl AppState {
     }
 
     /// A number that no other request of any process has.
-    fn unique(&self) -> u64 {
+    pub(crate) fn unique(&self) -> u64 {
         let count = self.requests.fetch_add(1, Relaxed);
         xxhash_rust::xxh3::xxh3_64_with_seed(&count.to_le_bytes(), self.nonce)
     }

@@ -43,8 +43,14 @@ fn holds_object(value: &Value) -> bool {
     }
 }
 
-/// Adds the lines of a document, which is written only if it is still as it was read.
-pub(super) fn add(lines: &mut Vec<u8>, found: &Found, form: Form) {
+/// Adds the lines that write these members over those of a document, if it is still as it was read.
+pub(super) fn add_members(lines: &mut Vec<u8>, found: &Found, members: &Value) {
+    let (action, doc) = (json!({"update": meta(found)}), json!({"doc": members}));
+    lines.extend_from_slice(format!("{action}\n{doc}\n").as_bytes());
+}
+
+/// Which document is meant, and in which state.
+fn meta(found: &Found) -> Value {
     let mut meta = json!({
         "_index": found.index,
         "_id": found.id,
@@ -54,6 +60,12 @@ pub(super) fn add(lines: &mut Vec<u8>, found: &Found, form: Form) {
     if let Some(routing) = &found.routing {
         meta["routing"] = routing.as_str().into();
     }
+    meta
+}
+
+/// Adds the lines of a document, which is written only if it is still as it was read.
+pub(super) fn add(lines: &mut Vec<u8>, found: &Found, form: Form) {
+    let mut meta = meta(found);
     let action = match form {
         Form::Fields => json!({ "update": meta }),
         Form::Whole => {
@@ -122,6 +134,8 @@ struct Item {
 #[derive(Deserialize)]
 struct Outcome {
     status: u16,
+    #[serde(rename = "_seq_no")]
+    seq_no: Option<u64>,
     #[serde(default)]
     result: String,
     error: Option<Value>,
@@ -129,11 +143,16 @@ struct Outcome {
 
 /// What became of each document of a bulk, if the answer tells of all of them.
 pub(super) fn fates(answer: &Bytes, documents: usize) -> Option<Vec<Fate>> {
+    let numbered = numbered_fates(answer, documents)?.into_iter();
+    Some(numbered.map(|(fate, _)| fate).collect())
+}
+
+/// The same, each with the number of the operation in its shard.
+pub(super) fn numbered_fates(answer: &Bytes, documents: usize) -> Option<Vec<(Fate, Option<u64>)>> {
     let answer: Answer = serde_json::from_slice(answer).ok()?;
-    let fates: Vec<Fate> = answer
-        .items
-        .into_iter()
-        .map(|item| fate(&item.update))
+    let items = answer.items.iter();
+    let fates: Vec<_> = items
+        .map(|item| (fate(&item.update), item.update.seq_no))
         .collect();
     (fates.len() == documents).then_some(fates)
 }

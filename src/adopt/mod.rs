@@ -15,6 +15,7 @@ mod door;
 mod lines;
 pub(crate) mod mapping;
 mod pages;
+mod restamp;
 mod survey;
 mod sweep;
 mod verify;
@@ -22,6 +23,7 @@ mod verify;
 pub(crate) use backfill::{Backfill, Options, Outcome, Progress};
 
 pub(crate) use door::{Door, Network};
+pub(crate) use restamp::{Restamper, Restamping};
 pub(crate) use survey::{Routes, Target, map_existing, put_fields, survey};
 pub(crate) use sweep::{Swept, sweep};
 pub(crate) use verify::{Verified, verify};

@@ -39,7 +39,7 @@ pub(crate) enum Order {
 
 impl Order {
     /// The order in which a shard took them.
-    fn of_arrival() -> Order {
+    pub(super) fn of_arrival() -> Order {
         Order::Number("_seq_no".into())
     }
 

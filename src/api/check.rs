@@ -145,7 +145,7 @@ fn is_index_not_found(said: &Value) -> bool {
 
 /// Whether a name means one index: with a pattern or a list the cluster would answer for what the caller may read of it,
 /// and with `cluster:index` another cluster would. Date math is a name.
-fn is_one_name(index: &str) -> bool {
+pub(super) fn is_one_name(index: &str) -> bool {
     let name = index.strip_prefix('<').unwrap_or(index);
     !name.is_empty()
         && !name.starts_with(['_', '-', '+'])

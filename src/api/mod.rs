@@ -6,6 +6,7 @@ mod docid;
 mod health;
 mod read;
 mod stats;
+mod words;
 
 use hyper::body::Incoming;
 use hyper::{Method, Request, Response, StatusCode};
@@ -42,6 +43,9 @@ pub(crate) async fn handle(
     }
     if let Some(target) = read::target_of(endpoint) {
         return read::handle(state, &target, request).await;
+    }
+    if let Some(target) = words::target_of(endpoint) {
+        return words::handle(state, target, request).await;
     }
     if !MONITORED.contains(&endpoint) && endpoint != ROUTES {
         return Err(ProxyError::NoEndpoint(format!("/_spinney{path}")));

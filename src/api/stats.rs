@@ -39,6 +39,7 @@ pub(super) async fn stats(state: &AppState) -> Value {
     if let Some(swept) = state.swept.shown() {
         stats["sweep"] = swept;
     }
+    stats["restamping"] = state.restamping.shown();
     match state.engine.stats().await {
         Ok(forests) => {
             let forests: Map<_, _> = forests
@@ -250,6 +251,9 @@ pub(super) async fn metrics(state: &AppState) -> Result<String, ProxyError> {
     );
     if let Some(progress) = state.counts.progress() {
         add_counts(&mut gauges, &progress);
+    }
+    for (name, help, value) in state.restamping.metrics() {
+        gauges.add(name, help, value);
     }
     for (name, help, value) in state.swept.metrics() {
         gauges.add(name, help, value);

@@ -33,8 +33,11 @@ impl Limits {
     };
 }
 
-/// Documents by which it is seen that writes have become visible.
-const WITNESSES: usize = 64;
+/// Documents by which it is seen that writes have become visible, of all writes.
+const WITNESSES: usize = 320;
+/// Of each write but the latest, its last ones: its answer may have come before that of another one whose documents were visible
+/// sooner. All that are known of the latest: no later one stands for its documents, in whatever shards they are.
+const OF_A_WRITE: usize = 16;
 
 /// What was written to one index since the last seal.
 #[derive(Debug, Default)]
@@ -45,6 +48,8 @@ pub(super) struct Generation {
     pub replaced: Vec<String>,
     /// The documents written last. When searches see them, they see the rest.
     pub witnesses: VecDeque<Seen>,
+    /// How many of these, at the end, are of the latest write.
+    latest: usize,
     /// The whole index is to be counted.
     pub whole: bool,
     /// When the first of it was written.
@@ -54,11 +59,16 @@ pub(super) struct Generation {
 }
 
 impl Generation {
-    fn witness(&mut self, seen: Seen) {
-        if self.witnesses.len() == WITNESSES {
-            self.witnesses.pop_front();
-        }
-        self.witnesses.push_back(seen);
+    /// Adds the last documents of a write.
+    fn add_witnesses(&mut self, last: &[&Seen]) {
+        let begin = self.witnesses.len() - self.latest;
+        let others = self.latest.saturating_sub(OF_A_WRITE);
+        self.witnesses.drain(begin..begin + others);
+        self.latest = last.len();
+        self.witnesses.extend(last.iter().map(|&seen| seen.clone()));
+        let too_many = self.witnesses.len().saturating_sub(WITNESSES);
+        self.witnesses.drain(..too_many);
+        self.latest = self.latest.min(self.witnesses.len());
     }
 }
 
@@ -150,11 +160,9 @@ impl Touched {
                 self.ids += 1;
             }
         }
-        for &seen in written.witnesses {
-            of.witness(seen.clone());
-        }
-        if written.witnesses.is_empty() {
-            of.unproven = Some(now);
+        match written.witnesses {
+            [] => of.unproven = Some(now),
+            witnesses => of.add_witnesses(witnesses),
         }
     }
 
@@ -316,6 +324,48 @@ mod tests {
         touched.spread(["b", "c"].into_iter());
         assert!(touched.gathering["b"].whole && touched.gathering["c"].whole);
         assert_eq!(touched.everything, None);
+    }
+
+    #[test]
+    fn every_write_has_witnesses() {
+        let seen = |write: u64, count: u64| -> Vec<Seen> {
+            let of = |at| Seen {
+                id: format!("{write}-{at}"),
+                seq_no: write * 100 + at,
+                ..Seen::default()
+            };
+            (0..count).map(of).collect()
+        };
+        let mut touched = Touched::new(Limits::DEFAULT);
+        let writes = 40;
+        for write in 0..writes {
+            let seen = seen(write, 64);
+            let witnesses: Vec<&Seen> = seen.iter().collect();
+            let written = Written {
+                index: "a",
+                roots: &[write],
+                witnesses: &witnesses,
+                ..Written::default()
+            };
+            touched.note(&written, Instant::now());
+        }
+        let of = touched.seal("a").unwrap();
+        let of_write = |write: u64| {
+            let mine = of.witnesses.iter().map(|seen| seen.seq_no);
+            mine.filter(|seq_no| seq_no / 100 == write)
+                .collect::<Vec<u64>>()
+        };
+        let latest: Vec<u64> = seen(writes - 1, 64)
+            .iter()
+            .map(|seen| seen.seq_no)
+            .collect();
+        assert_eq!(of_write(writes - 1), latest);
+        for write in writes - 17..writes - 1 {
+            let last: Vec<u64> = (48..64).map(|at| write * 100 + at).collect();
+            assert_eq!(of_write(write), last);
+        }
+        assert_eq!(of.witnesses.len(), WITNESSES);
+        assert!(of.unproven.is_none());
     }
 
     #[test]

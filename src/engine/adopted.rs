@@ -65,6 +65,12 @@ impl Engine {
         routes.map(|bound| AdoptedRoute::of(&bound.route)).collect()
     }
 
+    /// All that the route of an index reads of a document; nothing where it has none.
+    pub fn fields_of(&self, index: &str) -> Vec<String> {
+        let bound = self.route(index).and_then(|at| self.routes.get(at));
+        bound.map_or_else(Vec::new, |bound| AdoptedRoute::of(&bound.route).fields)
+    }
+
     /// What the names of the stamp's fields begin with.
     pub fn prefix(&self) -> &str {
         self.names.prefix()

@@ -120,7 +120,7 @@ impl Engine {
         };
         if let Some(check) = reply.check {
             checked.fate = Fate::Placed(check.decision);
-            checked.root = Some(check.root);
+            checked.root = Some(check.answer);
             checked.stage = check.stage;
             checked.fingerprints = check.fingerprints;
             checked.trees = check.trees;

@@ -31,6 +31,13 @@ pub(super) struct ForestEntry {
     pub(super) copied: Option<Arc<dyn Copied>>,
 }
 
+impl ForestEntry {
+    /// Whether several processes share it.
+    pub(super) fn is_shared(&self) -> bool {
+        self.copied.is_none()
+    }
+}
+
 impl std::fmt::Debug for ForestEntry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut shown = f.debug_struct("ForestEntry");

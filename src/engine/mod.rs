@@ -29,6 +29,7 @@ mod stored;
 #[cfg(test)]
 mod tests;
 mod threads;
+mod words;
 mod writers;
 
 pub use crate::forest::local::Recovered;
@@ -44,6 +45,7 @@ pub use recover::{Recovering, Source, StoredDocument};
 pub use settle::{Placed, Resolution, Settled};
 pub use stamped::{LeftAlone, Refused, Stamped, Tally};
 pub use stored::SaveError;
+pub use words::WordError;
 
 use std::sync::Arc;
 

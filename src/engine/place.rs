@@ -211,7 +211,9 @@ impl Engine {
                         claimed: place.claimed,
                         lesson: place.lesson.take(),
                         counted: (place.root, place.count),
-                        has_joined: place.decision != Decision::NewRoot,
+                        answer: place.answer,
+                        has_joined: place.decision != Decision::NewRoot
+                            || place.answer != place.root,
                         late,
                     });
                 } else {
@@ -300,7 +302,7 @@ impl Writer<'_> {
                     true => place.arrived,
                     false => Some(place.clock),
                 };
-                let root = place.root;
+                let root = place.answer;
                 if let Some(explanations) = &mut self.stamped.explanations {
                     explanations.push(Explanation::of(item, place));
                 }

@@ -32,7 +32,9 @@ pub(super) struct Held {
     pub(super) claimed: Option<Millis>,
     pub(super) lesson: Option<Vec<u64>>,
     pub(super) counted: (Root, Count),
-    /// Whether it joined a tree that was there.
+    /// The root that it shows.
+    pub(super) answer: Root,
+    /// Whether it joined a tree that was there, or shows another's root.
     pub(super) has_joined: bool,
     /// To be placed if it is accepted, and not before.
     pub(super) late: Option<Late>,
@@ -103,7 +105,7 @@ impl Placed {
         let joined = self.held.iter().filter(|held| held.has_joined);
         let stored =
             joined.filter(|held| outcome(&self.ops, held.item, resolution).0 != Outcome::Refused);
-        stored.map(|held| (held.item, held.counted.0.0.0))
+        stored.map(|held| (held.item, held.answer.0.0))
     }
 
     /// Of these items, which replaced documents, those that may have given one another root: all but updates that were not
@@ -132,7 +134,7 @@ impl Placed {
 
     /// The root of the first document that stands in a forest.
     pub(super) fn first_root(&self) -> Option<Root> {
-        self.held.first().map(|held| held.counted.0)
+        self.held.first().map(|held| held.answer)
     }
 
     /// Whether its documents wait for the cluster's answer to be placed: nobody knows their writer.

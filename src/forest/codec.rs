@@ -12,6 +12,8 @@
 //! 8 Evict    | tick 4 |
 //! 9 Learn    | founders 8 | sentences 4 | their hashes, of 8 |
 //! 10 Evidence | root 8 | words 4 | of each 2 |
+//! 11 Say     | number 8 | word, as words.rs has it |
+//! 12 Restamp | number 8 | what, as words/restamp.rs has it |
 //! ```
 
 use super::evidence::{read_words, write_words};
@@ -34,6 +36,16 @@ impl<P: Durable> StateChange<P> {
                 for hash in hashes {
                     hash.write(out);
                 }
+            }
+            StateChange::Say { number, word } => {
+                out.push(11);
+                number.write(out);
+                word.write(out);
+            }
+            StateChange::Restamp { number, restamp } => {
+                out.push(12);
+                number.write(out);
+                restamp.write(out);
             }
         }
     }
@@ -84,6 +96,18 @@ impl<P: Durable> StateChange<P> {
                 root: Root(fingerprint(bytes)?),
                 words: read_words(bytes)?,
             },
+            11 => {
+                return Some(StateChange::Say {
+                    number: u64::read(bytes)?,
+                    word: Durable::read(bytes)?,
+                });
+            }
+            12 => {
+                return Some(StateChange::Restamp {
+                    number: u64::read(bytes)?,
+                    restamp: Durable::read(bytes)?,
+                });
+            }
             _ => return None,
         };
         Some(StateChange::Tree(change))

@@ -20,6 +20,7 @@ use super::port::{
     Answer, Batch, CheckReply, Commit, Document, Placements, Port, Rehearsal, Settled, Settlement,
     Unavailable,
 };
+use super::words::{Restamp, Word, Words};
 use super::{ForestError, Portions, Root, Settings, Stats, Stored, TreeView};
 use crate::method::{Family, Proof};
 use crate::time::Millis;
@@ -154,6 +155,20 @@ impl<F: Family> Local<F> {
         job: impl FnOnce(&mut State<F>, Duration) -> T + Send + 'static,
     ) -> Answer<T> {
         self.run(|shared| shared.with(job), |_, _| ())
+    }
+
+    /// Runs a job with the lock held, and answers when what it has changed is safe.
+    fn with_safe<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut State<F>) -> T + Send + 'static,
+    ) -> Answer<T> {
+        let done = self.with(move |state, _| job(state));
+        let shared = self.shared.clone();
+        Box::pin(async move {
+            let done = done.await?;
+            shared.durable().await?;
+            Ok(done)
+        })
     }
 
     /// Runs a job, and another with its answer where nobody waits for that any more: the request was dropped.
@@ -324,14 +339,8 @@ impl<F: Family> Port for Local<F> {
         if batch.is_empty() {
             return Box::pin(std::future::ready(Ok(Settled::default())));
         }
-        let settled = self.with(move |state, _| state.settle(batch, now));
-        let shared = self.shared.clone();
         // The client is told when what it is told of is safe.
-        Box::pin(async move {
-            let settled = settled.await?;
-            shared.durable().await?;
-            Ok(settled)
-        })
+        self.with_safe(move |state| state.settle(batch, now))
     }
 
     fn recover(
@@ -363,6 +372,22 @@ impl<F: Family> Port for Local<F> {
 
     fn tree(&self, root: Root) -> Answer<Option<TreeView>> {
         self.with(move |state, _| state.forest.tree(root))
+    }
+
+    fn say(&self, word: Word, shown: Vec<Root>) -> Answer<Option<u64>> {
+        self.with_safe(move |state| state.say(word, &shown))
+    }
+
+    fn take_back(&self, number: u64) -> Answer<Option<Word>> {
+        self.with_safe(move |state| state.take_back(number))
+    }
+
+    fn restamped(&self, number: u64, done: Restamp) -> Answer<()> {
+        self.with_safe(move |state| state.restamped(number, &done))
+    }
+
+    fn words(&self) -> Answer<Words> {
+        self.with(|state, _| state.words().clone())
     }
 
     fn stats(&self) -> Answer<Stats> {

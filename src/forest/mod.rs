@@ -15,7 +15,7 @@
 //! no forest) by what it is shown of this one (`look.rs`), and its decision is applied as changes, each a value
 //! (`change.rs`). The index holds the nodes: a fingerprint, the number of its tree, and when it arrived (`ticks.rs`). `roots.rs`
 //! holds what is kept of each tree, `tally.rs` knows how large they are, `in_flight.rs` which nodes may yet be withdrawn;
-//! `view.rs` is all that reads.
+//! `view.rs` is all that reads. `words.rs` stands beside all of it: what people have said about groups.
 
 mod beside;
 mod change;
@@ -40,6 +40,7 @@ mod tests;
 mod ticks;
 mod view;
 mod window;
+pub mod words;
 
 pub use change::Change;
 pub use evidence::EVIDENCE_BYTES;

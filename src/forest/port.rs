@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use super::local::Recovery;
+use super::words::{Looked, Restamp, Word, Words};
 use super::{Decision, Near, Notice, Rollback, Root, Stats, TreeView};
 use crate::fingerprint::Fingerprint;
 use crate::method::{Count, Features, Measure, Refusal, Stage, Tallies};
@@ -45,6 +46,19 @@ pub trait Port: Debug + Send + Sync {
 
     /// A tree by its root.
     fn tree(&self, root: Root) -> Answer<Option<TreeView>>;
+
+    /// Somebody says this about groups; documents of a pin show these roots. Answers the number of the word when it is safe; `None`:
+    /// there are as many as a forest remembers.
+    fn say(&self, word: Word, shown: Vec<Root>) -> Answer<Option<u64>>;
+
+    /// Takes a word back. Answers what it was when that is safe.
+    fn take_back(&self, number: u64) -> Answer<Option<Word>>;
+
+    /// Stored documents obey the word of this number, if that is still what is to be done for it.
+    fn restamped(&self, number: u64, done: Restamp) -> Answer<()>;
+
+    /// What was said and not taken back.
+    fn words(&self) -> Answer<Words>;
 
     /// Its size and totals.
     fn stats(&self) -> Answer<Stats>;
@@ -192,6 +206,8 @@ pub struct Reply {
 pub struct Placed {
     /// The tree it belongs to.
     pub root: Root,
+    /// The root that it is to show: that of its tree, unless somebody has said otherwise.
+    pub answer: Root,
     /// How the root was found.
     pub decision: Decision,
     /// When its text first came; none if it came before, and is not the one that founded the tree.
@@ -271,6 +287,10 @@ pub struct CheckReply {
 pub struct Check {
     /// The tree it would belong to.
     pub root: Root,
+    /// The root that it would show.
+    pub answer: Root,
+    /// What a stored document with this text is to show.
+    pub looked: Looked,
     /// How that root would be found.
     pub decision: Decision,
     /// The stage that finds the tree, for the method `staged`.

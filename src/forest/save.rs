@@ -10,6 +10,7 @@
 //! section 3, nodes:            of each | fingerprint 8 | number of its tree 4 | tick 4 |
 //! section 6, evidence:         of each | root 8 | words 4 | of each 2 |
 //! section 4, what was learned: | lsn 8 | of the kind |
+//! section 7, only if anything was ever said: words, as words.rs has them
 //! section 5, behind all else:  | clock 8 | current tick 4 | floor 4 | moments 4 | of each: tick 4, time 8 |
 //! ```
 
@@ -17,6 +18,7 @@ use super::Forest;
 use super::local::{State, StateChange};
 use super::roots::RootNumber;
 use super::ticks::{Moment, Tick, Ticks};
+use super::words::Words;
 use crate::fingerprint::Fingerprint;
 use crate::hamming::Entry;
 use crate::method::{Durable, Family, Proof, Tally};
@@ -29,6 +31,7 @@ const NODES: u8 = 3;
 const LEARNED: u8 = 4;
 const END: u8 = 5;
 const EVIDENCE: u8 = 6;
+const WORDS: u8 = 7;
 
 /// What is no state of this forest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -49,6 +52,7 @@ enum Phase {
     Nodes,
     Evidence,
     Learned,
+    Words,
     End,
     Over,
 }
@@ -106,10 +110,18 @@ impl<F: Family> State<F> {
                 self.next_portion(portions, lsn)
             }
             Phase::Learned => {
-                portions.go_to(Phase::End);
+                portions.go_to(Phase::Words);
                 lsn.write(&mut out);
                 self.learned().write(&mut out);
                 Some((LEARNED, out))
+            }
+            Phase::Words => {
+                portions.go_to(Phase::End);
+                if self.words().next() == Some(0) {
+                    return self.next_portion(portions, lsn);
+                }
+                self.words().write(&mut out);
+                Some((WORDS, out))
             }
             Phase::End => {
                 portions.go_to(Phase::Over);
@@ -218,6 +230,7 @@ impl<F: Family> Restoring<F> {
             NODES => self.read_nodes(bytes),
             EVIDENCE => self.state.forest_mut().evidence.read(bytes),
             LEARNED => self.read_learned(bytes),
+            WORDS => Words::read(bytes).map(|words| self.state.set_words(words)),
             END => self.read_end(bytes),
             _ => None,
         };

@@ -133,7 +133,7 @@ pub(crate) enum ProxyError {
     SignedBody,
     /// Nothing stands at this path under `/_spinney`.
     #[error(
-        "spinney has no endpoint {0}: see GET /_spinney/_stats, _health, _ready and _metrics, POST /_spinney/INDEX/_check and _groups, and GET /_spinney/INDEX/_similar/ID and _roots/ROOT"
+        "spinney has no endpoint {0}: see GET /_spinney/_stats, _health, _ready and _metrics, POST /_spinney/INDEX/_check, _groups, _merge, _split and _pin, and GET /_spinney/INDEX/_similar/ID, _roots/ROOT and _words"
     )]
     NoEndpoint(String),
     /// The listener of probes and monitors has nothing else.
@@ -148,8 +148,11 @@ pub(crate) enum ProxyError {
     #[error("this endpoint of spinney takes GET and POST only")]
     GetOrPostOnly,
     /// An endpoint that reads a document.
-    #[error("this endpoint of spinney takes POST only, with one document as its body")]
+    #[error("this endpoint of spinney takes POST only, with JSON as its body")]
     PostOnly,
+    /// An endpoint that takes something back.
+    #[error("this endpoint of spinney takes DELETE only")]
+    DeleteOnly,
     /// A pattern, a list, or an index of another cluster.
     #[error("{0} is not the name of one index: name it, or its alias, as a writer would")]
     NotOneIndex(String),
@@ -213,7 +216,9 @@ impl ProxyError {
             Self::NoEndpoint(_) | Self::NotAdmin(_) | Self::NoRoute(_) | Self::NotFound(_) => {
                 StatusCode::NOT_FOUND
             }
-            Self::GetOnly | Self::GetOrPostOnly | Self::PostOnly => StatusCode::METHOD_NOT_ALLOWED,
+            Self::GetOnly | Self::GetOrPostOnly | Self::PostOnly | Self::DeleteOnly => {
+                StatusCode::METHOD_NOT_ALLOWED
+            }
             // As the servers answer a content type that they do not take.
             Self::UnsupportedBody => StatusCode::NOT_ACCEPTABLE,
             Self::NotShown(_) | Self::NotForReaders(_) => StatusCode::FORBIDDEN,
@@ -254,7 +259,8 @@ impl ProxyError {
             | Self::NotAdmin(_)
             | Self::GetOnly
             | Self::GetOrPostOnly
-            | Self::PostOnly => "spinney_no_endpoint_exception",
+            | Self::PostOnly
+            | Self::DeleteOnly => "spinney_no_endpoint_exception",
             Self::Internal => "spinney_internal_exception",
         }
     }
@@ -288,6 +294,7 @@ impl ProxyError {
             Self::GetOnly => Some("GET, HEAD"),
             Self::GetOrPostOnly => Some("GET, POST"),
             Self::PostOnly => Some("POST"),
+            Self::DeleteOnly => Some("DELETE"),
             _ => None,
         };
         let headers = response.headers_mut();

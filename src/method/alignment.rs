@@ -374,7 +374,7 @@ mod tests {
     fn differences(one: &str, other: &str) -> Differences {
         let (one, other) = (read(one), read(other));
         let words = |body| Words { title: &[], body };
-        Differences::of(words(&one.row), words(&other.row))
+        Differences::of(words(one.row()), words(other.row()))
     }
 
     const GRANT: &str = "The ministry announced today that the fire brigade of Harrowgate will receive $38,071 for breathing apparatus. \
@@ -393,7 +393,7 @@ mod tests {
             },
             Differences::default()
         );
-        assert_eq!(same.words as usize, read(GRANT).row.len());
+        assert_eq!(same.words as usize, read(GRANT).row().len());
     }
 
     #[test]
@@ -447,12 +447,12 @@ mod tests {
         let (one, other) = (read("Grant for Harrowgate"), read("Grant for Pellbrook"));
         let (old, new) = (read(GRANT), read(&GRANT.replace("Harrowgate", "Pellbrook")));
         let earlier = Words {
-            title: &one.row,
-            body: &old.row,
+            title: one.row(),
+            body: old.row(),
         };
         let later = Words {
-            title: &other.row,
-            body: &new.row,
+            title: other.row(),
+            body: new.row(),
         };
         assert_eq!(Differences::of(earlier, later).names, 2);
     }

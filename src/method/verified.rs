@@ -128,7 +128,7 @@ impl VerifiedFeatures {
         self.heading.clear(0);
         let text = scratch.read(&of_title(fields))?;
         self.heading.read(&text);
-        self.heading.row.truncate(TITLE);
+        self.heading.shorten_row(TITLE);
         scratch.keep_as_headline();
         self.title = TitleSketch::of(&self.heading);
         Some(self.heading.letters())
@@ -178,8 +178,8 @@ impl VerifiedFeatures {
     pub fn differences(&self, earlier: &VerifiedFeatures) -> Differences {
         fn words(features: &VerifiedFeatures) -> super::alignment::Words<'_> {
             super::alignment::Words {
-                title: &features.heading.row,
-                body: &features.shingles.row,
+                title: features.heading.row(),
+                body: features.shingles.row(),
             }
         }
         Differences::of(words(earlier), words(self))
@@ -378,7 +378,7 @@ impl Offer {
             }
         };
         let mut evidence = std::mem::take(&mut features.evidence);
-        let title = features.heading.row.as_slice();
+        let title = features.heading.row();
         if is_bare {
             second::write(title, std::iter::once(title), &mut evidence);
         } else {

@@ -105,6 +105,7 @@ mod tests {
             include_str!("../../templates/list.html"),
             include_str!("../../templates/overview.html"),
             include_str!("../../templates/problem.html"),
+            include_str!("../../templates/say.html"),
         ] {
             for inline in [
                 "style=",

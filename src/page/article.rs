@@ -10,7 +10,7 @@ use super::problem::Problem;
 use super::refused::{Neighbour, Refused, neighbours};
 use super::shell::Shell;
 use super::timeline::{Event, Timeline, timeline};
-use super::{Page, answer, fields, format, list, url};
+use super::{Page, answer, fields, format, list, say, url};
 use crate::engine::ReaderFields;
 use crate::http::Body;
 use crate::http::query::decode_segment;
@@ -39,6 +39,8 @@ struct ArticlePage<'a> {
     time: Option<(String, String)>,
     link: Option<String>,
     root: Option<String>,
+    /// Where a reader says that it is another story.
+    split: Option<String>,
     /// Its place among the others, in words.
     place: Option<String>,
     text: String,
@@ -147,6 +149,8 @@ pub(super) async fn show(
                 .then(|| here(&found) + &next.suffix() + "#others")
         }),
         is_alone: similar.is_some_and(|similar| similar.total == 1),
+        split: (!has_no_route && similar.is_some_and(|similar| similar.total > 1))
+            .then(|| say::split_address(&found.index, &found.id)),
         root: root.map(str::to_owned),
         text,
         refused,

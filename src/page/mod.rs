@@ -24,6 +24,7 @@ mod plot;
 mod problem;
 mod question;
 mod refused;
+mod say;
 mod shell;
 mod timeline;
 mod url;
@@ -31,11 +32,14 @@ mod url;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use hyper::body::Incoming;
+use hyper::http::request;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 
 use crate::clock;
 use crate::engine::ReaderFields;
+use crate::http::headers::{Encoding, encoding};
 use crate::http::query::decode_segment;
 use crate::http::{Body, ProxyError, body, caller};
 use crate::reading::{ReadError, Reader, ReaderParts};
@@ -66,6 +70,8 @@ enum Target<'p> {
     Article(&'p str, &'p str),
     /// A group: index and root.
     Root(&'p str, &'p str),
+    /// Something is said about the groups of an index.
+    Say(&'p str),
     Nothing,
 }
 
@@ -79,6 +85,7 @@ fn target_of(path: &str) -> Target<'_> {
         [Some("overview"), None | Some(""), None, _] => Target::Overview,
         [Some("assets"), Some(name), None, _] => Target::Asset(name),
         [Some(index), None | Some(""), None, _] if is_index(index) => Target::List(index),
+        [Some(index), Some("say"), None, _] if is_index(index) => Target::Say(index),
         [Some(index), Some("article"), Some(id), None] if is_index(index) && !id.is_empty() => {
             Target::Article(index, id)
         }
@@ -104,11 +111,18 @@ pub(crate) async fn handle(
     request: Request<Incoming>,
 ) -> Result<Response<Body>, ProxyError> {
     let (parts, incoming) = request.into_parts();
-    body::discard(incoming, &parts.headers);
-    if parts.method != Method::GET && parts.method != Method::HEAD {
+    let target = target_of(path);
+    let is_said = parts.method == Method::POST && matches!(target, Target::Say(_));
+    let form = match is_said {
+        true => Some(read_form(state, &parts, incoming).await?),
+        false => {
+            body::discard(incoming, &parts.headers);
+            None
+        }
+    };
+    if !is_said && parts.method != Method::GET && parts.method != Method::HEAD {
         return Err(ProxyError::GetOnly);
     }
-    let target = target_of(path);
     if let Target::Asset(name) = target {
         return Ok(answer::asset(name));
     }
@@ -121,10 +135,24 @@ pub(crate) async fn handle(
         shell: &shell,
         headers: shell::for_cluster(&parts.headers),
     };
-    let shown = tokio::time::timeout(TIMEOUT, page.show(&target)).await;
+    let shown = tokio::time::timeout(TIMEOUT, page.show(&target, form.as_deref())).await;
     let shown = shown.unwrap_or(Err(ReadError::TimedOut(TIMEOUT).into()));
     let answer = shown.unwrap_or_else(|problem| problem.page(&shell));
     Ok(shell.remembered(answer))
+}
+
+/// What a form has sent.
+async fn read_form(
+    state: &AppState,
+    parts: &request::Parts,
+    body: Incoming,
+) -> Result<Bytes, ProxyError> {
+    if encoding(&parts.headers) != Encoding::Identity {
+        body::discard(body, &parts.headers);
+        return Err(ProxyError::UnsupportedBody);
+    }
+    let buffered = body::buffer(&state.budget, state.body_timeout, parts, body).await?;
+    Ok(buffered.bytes)
 }
 
 /// A page in the making.
@@ -136,7 +164,12 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
-    async fn show(&self, target: &Target<'_>) -> Result<Response<Body>, Problem> {
+    /// `form`: what was posted.
+    async fn show(
+        &self,
+        target: &Target<'_>,
+        form: Option<&[u8]>,
+    ) -> Result<Response<Body>, Problem> {
         match *target {
             Target::WithoutSlash => Ok(answer::elsewhere(&(url::home() + &self.shell.query()))),
             Target::Home => home::show(self).await,
@@ -144,6 +177,11 @@ impl Page<'_> {
             Target::List(index) => list::show(self, index).await,
             Target::Article(index, id) => article::show(self, index, id).await,
             Target::Root(index, root) => article::first_of(self, index, root).await,
+            Target::Say(index) => match form {
+                Some(form) if form.len() > say::FORM_BYTES => Err(say::too_long()),
+                Some(form) => say::said(self, index, form).await,
+                None => say::show(self, index),
+            },
             Target::Asset(_) | Target::Nothing => Err(Problem::new(StatusCode::NOT_FOUND, None)),
         }
     }
@@ -196,6 +234,8 @@ mod tests {
             ("/news-1/", Target::List("news-1")),
             ("/a/article/x%2Fy", Target::Article("a", "x%2Fy")),
             ("/a/group/00", Target::Root("a", "00")),
+            ("/a/say", Target::Say("a")),
+            ("/a/say/b", Target::Nothing),
             ("/a/article/", Target::Nothing),
             ("/a/article", Target::Nothing),
             ("/a/article/b/c", Target::Nothing),

@@ -4,9 +4,12 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::lang::{Texts, fill};
-use super::{Page, fields, format, url};
+use super::{Page, fields, format, say, url};
 use crate::engine::{CheckError, ReaderFields};
+use crate::fingerprint::Fingerprint;
+use crate::forest::Root;
 use crate::forest::port::CheckedTree;
+use crate::forest::words::Words;
 use crate::method::Refusal;
 use crate::reading::answer::{Group, key};
 use crate::reading::request::{Direction, RepresentativeBy, TotalWanted};
@@ -33,6 +36,8 @@ pub(super) struct Neighbour {
     /// Why the document does not belong to it.
     pub why: String,
     pub similar: String,
+    /// Where a reader says that the two are one story; none for who is shown no group of the document.
+    pub merge: Option<String>,
 }
 
 /// The neighbours of a document that the reader may read. What he sees no document of is not mentioned.
@@ -47,11 +52,18 @@ pub(super) async fn neighbours(
     let context = page.state.request_context(page.caller());
     let engine = &page.state.engine;
     let checked = engine.check(body, index.to_owned(), Some(id.to_owned()), context);
+    let words = engine.words(index).await;
+    let words = words.map_or_else(|_| Words::default(), |(_, words)| words);
+    let own = source.get(&names.root).and_then(Value::as_str);
+    let own = own
+        .and_then(|own| Fingerprint::written(own, true))
+        .map(Root);
     let trees: Vec<(i64, Refusal)> = match checked.await {
         Ok(checked) => checked
             .trees
             .iter()
-            .filter_map(refused)
+            .filter_map(|tree| refused(tree, &words))
+            .filter(|(tree, _)| own.is_none_or(|own| key(own) != *tree))
             .take(SHOWN)
             .collect(),
         Err(CheckError::NoRoute(_)) => return Refused::NoRoute,
@@ -90,13 +102,16 @@ pub(super) async fn neighbours(
             .groups
             .iter()
             .find(|group| key(group.root) == *tree)?;
-        Some(neighbour(t, group, *refusal, names))
+        let merge = own.map(|own| say::merge_address(index, id, [own, group.root]));
+        let neighbour = neighbour(t, group, *refusal, names);
+        Some(Neighbour { merge, ..neighbour })
     });
     Refused::Neighbours(found.collect())
 }
 
-fn refused(tree: &CheckedTree) -> Option<(i64, Refusal)> {
-    Some((key(tree.root), tree.verdict.err()?))
+/// The key of the group of a tree that refuses the document, and why it does.
+fn refused(tree: &CheckedTree, words: &Words) -> Option<(i64, Refusal)> {
+    Some((key(words.group(tree.root)), tree.verdict.err()?))
 }
 
 fn neighbour(
@@ -122,6 +137,7 @@ fn neighbour(
         address: url::article(&representative.index, &representative.id),
         why: why(t, refusal),
         similar,
+        merge: None,
     }
 }
 

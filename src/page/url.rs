@@ -49,6 +49,11 @@ pub(super) fn group(index: &str, root: &str) -> String {
     format!("{BASE}/{}/group/{}", segment(index), segment(root))
 }
 
+/// Where something is said about the groups of an index.
+pub(super) fn say(index: &str) -> String {
+    format!("{BASE}/{}/say", segment(index))
+}
+
 /// A file.
 pub(super) fn asset(name: &str) -> String {
     format!("{BASE}/assets/{name}")

@@ -11,7 +11,7 @@ use super::counted;
 use crate::clock;
 use crate::engine::{Placed, Resolution};
 use crate::forest::{Notice, TreeSize};
-use crate::shutdown::InFlightGuard;
+use crate::shutdown::{InFlightGuard, WriteGuard};
 use crate::state::AppState;
 
 /// Documents that were placed and not yet settled. Settling is a task of its own, since it waits for forests; the request
@@ -22,6 +22,8 @@ use crate::state::AppState;
 pub(super) struct PlacementGuard {
     state: Arc<AppState>,
     in_flight: InFlightGuard,
+    /// Until it is settled, nobody knows which roots the cluster has stored.
+    writing: Option<WriteGuard>,
     placed: Option<Placed>,
     /// What the path of the request names.
     index: Option<String>,
@@ -33,11 +35,13 @@ impl PlacementGuard {
     pub(super) fn new(
         state: Arc<AppState>,
         in_flight: InFlightGuard,
+        writing: WriteGuard,
         placed: Placed,
     ) -> PlacementGuard {
         PlacementGuard {
             state,
             in_flight,
+            writing: Some(writing),
             placed: Some(placed),
             index: None,
             sent: false,
@@ -90,11 +94,11 @@ impl PlacementGuard {
         // Without a runtime the process ends, and the forests with it.
         let runtime = Handle::try_current().ok()?;
         let (state, in_flight) = (self.state.clone(), self.in_flight.clone());
-        let index = self.index.take();
+        let (index, writing) = (self.index.take(), self.writing.take());
         let settling = async move {
             counted::note(&state, index.as_deref(), &placed, &resolution);
             settle(&state, placed, resolution).await;
-            drop(in_flight);
+            drop((writing, in_flight));
         };
         Some(runtime.spawn(settling.instrument(Span::current())))
     }

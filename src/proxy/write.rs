@@ -241,6 +241,8 @@ async fn prepare(
         }
     };
     let began = Instant::now();
+    // Before anything is placed: whoever says something about groups waits for what was placed before.
+    let writing = state.writes.enter();
     let body = plain.clone();
     let stamping = async {
         let mut parsed = state
@@ -267,7 +269,8 @@ async fn prepare(
         Write::Bulk { index } => index.clone(),
         Write::Document { index, .. } => Some(index.clone()),
     };
-    let placement = PlacementGuard::new(state.clone(), in_flight.clone(), placed).of_index(named);
+    let placement = PlacementGuard::new(state.clone(), in_flight.clone(), writing, placed);
+    let placement = placement.of_index(named);
     if let Err(reason) = log_stamped(&state.engine, write, &plain, &stamped).await {
         placement.roll_back().await;
         return Err(state.engine_failed(&reason));

@@ -24,6 +24,9 @@ use crate::config::RestrictedReaders;
 /// Documents under a query of which the counts in the whole index are asked for.
 const MAX_SIMILAR: u64 = 100_000;
 
+/// Groups that are proven for pages behind the second along with it.
+const AHEAD: usize = 40;
+
 /// Where groups of two documents or more come from.
 enum From {
     /// The index of roots of this name: only for the order, and only for the whole index.
@@ -41,8 +44,8 @@ enum From {
     },
     /// A list, as soon as one is needed: the largest groups may prove themselves, and the walk sees which groups are alone.
     Unlisted {
-        /// The first groups, if they are there already.
-        first: Option<Vec<Listed>>,
+        /// The first groups, if they are known without the list, and the number they are kept under.
+        first: Option<(Arc<GroupList>, u64)>,
     },
 }
 
@@ -88,7 +91,7 @@ async fn page_from(
         Some(cursor) => {
             parts.total = cursor.total.map(Total::of_cursor);
             let from = match (kept(reader, request, cursor.list), roots) {
-                (Some(list), _) => list,
+                (Some(kept), _) => kept,
                 (None, Some(name)) if cursor.list.is_none() => From::Roots { name, first: None },
                 (None, _) if may_be_unlisted(request) => From::Unlisted { first: None },
                 (None, _) => make_list(reader, request, None).await?.0,
@@ -124,14 +127,11 @@ fn roots_for(reader: &Reader<'_>, request: &GroupsRequest) -> Option<String> {
     may.then(|| roots::name_for(&reader.index)).flatten()
 }
 
-/// A list that was made for an earlier page.
+/// A list, or the beginning of one, that was made for an earlier page.
 fn kept(reader: &Reader<'_>, request: &GroupsRequest, id: Option<u64>) -> Option<From> {
     let id = id?;
-    Some(From::List {
-        list: reader.lists.get(id, reader.caller, reader.now)?,
-        id,
-        is_complete: is_complete(request),
-    })
+    let list = reader.lists.get(id, reader.caller, reader.now)?;
+    Some(From::of(list, id, request))
 }
 
 /// Whether groups of one document are listed, too: their order is another one than that of the walk.
@@ -184,13 +184,13 @@ async fn first(
         }
         Ahead::Largest(Largest::All(groups)) => {
             check_limit(request, documents)?;
-            Ok(keep_list(reader, request, groups))
+            let list = GroupList::new(groups, request.direction);
+            Ok(keep(reader, request, list))
         }
         Ahead::Largest(Largest::First(groups)) => {
             check_limit(request, documents)?;
-            Ok(From::Unlisted {
-                first: Some(groups),
-            })
+            let beginning = GroupList::beginning(groups, request.direction);
+            Ok(keep(reader, request, beginning))
         }
         Ahead::Walk => {
             check_limit(request, documents)?;
@@ -295,28 +295,38 @@ async fn make_list(
         value,
         relation: Relation::Equal,
     });
-    Ok((keep_list(reader, request, groups), total))
+    let list = GroupList::new(groups, request.direction);
+    Ok((keep(reader, request, list), total))
 }
 
-/// Keeps all groups for the next pages.
-fn keep_list(reader: &Reader<'_>, request: &GroupsRequest, groups: Vec<Listed>) -> From {
-    let list = Arc::new(GroupList::new(groups, request.direction));
-    let id = reader.new_list_id();
+/// Keeps groups for the next pages.
+fn keep(reader: &Reader<'_>, request: &GroupsRequest, list: GroupList) -> From {
+    let (list, id) = (Arc::new(list), reader.new_list_id());
     reader
         .lists
         .keep(id, reader.caller, reader.now, list.clone());
-    From::List {
-        list,
-        id,
-        is_complete: is_complete(request),
-    }
+    From::of(list, id, request)
 }
 
 impl From {
+    fn of(list: Arc<GroupList>, id: u64, request: &GroupsRequest) -> From {
+        match list.is_beginning() {
+            true => From::Unlisted {
+                first: Some((list, id)),
+            },
+            false => From::List {
+                list,
+                id,
+                is_complete: is_complete(request),
+            },
+        }
+    }
+
     fn list_id(&self) -> Option<u64> {
         match self {
             From::List { id, .. } => Some(*id),
-            From::Roots { .. } | From::Unlisted { .. } => None,
+            From::Unlisted { first } => first.as_ref().map(|(_, id)| *id),
+            From::Roots { .. } => None,
         }
     }
 
@@ -329,6 +339,18 @@ impl From {
             }
         )
     }
+}
+
+/// The next groups of the beginning of a list, if they are as many as are wanted: fewer are followed by others that are not
+/// known.
+fn whole_page(
+    list: &GroupList,
+    after: Option<&Listed>,
+    direction: Direction,
+    size: usize,
+) -> Option<Vec<Listed>> {
+    let page = list.after(after, direction, size);
+    (page.len() == size).then(|| page.to_vec())
 }
 
 impl ByCount<'_, '_> {
@@ -347,12 +369,25 @@ impl ByCount<'_, '_> {
         size: usize,
     ) -> Result<Vec<Listed>, ReadError> {
         let direction = self.request.direction;
-        if let From::Roots { first, .. } | From::Unlisted { first } = &mut self.from
+        if let From::Roots { first, .. } = &mut self.from
             && let (None, Some(first)) = (after, first.take())
         {
             return Ok(first);
         }
-        if let From::Unlisted { .. } = &self.from {
+        if let From::Unlisted { first } = &self.from {
+            let known = first.as_ref().map(|(list, _)| list.clone());
+            if let Some(known) = &known
+                && let Some(page) = whole_page(known, after, direction, size)
+            {
+                return Ok(page);
+            }
+            // Some more are as soon proven as the first ones were, and many readers go no further.
+            if let Some(known) = known.filter(|known| known.len() < size + AHEAD)
+                && let Some(more) = self.prove(known.len() + size + AHEAD).await?
+                && let Some(page) = whole_page(&more, after, direction, size)
+            {
+                return Ok(page);
+            }
             self.from = make_list(self.reader, self.request, None).await?.0;
         }
         match &self.from {
@@ -362,6 +397,21 @@ impl ByCount<'_, '_> {
             From::List { list, .. } => Ok(list.after(after, direction, size).to_vec()),
             From::Unlisted { .. } => Ok(Vec::new()),
         }
+    }
+
+    /// Keeps a longer beginning of the list, if the largest groups prove it.
+    async fn prove(&mut self, size: usize) -> Result<Option<Arc<GroupList>>, ReadError> {
+        let (reader, request) = (self.reader, self.request);
+        let largest = largest::largest(&reader.source, &request.query, size).await?;
+        let Largest::First(groups) = largest else {
+            return Ok(None);
+        };
+        let beginning = GroupList::beginning(groups, request.direction);
+        self.from = keep(reader, request, beginning);
+        Ok(match &self.from {
+            From::Unlisted { first } => first.as_ref().map(|(list, _)| list.clone()),
+            From::Roots { .. } | From::List { .. } => None,
+        })
     }
 
     async fn listed(&mut self, after: Option<&Listed>, size: usize) -> Result<Batch, ReadError> {

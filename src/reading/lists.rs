@@ -44,15 +44,39 @@ pub(super) struct GroupList {
     groups: Vec<Listed>,
     /// Their keys, ascending.
     keys: Vec<i64>,
+    /// There are more groups behind these.
+    is_beginning: bool,
 }
 
 impl GroupList {
-    /// Puts groups in order.
+    /// Puts all groups in order.
     pub(super) fn new(mut groups: Vec<Listed>, direction: Direction) -> GroupList {
         groups.sort_unstable_by(|a, b| compare(a, b, direction));
         let mut keys: Vec<i64> = groups.iter().map(|group| group.key).collect();
         keys.sort_unstable();
-        GroupList { groups, keys }
+        GroupList {
+            groups,
+            keys,
+            is_beginning: false,
+        }
+    }
+
+    /// The first groups of a list, of which the others are not known.
+    pub(super) fn beginning(groups: Vec<Listed>, direction: Direction) -> GroupList {
+        GroupList {
+            is_beginning: true,
+            ..GroupList::new(groups, direction)
+        }
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// Whether there are more groups behind these.
+    pub(super) fn is_beginning(&self) -> bool {
+        self.is_beginning
     }
 
     /// The next groups behind a place; a place that is not in the list is between two that are.

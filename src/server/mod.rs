@@ -124,6 +124,7 @@ pub(crate) async fn serve(
     tokio::spawn(expire(state.clone()));
     let counting = count(&state, &config);
     let sweeping = sweep(&state, &config);
+    let restamping = restamp(&state, &config);
     tokio::spawn(remember(state.clone()));
     let main = Listener::main(acceptor.clone(), config.limits);
     let accepting = tokio::spawn(accept::accept(listener, main, state.clone()));
@@ -137,8 +138,8 @@ pub(crate) async fn serve(
     let signal = shutdown::signal().await.map_err(ServeError::Signals)?;
     info!(signal, in_flight = state.in_flight.count(), "stopping");
     // What it has sent is in flight like all else.
-    if let Some(sweeping) = sweeping {
-        sweeping.abort();
+    for own in [sweeping, restamping].into_iter().flatten() {
+        own.abort();
     }
     // Whoever asks a second time does not want to wait.
     let cut_off = tokio::select! {
@@ -206,6 +207,37 @@ fn sweep(state: &Arc<AppState>, config: &ServeOptions) -> Option<JoinHandle<()>>
     let swept = state.clone();
     Some(tokio::spawn(async move {
         adopt::sweep(&swept.swept, &reader, &door, &routes).await;
+    }))
+}
+
+/// Begins to let stored documents follow what people say about groups.
+fn restamp(state: &Arc<AppState>, config: &ServeOptions) -> Option<JoinHandle<()>> {
+    if config.routes.is_empty() {
+        return None;
+    }
+    let operator = match Operator::new(&config.service_url.0, config.upstream_ca.as_deref()) {
+        Ok(operator) => operator,
+        Err(error) => {
+            state.restamping.cannot_start(&error.to_string());
+            return None;
+        }
+    };
+    let routes = Routes {
+        prefix: state.engine.prefix().to_owned(),
+        routes: state.engine.adopted_routes(),
+    };
+    let state = state.clone();
+    Some(tokio::spawn(async move {
+        let restamper = adopt::Restamper {
+            shared: &state.restamping,
+            engine: &state.engine,
+            operator: &operator,
+            writes: &state.writes,
+            counts: &state.counts,
+            routes: &routes,
+            context: &|| state.request_context(0),
+        };
+        restamper.run().await;
     }))
 }
 

@@ -119,6 +119,10 @@ const SHAPES: &[Shape] = &[
     ("", " ", ""),
     ("", "a's ", ""),
     ("", "it's'", ""),
+    ("the old bridge is closed ", "@one[a]#b//", ""),
+    ("", "//@a", ""),
+    ("", "#a b", ""),
+    ("", "回复@", ""),
 ];
 
 /// No text costs more steps a byte than this. Plain English takes about 6, Hindi 20.
@@ -151,11 +155,14 @@ fn complaint(prefix: &str, unit: &str, suffix: &str, bytes: usize) -> Option<Str
     let small = text(prefix, unit, suffix, bytes);
     let large = text(prefix, unit, suffix, 4 * bytes);
     let (first, second) = (cost(&small), cost(&large));
-    let most = STEPS_A_BYTE * (large.len() + 64);
+    let most = |text: &str| STEPS_A_BYTE * (text.len() + 64);
+    // Posts are read in a way of their own.
+    let post = text(prefix, unit, suffix, 2_000);
+    let is_dear = cost(&post) > most(&post) || second > most(&large);
     // What is looked at once, whatever the size: a window, a block.
     let fixed = 2048;
     let linear = 2 * second <= 9 * (first + fixed);
-    (!linear || second > most).then(|| {
+    (!linear || is_dear).then(|| {
         let shape = (prefix, unit, suffix);
         format!(
             "{shape:?}: {first} steps for {} bytes, {second} for {}",
@@ -169,7 +176,7 @@ fn complaint(prefix: &str, unit: &str, suffix: &str, bytes: usize) -> Option<Str
 fn every_shape_is_linear() {
     let complaints = SHAPES
         .iter()
-        .filter_map(|(prefix, unit, suffix)| complaint(prefix, unit, suffix, 4_000));
+        .filter_map(|(prefix, unit, suffix)| complaint(prefix, unit, suffix, 5_000));
     let complaints: Vec<String> = complaints.collect();
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
@@ -186,7 +193,7 @@ proptest! {
 
     #[test]
     fn combined_shapes_are_linear(prefix in pieces(), unit in pieces(), suffix in pieces()) {
-        let complaint = complaint(&prefix, &unit, &suffix, 2_000);
+        let complaint = complaint(&prefix, &unit, &suffix, 5_000);
         prop_assert!(complaint.is_none(), "{}", complaint.unwrap_or_default());
     }
 }

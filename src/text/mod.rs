@@ -19,6 +19,7 @@ mod headline;
 mod hostile_tests;
 mod markup;
 pub(crate) mod numbers;
+mod post;
 mod segment;
 mod sentences;
 pub(crate) mod shingler;
@@ -118,6 +119,8 @@ impl Scratch {
             // HTML that was escaped as a whole shows by its closing tags.
             if steps::find(part.as_bytes(), b"&lt;/").is_some() {
                 unescape(part, &mut self.unescaped);
+                cleaner.field(&self.unescaped);
+            } else if post::words(part, &mut self.unescaped) {
                 cleaner.field(&self.unescaped);
             } else {
                 cleaner.field(part);

@@ -13,6 +13,7 @@ use super::shingles::Shingles;
 use super::steps;
 use super::swar::{Lanes, leading};
 use super::token::{FNV_OFFSET, FNV_PRIME, WORD_SEED, is_numeral, wyhash_step};
+use super::words::sum_of;
 use crate::hash::{GOLDEN_RATIO, mix64, mix64_to_32};
 
 /// A window is closed when its tokens weigh this much: five Chinese characters or two words.
@@ -37,8 +38,6 @@ impl Shingles {
         for range in text.ranges() {
             let sentence = text.sentence(range);
             shingler.sentence(sentence, range.letters);
-            let place = shingler.place;
-            shingler.out.add_words(place, sentence);
         }
         shingler.finish();
     }
@@ -150,6 +149,7 @@ impl<'s> Shingler<'s> {
         let letters = u32::try_from(letters).unwrap_or(u32::MAX);
         self.place = self.out.next_sentence(letters);
         let bytes = sentence.as_bytes();
+        self.out.row.begin_sentence();
         let mut at = 0;
         while let Some(&b) = bytes.get(at) {
             steps::add(1);
@@ -160,9 +160,11 @@ impl<'s> Shingler<'s> {
                 at += 1;
             } else {
                 let (c, len) = decode(bytes, at);
+                let from = at;
                 at += len;
                 match self.tables.class(c) {
                     Class::Han | Class::Kana | Class::Unspaced => {
+                        self.out.row.pass_character(bytes, c, from, at);
                         self.end_run();
                         self.token(
                             u64::from(u32::from(c)).wrapping_mul(CHARACTER_FACTOR),
@@ -170,12 +172,16 @@ impl<'s> Shingler<'s> {
                             false,
                         );
                     }
-                    Class::Word | Class::Hangul | Class::Mark => self.letter(u32::from(c), false),
+                    Class::Word | Class::Hangul | Class::Mark => {
+                        self.out.row.pass(bytes, from, at);
+                        self.letter(u32::from(c), false);
+                    }
                     _ => self.end_run(),
                 }
             }
         }
         self.end_run();
+        self.out.row.end_sentence(self.place);
         if let Some((context, value)) = self.pending.take() {
             self.number(context ^ SENTENCE_ENDS, value);
         }
@@ -206,6 +212,7 @@ impl<'s> Shingler<'s> {
     fn ascii_run(&mut self, bytes: &[u8], at: usize) -> usize {
         let first = bytes.get(at).copied().unwrap_or_default();
         if self.run.is_some() {
+            self.out.row.pass(bytes, at, at + 1);
             self.letter(u32::from(first), first.is_ascii_digit());
             return at + 1;
         }
@@ -216,15 +223,18 @@ impl<'s> Shingler<'s> {
         let mut len = leading(letters.alphanumeric());
         let start = letters.first(len);
         let mut hash = wyhash_step(WORD_SEED, start);
+        let mut sum = sum_of(start);
         let mut end = at + len as usize;
         while len == 8 {
             let letters = Lanes::load(bytes, end);
             len = leading(letters.alphanumeric());
             if len > 0 {
                 hash = wyhash_step(hash, letters.first(len));
+                sum = sum.wrapping_add(sum_of(letters.first(len)));
             }
             end += len as usize;
         }
+        self.out.row.pass_run(bytes, at, end, sum);
         if bytes.get(end).is_none_or(u8::is_ascii) {
             self.token(hash, Size::word(end - at), is_numeral(start));
         } else {
@@ -257,6 +267,7 @@ impl<'s> Shingler<'s> {
             end += 1;
         };
         run.letters = u32::try_from(end - at).unwrap_or(u32::MAX);
+        self.out.row.pass(bytes, at, end);
         if next.is_ascii() && !(run.number && matches!(next, b'.' | b',')) {
             self.token(run.hash, Size::word(end - at), run.number);
         } else {

@@ -3,7 +3,7 @@
 
 use super::numbers::Number;
 use super::steps;
-use super::words;
+use super::words::Row;
 
 /// How many of the smallest hashes of a document are kept. More than are used, because those of sentences that turn out
 /// to be boilerplate are left out later.
@@ -44,8 +44,7 @@ pub struct Shingles {
     rest: Option<Box<Rest>>,
     budget: Budget,
     /// The first words of the text, by which it is laid beside another one, and where those of each of `sentences` end.
-    pub(crate) row: Vec<u16>,
-    row_ends: Vec<u16>,
+    pub(super) row: Row,
     /// A hash of all tokens in their order.
     pub(crate) whole: u64,
     /// How many of the tokens are single characters, and how many words or numbers.
@@ -167,7 +166,7 @@ impl Shingles {
             + self.numbers.capacity() * size_of::<Number>()
             + self.min_hashes.capacity() * size_of::<MinHash>()
             + self.candidates.capacity() * size_of::<u64>()
-            + (self.row.capacity() + self.row_ends.capacity()) * size_of::<u16>()
+            + self.row.heap_bytes()
             + self.rest.as_ref().map_or(0, |_| size_of::<Rest>())
     }
 
@@ -188,7 +187,6 @@ impl Shingles {
         self.min_hashes.clear();
         self.candidates.clear();
         self.row.clear();
-        self.row_ends.clear();
         self.rest = None;
         self.budget = Budget::of(raw);
         self.whole = 0;
@@ -196,28 +194,19 @@ impl Shingles {
         self.words = 0;
     }
 
-    /// Adds the words of a sentence that stands in this place of `sentences`.
-    #[inline]
-    pub(super) fn add_words(&mut self, place: u32, sentence: &str) {
-        if self.row.len() < words::MOST {
-            words::read(sentence, &mut self.row);
-            let end = self.row.len() as u16;
-            // One that joins a run ends where the run does.
-            self.row_ends.truncate(place as usize);
-            self.row_ends.push(end);
-        }
+    /// The first words of the text.
+    pub(crate) fn row(&self) -> &[u16] {
+        &self.row.words
+    }
+
+    /// Keeps only so many of its words.
+    pub(crate) fn shorten_row(&mut self, words: usize) {
+        self.row.words.truncate(words);
     }
 
     /// The words of each of `sentences`, as far as they are kept, with its place.
     pub(crate) fn row_of_sentences(&self) -> impl Iterator<Item = (u32, &[u16])> {
-        let ends = (0u32..).zip(&self.row_ends);
-        ends.scan(0, |begin, (place, &end)| {
-            let from = std::mem::replace(begin, usize::from(end));
-            Some((
-                place,
-                self.row.get(from..usize::from(end)).unwrap_or_default(),
-            ))
-        })
+        self.row.sentences()
     }
 
     /// Adds a window of the sentence that is being read.

@@ -21,15 +21,16 @@ type Entries = BTreeMap<i64, (u64, i64)>;
 const IDS: usize = 80;
 const STORIES: usize = 25;
 
-struct Scene {
-    server: Server,
-    index: String,
+/// An index whose groups are counted, and a spinney in front of it.
+pub struct Scene {
+    pub server: Server,
+    pub index: String,
     data_dir: PathBuf,
-    spinney: Spinney,
+    pub spinney: Spinney,
 }
 
 impl Scene {
-    async fn new(upstream: &str, label: &str, shards: u32) -> Scene {
+    pub async fn new(upstream: &str, label: &str, shards: u32) -> Scene {
         let server = Server::new(upstream);
         let index = unique_index(label);
         let body = json!({
@@ -55,7 +56,7 @@ impl Scene {
     }
 
     /// Sends a request to spinney, which must succeed.
-    fn send(&self, method: &str, path: &str, body: &Value) -> Value {
+    pub fn send(&self, method: &str, path: &str, body: &Value) -> Value {
         let answer = Request::json(method, path, body.to_string()).to(&self.spinney.url);
         assert!(answer.status < 300, "{path}: {}", answer.text());
         answer.json()
@@ -172,7 +173,7 @@ impl Scene {
     }
 
     /// Once nothing waits, the entries are what they are to be.
-    async fn holds(&self, when: &str) {
+    pub async fn holds(&self, when: &str) {
         self.settled().await;
         let (entries, naive) = (self.entries().await, self.naive().await);
         assert_eq!(entries, naive, "{when}");
@@ -197,7 +198,7 @@ impl Scene {
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
-    async fn end(mut self) {
+    pub async fn end(mut self) {
         self.spinney.kill9();
         let _ = std::fs::remove_dir_all(&self.data_dir);
         self.server.delete_index(&self.index).await;

@@ -37,3 +37,4 @@ mod restart;
 mod secure;
 mod shared;
 mod strangers;
+mod words;

@@ -8,6 +8,7 @@ use crate::forest::local::Recovery;
 use crate::forest::port::{
     Answer, Batch, CheckReply, Document, Placements, Port, Rehearsal, Settled, Settlement,
 };
+use crate::forest::words::{Restamp, Word, Words};
 use crate::forest::{Stats, TreeView};
 use crate::time::Millis;
 
@@ -58,6 +59,22 @@ impl Port for OutOfService {
     }
 
     fn tree(&self, _: Root) -> Answer<Option<TreeView>> {
+        self.refuse()
+    }
+
+    fn say(&self, _: Word, _: Vec<Root>) -> Answer<Option<u64>> {
+        self.refuse()
+    }
+
+    fn take_back(&self, _: u64) -> Answer<Option<Word>> {
+        self.refuse()
+    }
+
+    fn restamped(&self, _: u64, _: Restamp) -> Answer<()> {
+        self.refuse()
+    }
+
+    fn words(&self) -> Answer<Words> {
         self.refuse()
     }
 

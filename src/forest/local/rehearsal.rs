@@ -124,17 +124,18 @@ impl<F: Family> State<F> {
                 forest, learned, ..
             } = self;
             let clock = forest.clock().max(at);
-            let (foreseen, sign) = F::ask(features, learned, &earlier.taught, |query| {
+            let (foreseen, sign, text) = F::ask(features, learned, &earlier.taught, |query| {
                 let query = &Query {
                     earlier: Some(&earlier.tallies),
                     ..*query
                 };
                 let mut foreseen = forest.foresee(query, at);
                 let sign = own.amend(&mut foreseen, query, document.title, forest, at);
-                (foreseen, sign)
+                (foreseen, sign, query.whole)
             });
             let mut placed = Placed {
                 root: foreseen.root,
+                answer: self.words().answer(text, foreseen.root),
                 decision: foreseen.decision,
                 arrived: foreseen.arrived(clock),
                 founded: foreseen.founded.unwrap_or(clock),

@@ -6,6 +6,7 @@ use crate::forest::port::{
     Check, CheckReply, CheckedFingerprint, CheckedTree, Commit, Document, Earlier, Outcome, Placed,
     Reply, Settled, Settlement, When,
 };
+use crate::forest::words::{Looked, Restamp, Word, Words};
 use crate::forest::{Change, Decision, Forest, ForestError, Near, Rollback, Root, Settings};
 use crate::method::{Count, Family, Lesson, Measure, Proof, Query, Refusal};
 use crate::text::boilerplate::Taught;
@@ -15,6 +16,8 @@ use crate::time::Millis;
 pub struct State<F: Family> {
     pub(super) forest: Forest<F::Proof>,
     pub(super) learned: F::Learned,
+    /// What people have said about groups.
+    words: Words,
     /// Placements of unknown outcome, and when they are taken back, in that order.
     unknown: VecDeque<(Millis, Rollback)>,
     /// The changes since they were last taken; `None` where nobody wants to know.
@@ -40,6 +43,20 @@ pub enum StateChange<P> {
         /// How many documents.
         founders: u64,
     },
+    /// Somebody has said this, or taken it back.
+    Say {
+        /// The number of the word.
+        number: u64,
+        /// `None`: it is taken back.
+        word: Option<Word>,
+    },
+    /// Stored documents may not obey a word yet, or do.
+    Restamp {
+        /// The number of the word.
+        number: u64,
+        /// `None`: they do.
+        restamp: Option<Restamp>,
+    },
 }
 
 impl<F: Family> State<F> {
@@ -55,6 +72,7 @@ impl<F: Family> State<F> {
         Ok(State {
             forest: Forest::new(settings)?.with_thresholds(thresholds),
             learned,
+            words: Words::default(),
             unknown: VecDeque::new(),
             recorded: None,
         })
@@ -98,7 +116,67 @@ impl<F: Family> State<F> {
             StateChange::Learn { hashes, founders } => {
                 F::learn(&mut self.learned, hashes, *founders);
             }
+            StateChange::Say { number, word } => self.words.set(*number, word.clone()),
+            StateChange::Restamp { number, restamp } => {
+                self.words.set_restamp(*number, restamp.clone());
+            }
         }
+    }
+
+    /// Somebody says this about groups. `shown`: the roots that documents of a pin show. Answers the number of the word; `None`:
+    /// there are as many as a forest remembers.
+    pub fn say(&mut self, word: Word, shown: &[Root]) -> Option<u64> {
+        let number = self.words.next()?;
+        let restamp = self.words.restamp_of(&word, shown);
+        self.change_word(number, Some(word), restamp);
+        Some(number)
+    }
+
+    /// Takes a word back. Answers what it was, if there was one of this number.
+    pub fn take_back(&mut self, number: u64) -> Option<Word> {
+        let word = self.words.word(number)?.clone();
+        let restamp = self.words.restamp_without(number, &word);
+        self.change_word(number, None, restamp);
+        Some(word)
+    }
+
+    fn change_word(&mut self, number: u64, word: Option<Word>, restamp: Restamp) {
+        self.change_words(StateChange::Say { number, word });
+        let restamp = Some(restamp);
+        self.change_words(StateChange::Restamp { number, restamp });
+        for (number, restamp) in self.words.followed() {
+            let restamp = Some(restamp);
+            self.change_words(StateChange::Restamp { number, restamp });
+        }
+    }
+
+    /// The stored documents obey the word of this number, if this is still what was to be done for it.
+    pub fn restamped(&mut self, number: u64, done: &Restamp) {
+        let is_this = |(of, restamp): (u64, &Restamp)| of == number && restamp == done;
+        if self.words.unfinished().any(is_this) {
+            self.change_words(StateChange::Restamp {
+                number,
+                restamp: None,
+            });
+        }
+    }
+
+    fn change_words(&mut self, change: StateChange<F::Proof>) {
+        self.apply(&change);
+        if self.recorded.is_some() {
+            self.collect_changes();
+            self.recorded.get_or_insert_default().push(change);
+        }
+    }
+
+    /// What people have said about groups.
+    pub fn words(&self) -> &Words {
+        &self.words
+    }
+
+    /// The words of a copy, in place of these.
+    pub(in crate::forest) fn set_words(&mut self, words: Words) {
+        self.words = words;
     }
 
     /// What it has learned.
@@ -179,15 +257,16 @@ impl<F: Family> State<F> {
         let Self {
             forest, learned, ..
         } = self;
-        let mut placement = F::ask(features, learned, &earlier.taught, |query| {
+        let (mut placement, text) = F::ask(features, learned, &earlier.taught, |query| {
             let query = &Query {
                 earlier: Some(&earlier.tallies),
                 ..*query
             };
-            match claimed {
+            let placement = match claimed {
                 Some(_) => forest.place_provisionally(query, given),
                 None => forest.place_given(query, at, given),
-            }
+            };
+            (placement, query.whole)
         });
         if placement.decision == Decision::NewRoot {
             let root = placement.root;
@@ -195,6 +274,7 @@ impl<F: Family> State<F> {
         }
         Placed {
             root: placement.root,
+            answer: self.words.answer(text, placement.root),
             decision: placement.decision,
             arrived: placement.arrived,
             founded: placement.founded,
@@ -338,9 +418,9 @@ impl<F: Family> State<F> {
                 true => query.more.to_vec(),
                 false => query.fingerprints.to_vec(),
             };
-            ((check, asked), measures)
+            ((check, asked, query.whole), measures)
         });
-        let (check, asked) = check;
+        let (check, asked, text) = check;
         let left_out = F::left_out(features, learned);
 
         let mut fingerprints: Vec<CheckedFingerprint> = asked
@@ -374,8 +454,18 @@ impl<F: Family> State<F> {
             });
         }
         trees.sort_by_key(|tree| (tree.root != check.root, tree.verdict.is_err(), tree.root));
+        let answer = self.words.answer(text, check.root);
+        let is_known = match check.decision {
+            Decision::Refreshed | Decision::Joined { .. } => true,
+            Decision::NewRoot | Decision::Outside => self.words.is_pinned(text),
+        };
         Check {
             root: check.root,
+            answer,
+            looked: Looked {
+                text,
+                answer: is_known.then_some(answer),
+            },
             decision: check.decision,
             stage: check.by.and_then(|by| F::stage(features, by)),
             fingerprints,

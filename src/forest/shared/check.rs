@@ -11,7 +11,8 @@ use crate::forest::law;
 use crate::forest::port::{
     Check, CheckReply, CheckedFingerprint, CheckedTree, Document, Earlier, Unavailable,
 };
-use crate::forest::{Near, Root};
+use crate::forest::words::Looked;
+use crate::forest::{Decision, Near, Root};
 use crate::method::{Family, Measure, Proof, Query, Refusal};
 use crate::text::boilerplate::Taught;
 use crate::time::Millis;
@@ -152,9 +153,17 @@ impl<F: Family> Inner<F> {
                 measure: query.proof.measure(&kept.proof, shared, self.thresholds),
             })
         });
+        let is_known = matches!(
+            outcome.decision,
+            Decision::Refreshed | Decision::Joined { .. }
+        );
         let check = Check {
             decision: outcome.decision,
             trees: trees.collect(),
+            looked: Looked {
+                text: query.whole,
+                answer: is_known.then_some(outcome.root),
+            },
             ..empty(outcome.root)
         };
         (check, outcome.by)
@@ -164,7 +173,12 @@ impl<F: Family> Inner<F> {
 fn empty(root: Root) -> Check {
     Check {
         root,
-        decision: crate::forest::Decision::NewRoot,
+        answer: root,
+        looked: Looked {
+            text: root.0,
+            answer: None,
+        },
+        decision: Decision::NewRoot,
         stage: None,
         fingerprints: Vec::new(),
         trees: Vec::new(),

@@ -44,6 +44,7 @@ use super::port::{
     Answer, Batch, CheckReply, Document, Placements, Port, Rehearsal, Settled, Settlement,
     Unavailable,
 };
+use super::words::{Restamp, Word, Words};
 use super::{EvidenceStats, Rollback, Root, Stats, TreeView};
 use crate::fingerprint::Fingerprint;
 use crate::hash::splitmix64;
@@ -415,6 +416,23 @@ impl<F: Family> Port for Shared<F> {
     fn stats(&self) -> Answer<Stats> {
         let inner = self.inner.clone();
         self.plain(async move { inner.stats().await })
+    }
+
+    /// It remembers no words.
+    fn say(&self, _: Word, _: Vec<Root>) -> Answer<Option<u64>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    fn take_back(&self, _: u64) -> Answer<Option<Word>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    fn restamped(&self, _: u64, _: Restamp) -> Answer<()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn words(&self) -> Answer<Words> {
+        Box::pin(std::future::ready(Ok(Words::default())))
     }
 
     /// The engine lets nodes go by itself.

@@ -387,6 +387,7 @@ impl<F: Family> Inner<F> {
         let (outcome, at) = (decided.outcome, work.at);
         let mut placed = Placed {
             root: outcome.root,
+            answer: outcome.root,
             decision: outcome.decision,
             arrived: outcome.arrived(at),
             founded: outcome.founded.unwrap_or(at),

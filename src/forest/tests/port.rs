@@ -13,6 +13,7 @@ use crate::forest::port::{
 };
 use crate::forest::shared::memory::Memory;
 use crate::forest::shared::{Shared, SharedSettings};
+use crate::forest::words::Word;
 use crate::forest::{Decision, Root, Settings, Stats};
 use crate::hash::HashKey;
 use crate::method::{
@@ -118,8 +119,8 @@ fn forests(window: Option<Millis>) -> Vec<Subject> {
 
 const SHARED: &str = "shared";
 
-/// Those of this process. Only they take time from documents that claim it, let nodes go when they are told to, and count
-/// their roots.
+/// Those of this process. Only they take time from documents that claim it, let nodes go when they are told to, count their
+/// roots, and remember what people say.
 fn local_forests(window: Option<Millis>) -> Vec<Subject> {
     let mut all = Vec::new();
     let executors: [(&str, Arc<dyn Executor>); 2] =
@@ -384,6 +385,52 @@ fn documents_outlive_the_dates_that_come_with_them() {
         let alive: Vec<bool> = (1..7).map(|number| known(number, 6_170)).collect();
         let expected = [false, false, false, true, true, true];
         assert_eq!(alive, expected, "{}", say(&subject));
+    }
+}
+
+#[test]
+fn what_people_say_is_obeyed_until_it_is_taken_back() {
+    for subject in local_forests(None) {
+        let placed = place(&subject, documents(&subject, [1, 2], 1));
+        let [one, two] = [placed[0].root, placed[1].root];
+        assert_eq!(placed[1].answer, two, "{}", say(&subject));
+        settle(&subject, placed, Outcome::Accepted);
+        let merge = Word::Merge {
+            winner: one,
+            losers: vec![two],
+        };
+        let number = block_on(subject.port.say(merge.clone(), Vec::new()));
+        let number = number.unwrap().unwrap();
+        // Of whoever writes it: the tree stays what it is.
+        let answers = |placed: &[Placed]| (placed[0].root, placed[0].answer);
+        let again = place(&subject, documents(&subject, [2], 2));
+        assert_eq!(answers(&again), (two, one), "{}", say(&subject));
+        settle(&subject, again, Outcome::Accepted);
+        let rehearsal = subject.port.rehearsal();
+        let foreseen = block_on(rehearsal.place(documents(&subject, [2], 2))).unwrap();
+        let foreseen = foreseen.replies[0].placed.as_ref().unwrap();
+        assert_eq!((foreseen.root, foreseen.answer), (two, one));
+        let mut asked = documents(&subject, [2], 2);
+        let checked = block_on(subject.port.check(asked.remove(0))).unwrap();
+        let checked = checked.check.unwrap();
+        assert_eq!((checked.root, checked.answer), (two, one));
+        let words = block_on(subject.port.words()).unwrap();
+        let said: Vec<_> = words.said().collect();
+        assert_eq!(said, [(number, &merge)]);
+        // What is stored is to follow, until somebody says that it has.
+        let unfinished: Vec<_> = words.unfinished().map(|(n, r)| (n, r.clone())).collect();
+        assert_eq!(unfinished.len(), 1);
+        let done = unfinished[0].1.clone();
+        assert_eq!(done.sought(&words), [two]);
+        block_on(subject.port.restamped(number, done)).unwrap();
+        let words = block_on(subject.port.words()).unwrap();
+        assert_eq!(words.unfinished().count(), 0);
+
+        let taken = block_on(subject.port.take_back(number)).unwrap();
+        assert_eq!(taken, Some(merge));
+        assert_eq!(block_on(subject.port.take_back(number)).unwrap(), None);
+        let last = place(&subject, documents(&subject, [2], 3));
+        assert_eq!(answers(&last), (two, two), "{}", say(&subject));
     }
 }
 

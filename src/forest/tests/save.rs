@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::forest::local::{State, StateChange};
 use crate::forest::port::{Commit, Document, Earlier, Outcome, Settlement, When};
+use crate::forest::words::Word;
 use crate::forest::{Portions, Restoring};
 use crate::method::{
     Attributes, Family, LearnedText, Method, Short, Similarity, Staged, Strict, Verified, WIDE,
@@ -64,6 +65,11 @@ enum Step {
     },
     Sweep,
     Evict,
+    /// Somebody says that the trees of two nodes are one, or takes back what was said.
+    Say {
+        nodes: (usize, usize),
+        back: Option<u64>,
+    },
     /// Takes the next portion of the copy.
     Copy,
 }
@@ -74,6 +80,8 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (0u8..6).prop_map(|outcome| Step::Settle { outcome }),
         1 => Just(Step::Sweep),
         1 => Just(Step::Evict),
+        1 => (any::<(usize, usize)>(), prop_oneof![2 => Just(None), 1 => (0u64..9).prop_map(Some)])
+            .prop_map(|(nodes, back)| Step::Say { nodes, back }),
         6 => Just(Step::Copy),
     ]
 }
@@ -188,9 +196,31 @@ impl<F: Family> Run<F> {
                 let forest = self.state.forest_mut();
                 forest.set_memory_limit(20_000);
             }
+            Step::Say { nodes, back } => self.say(nodes, back),
             Step::Copy => self.copy(),
         }
         self.journal();
+    }
+
+    fn say(&mut self, nodes: (usize, usize), back: Option<u64>) {
+        if let Some(number) = back {
+            self.state.take_back(number);
+            let unfinished = self.state.words().unfinished();
+            let first = unfinished
+                .map(|(number, restamp)| (number, restamp.clone()))
+                .next();
+            if let Some((number, done)) = first.filter(|_| self.at % 2 == 0) {
+                self.state.restamped(number, &done);
+            }
+            return;
+        }
+        let all = self.state.forest().nodes();
+        let root = |at: usize| Some(all.get(at.checked_rem(all.len())?)?.root);
+        if let Some((winner, loser)) = root(nodes.0).zip(root(nodes.1)) {
+            let losers = vec![loser];
+            let word = Word::Merge { winner, losers };
+            self.state.say(word, &[]).unwrap();
+        }
     }
 
     /// What a restart would find.
@@ -245,6 +275,7 @@ fn run<F: Family>(method: &str, make: impl Fn() -> State<F>, before: &[Step], du
     }
     let mut restored = run.restored(make());
     assert_eq!(seen(&run.state), seen(&restored), "{method}");
+    assert_eq!(run.state.words(), restored.words(), "{method}");
     // From here on both go the same way, whatever lies in the index beside the living.
     run.open.clear();
     for step in before.iter().chain(during).take(40) {
@@ -255,6 +286,7 @@ fn run<F: Family>(method: &str, make: impl Fn() -> State<F>, before: &[Step], du
         let place = |state: &mut State<F>, workspace: &mut Workspace| {
             let document = document(&run.method, number, run.at, workspace);
             let placed = state.place(document).placed.unwrap();
+            assert_eq!(placed.answer, state.words().group(placed.root));
             (placed.root, placed.decision)
         };
         let first = place(&mut run.state, &mut run.workspace);
@@ -295,7 +327,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_refused_or_read(section in 0u8..7, bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn any_bytes_are_refused_or_read(section in 0u8..8, bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let settings = settings(Distance(0), None);
         let state = State::<Verified>::new(settings, Similarity::default(), LearnedText::default()).unwrap();
         let mut restoring = Restoring::new(state);

@@ -27,20 +27,21 @@
 
   // ---- pages in place, for who has signed in ----
 
-  async function ask(url) {
+  async function ask(url, body) {
     const headers = { 'x-spinney-page': '1', accept: 'text/html' };
     if (authorization) headers.authorization = authorization;
-    return fetch(url, { headers, credentials: 'same-origin', redirect: 'follow' });
+    const method = body ? 'POST' : 'GET';
+    return fetch(url, { method, body, headers, credentials: 'same-origin', redirect: 'follow' });
   }
 
-  async function go(url, { push = true, scroll = null } = {}) {
+  async function go(url, { push = true, scroll = null, body = undefined } = {}) {
     const number = ++asked;
     const progress = one('[data-progress]');
     const status = one('[data-status]');
     progress.hidden = false;
     status.textContent = status.dataset.loading;
     try {
-      const response = await ask(url);
+      const response = await ask(url, body);
       const text = await response.text();
       if (number !== asked) return response.status;
       const shown = new URL(response.redirected ? response.url : url, location.href);
@@ -161,6 +162,13 @@
     if (form.matches('[data-sign-in-form]')) {
       event.preventDefault();
       signIn(form);
+      return;
+    }
+    if (form.method === 'post') {
+      // Without them, the browser would ask who it is.
+      if (!authorization) return;
+      event.preventDefault();
+      go(form.action, { body: new URLSearchParams(new FormData(form)) });
       return;
     }
     if (form.method !== 'get') return;

@@ -2,6 +2,7 @@
 
 mod browser;
 mod sample;
+mod say;
 
 use serde_json::json;
 

@@ -218,7 +218,7 @@ async fn many_groups_under_a_query() {
     let mut docs = Docs::new();
     for group in 0..3000 {
         let members = match group {
-            0..60 => random.between(10, 40),
+            0..160 => random.between(10, 40),
             _ => 1 + usize::from(group % 3 == 0),
         };
         for _ in 0..members {
@@ -240,23 +240,33 @@ async fn many_groups_under_a_query() {
         let spinney = corpus::start(&upstream, &["--medium-field", "medium"]);
         let reader = Server::new(&spinney.url);
         for order in ["desc", "asc"] {
-            let question = json!({
+            let mut question = json!({
                 "query": Query::Topic.body(), "sort": {"matching_count": order}, "size": 20, "total": false, "_source": false,
             });
             let path = format!("/_spinney/{index}/_groups");
-            let (_, page) = reader
-                .request(Method::POST, &path, Some(question.clone()))
-                .await;
-            let cursor = URL_SAFE_NO_PAD
-                .decode(page["next"].as_str().unwrap())
-                .unwrap();
-            let cursor: Value = serde_json::from_slice(&cursor[8..]).unwrap();
-            assert!(cursor[1]["list"].is_null(), "no list was needed: {cursor}");
-            let question = json!({"size": 100, "cursor": page["next"], "query": question["query"],
-                "sort": question["sort"], "total": false, "_source": false});
-            let rest = read_all(&reader, &index, &question).await;
-            let pages = std::iter::once(&page).chain(&rest);
+            let (mut pages, mut lists) = (Vec::new(), Vec::new());
+            for _ in 0..9 {
+                let (_, page) = reader
+                    .request(Method::POST, &path, Some(question.clone()))
+                    .await;
+                question["cursor"] = page["next"].clone();
+                let cursor = URL_SAFE_NO_PAD.decode(page["next"].as_str().unwrap());
+                let cursor: Value = serde_json::from_slice(&cursor.unwrap()[8..]).unwrap();
+                lists.push(cursor[1]["list"].clone());
+                pages.push(page);
+            }
+            if order == "asc" {
+                assert!(lists[0].is_null(), "no list was needed: {lists:?}");
+            } else {
+                // More groups were proven for the second page, and the list was made behind those.
+                assert_ne!(lists[0], lists[1]);
+                assert_eq!(lists[1], lists[3]);
+                assert_ne!(lists[3], lists[8]);
+            }
+            question["size"] = json!(100);
+            pages.extend(read_all(&reader, &index, &question).await);
             let keys: Vec<i64> = pages
+                .iter()
                 .flat_map(|page| page["groups"].as_array().unwrap())
                 .map(|group| group["key"].as_i64().unwrap())
                 .collect();

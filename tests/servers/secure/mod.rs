@@ -4,6 +4,7 @@
 mod check;
 mod reading;
 mod strangers;
+mod words;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,6 +20,8 @@ use serde_json::{Value, json};
 const ADMIN: (&str, &str) = ("admin", "admin");
 const WRITER: (&str, &str) = ("writer", "spruce-Larch-0417");
 const READER: (&str, &str) = ("reader", "aspen-Hazel-2906");
+
+pub use words::who_may_say_what;
 
 type User = Option<(&'static str, &'static str)>;
 

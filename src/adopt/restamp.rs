@@ -1,0 +1,412 @@
+//! Stored documents follow what people say about groups: those that show a root that is not answered for them any more are stamped
+//! anew, in spinney's own name. Which they are and what they are to show is `forest/words/restamp.rs`; the law is docs/merges.md.
+//!
+//! Only the root is written, over a document that is still as it was read, so whatever is repeated, overtaken or broken off in
+//! the middle ends the same. What was on its way to the cluster when something was said is waited for: it may show what was
+//! answered before.
+
+use std::collections::{BTreeMap, HashSet};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use hyper::header::{HeaderName, HeaderValue};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+use tracing::{info, warn};
+
+use super::lines::{self, Fate};
+use super::pages::{Found, Pages, Slice};
+use super::survey::{Order, Routes, Target, survey};
+use super::{AdoptError, pages};
+use crate::bulk::Seen;
+use crate::cluster::operator::Operator;
+use crate::counts::{Counts, Written};
+use crate::engine::{Engine, RequestContext, Unavailable, WordError};
+use crate::fingerprint::Fingerprint;
+use crate::forest::Root;
+use crate::forest::words::{By, Looked, Restamp, Words};
+use crate::shutdown::Writes;
+
+/// Documents of a bulk.
+const BATCH: usize = 500;
+
+/// The longest pause after a failure.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// How far it is; shared with those who show it, and who wake it.
+#[derive(Debug, Default)]
+pub(crate) struct Restamping {
+    wake: Notify,
+    status: Mutex<Status>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Status {
+    is_working: bool,
+    /// Why it does not go on; empty: it does.
+    reason: String,
+    /// Words that stored documents may not follow yet.
+    waiting: u64,
+    stamped: u64,
+    errors: u64,
+}
+
+impl Restamping {
+    /// Something was said.
+    pub(crate) fn wake(&self) {
+        self.wake.notify_one();
+    }
+
+    /// It cannot even begin.
+    pub(crate) fn cannot_start(&self, reason: &str) {
+        warn!(
+            reason,
+            "stored documents do not follow what is said about groups"
+        );
+        self.status.lock().reason = reason.to_owned();
+    }
+
+    fn ended(&self, result: &Result<(), RestampError>) {
+        let mut status = self.status.lock();
+        status.is_working = false;
+        status.reason.clear();
+        if let Err(error) = result {
+            status.errors += 1;
+            status.reason = error.to_string();
+        }
+    }
+
+    /// As `_stats` and the list of words show it.
+    pub(crate) fn shown(&self) -> Value {
+        let status = self.status.lock().clone();
+        let state = match (status.reason.is_empty(), status.is_working) {
+            (false, _) => "failing",
+            (true, true) => "stamping",
+            (true, false) => "waiting",
+        };
+        json!({
+            "state": state,
+            "reason": status.reason,
+            "waiting": status.waiting,
+            "stamped": status.stamped,
+            "errors": status.errors,
+        })
+    }
+
+    /// Names, help and values of the metrics.
+    pub(crate) fn metrics(&self) -> [(&'static str, &'static str, u64); 3] {
+        let status = self.status.lock();
+        [
+            (
+                "words_waiting",
+                "Words about groups that stored documents may not follow yet",
+                status.waiting,
+            ),
+            (
+                "restamped",
+                "Stored documents that got another root since the start, because somebody has said so",
+                status.stamped,
+            ),
+            (
+                "restamp_errors",
+                "Times since the start that stored documents could not be given another root",
+                status.errors,
+            ),
+        ]
+    }
+}
+
+/// What it works with.
+pub(crate) struct Restamper<'a> {
+    pub(crate) shared: &'a Restamping,
+    pub(crate) engine: &'a Arc<Engine>,
+    pub(crate) operator: &'a Operator,
+    pub(crate) writes: &'a Writes,
+    pub(crate) counts: &'a Counts,
+    pub(crate) routes: &'a Routes,
+    /// What the engine is to know when it reads a stored document.
+    pub(crate) context: &'a (dyn Fn() -> RequestContext + Send + Sync),
+}
+
+/// Stored documents of one forest that are to be stamped anew.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Job {
+    forest: String,
+    /// Of the word; none: of all of them, at the start.
+    number: Option<u64>,
+    restamp: Restamp,
+}
+
+/// A job whose documents were gone through once, and what was on its way before that.
+struct Begun {
+    job: Job,
+    before: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+/// Why it does not go on.
+#[derive(Debug, thiserror::Error)]
+enum RestampError {
+    #[error(transparent)]
+    Adopt(#[from] AdoptError),
+    #[error(transparent)]
+    Forest(#[from] Unavailable),
+    #[error(transparent)]
+    Word(#[from] WordError),
+    #[error("a document cannot be written: {0}")]
+    Refused(String),
+}
+
+impl Restamper<'_> {
+    /// Works until it is aborted.
+    pub(crate) async fn run(&self) {
+        let mut pause = pages::PAUSE;
+        // What was under way when the last process ended may have come after its jobs.
+        let mut at_start = true;
+        loop {
+            let result = self.work(at_start).await;
+            self.shared.ended(&result);
+            match result {
+                Ok(()) => {
+                    (at_start, pause) = (false, pages::PAUSE);
+                    self.shared.wake.notified().await;
+                }
+                Err(error) => {
+                    warn!(%error, "stored documents do not follow yet what was said about groups");
+                    let woken = self.shared.wake.notified();
+                    let _ = tokio::time::timeout(pause, woken).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+            }
+        }
+    }
+
+    /// Does all that is to be done.
+    async fn work(&self, at_start: bool) -> Result<(), RestampError> {
+        if at_start {
+            for (forest, words) in self.engine.all_words().await? {
+                let job = Job {
+                    forest,
+                    number: None,
+                    restamp: Restamp {
+                        roots: words.losers().collect(),
+                        by: By::Root,
+                    },
+                };
+                self.complete(&job).await?;
+            }
+        }
+        let mut begun: Vec<Begun> = Vec::new();
+        loop {
+            let jobs = self.jobs().await?;
+            begun.retain(|begun| jobs.contains(&begun.job));
+            for job in jobs {
+                if begun.iter().all(|begun| begun.job != job) {
+                    self.shared.status.lock().is_working = true;
+                    let before = Box::pin(self.writes.begun());
+                    self.pass(&job).await?;
+                    begun.push(Begun { job, before });
+                }
+            }
+            let Some(first) = begun.first_mut() else {
+                return Ok(());
+            };
+            tokio::select! {
+                () = &mut first.before => {}
+                () = self.shared.wake.notified() => continue,
+            }
+            let Begun { job, .. } = begun.remove(0);
+            self.complete(&job).await?;
+            if let Some(number) = job.number {
+                let done = job.restamp;
+                self.engine.restamped(&job.forest, number, done).await?;
+            }
+        }
+    }
+
+    async fn jobs(&self) -> Result<Vec<Job>, RestampError> {
+        let mut jobs = Vec::new();
+        for (forest, words) in self.engine.all_words().await? {
+            jobs.extend(words.unfinished().map(|(number, restamp)| Job {
+                forest: forest.clone(),
+                number: Some(number),
+                restamp: restamp.clone(),
+            }));
+        }
+        self.shared.status.lock().waiting = jobs.len() as u64;
+        Ok(jobs)
+    }
+
+    /// Goes through the documents of a job until none is in the way any more.
+    async fn complete(&self, job: &Job) -> Result<(), RestampError> {
+        let mut pause = pages::PAUSE;
+        loop {
+            let left = self.pass(job).await?;
+            if left == 0 {
+                return Ok(());
+            }
+            info!(
+                left,
+                "documents were changed while they were to get another root"
+            );
+            tokio::time::sleep_until((Instant::now() + pause).into()).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    async fn words(&self, forest: &str) -> Result<Words, RestampError> {
+        let all = self.engine.all_words().await?;
+        let of = all.into_iter().find(|(name, _)| name == forest);
+        Ok(of.map(|(_, words)| words).unwrap_or_default())
+    }
+
+    /// Goes through the documents of a job once. Answers how many have to be looked at again.
+    async fn pass(&self, job: &Job) -> Result<u64, RestampError> {
+        let sought = job.restamp.sought(&self.words(&job.forest).await?);
+        if sought.is_empty() {
+            return Ok(0);
+        }
+        let targets = match survey(self.operator, self.routes, None, None).await {
+            Err(AdoptError::NoIndex(_)) => return Ok(0),
+            targets => targets?,
+        };
+        let mut left = 0;
+        for mut target in targets {
+            if target.route.forest != job.forest {
+                continue;
+            }
+            target.order = Order::of_arrival();
+            if !job.restamp.needs_texts() {
+                target.route.fields.clear();
+            }
+            target.route.fields.push(target.names.root().to_owned());
+            let roots: Vec<String> = sought.iter().map(Root::to_string).collect();
+            let query = json!({"bool": {"filter": [
+                {"terms": {"_index": target.indices}},
+                {"terms": {target.names.root(): roots}},
+            ]}});
+            let all = Slice { id: 0, of: 1 };
+            let mut pages = Pages::new(self.operator, &target, query, all, BATCH);
+            while let Some(found) = pages.next().await? {
+                left += self.stamp(job, &target, &found).await?;
+            }
+            pages.close().await;
+        }
+        Ok(left)
+    }
+
+    /// Stamps those of these documents anew that show another root than they are to. Answers how many have changed meanwhile, or
+    /// could not be written just now.
+    async fn stamp(
+        &self,
+        job: &Job,
+        target: &Target,
+        found: &[Found],
+    ) -> Result<u64, RestampError> {
+        let mut looked = Vec::with_capacity(found.len());
+        for found in found {
+            looked.push(match job.restamp.needs_texts() {
+                true => self.look(target, found).await?,
+                false => None,
+            });
+        }
+        // Of now: what was said in the meantime counts.
+        let words = self.words(&job.forest).await?;
+        let (root_field, key_field) = (target.names.root(), target.names.key());
+        let (mut lines, mut moved) = (Vec::new(), Vec::new());
+        for (found, looked) in found.iter().zip(looked) {
+            let Some(shown) = shown(&found.source, root_field) else {
+                continue;
+            };
+            let root = job.restamp.shows(&words, shown, looked);
+            if root != shown {
+                let key = root.0.0.cast_signed();
+                let members = json!({root_field: root.to_string(), key_field: key});
+                lines::add_members(&mut lines, found, &members);
+                moved.push((found, [shown, root]));
+            }
+        }
+        if moved.is_empty() {
+            return Ok(0);
+        }
+        let own = HeaderName::from_static("x-opaque-id");
+        let own = (own, HeaderValue::from_static("spinney-words"));
+        let sent = self.operator.send_lines_with("/_bulk", own, lines.into());
+        let answer = match sent.await {
+            Ok(answer) => answer,
+            Err(error) => {
+                // It may have been done.
+                self.note(&moved, &[]);
+                return Err(AdoptError::from(error).into());
+            }
+        };
+        let fates = lines::numbered_fates(&answer, moved.len()).unwrap_or_default();
+        self.note(&moved, &fates);
+        if fates.is_empty() {
+            let answer = String::from_utf8_lossy(&answer).into_owned();
+            return Err(AdoptError::Answer(answer).into());
+        }
+        let mut left = 0;
+        for (fate, _) in fates {
+            match fate {
+                Fate::Stamped => self.shared.status.lock().stamped += 1,
+                Fate::Unchanged | Fate::Gone => {}
+                Fate::Changed | Fate::Later(_) => left += 1,
+                Fate::Refused(reason) => return Err(RestampError::Refused(reason)),
+            }
+        }
+        Ok(left)
+    }
+
+    async fn look(&self, target: &Target, found: &Found) -> Result<Option<Looked>, RestampError> {
+        let name = target.name_of(&found.index);
+        let source = found.source.clone();
+        Ok(self.engine.look(name, source, (self.context)()).await?)
+    }
+
+    /// Tells who counts groups. Without fates, nobody knows what was done.
+    fn note(&self, moved: &[(&Found, [Root; 2])], fates: &[(Fate, Option<u64>)]) {
+        #[derive(Default)]
+        struct Part {
+            roots: HashSet<u64>,
+            seen: Vec<Seen>,
+        }
+        let mut parts: BTreeMap<&str, Part> = BTreeMap::new();
+        for (at, (found, roots)) in moved.iter().enumerate() {
+            let fate = fates.get(at);
+            if fate.is_some_and(|(fate, _)| *fate != Fate::Stamped) {
+                continue;
+            }
+            let part = parts.entry(&found.index).or_default();
+            part.roots.extend(roots.map(|root| root.0.0));
+            if let Some(&(_, Some(seq_no))) = fate {
+                part.seen.push(Seen {
+                    item: at,
+                    id: found.id.clone(),
+                    seq_no,
+                    is_deleted: false,
+                });
+            }
+        }
+        for (index, part) in parts {
+            let roots: Vec<u64> = part.roots.into_iter().collect();
+            let witnesses: Vec<&Seen> = part.seen.iter().collect();
+            let written = Written {
+                index,
+                roots: &roots,
+                witnesses: &witnesses,
+                ..Written::default()
+            };
+            self.counts.note(std::iter::once(written));
+        }
+    }
+}
+
+/// The root that a document shows.
+fn shown(source: &Bytes, field: &str) -> Option<Root> {
+    let source: Value = serde_json::from_slice(source).ok()?;
+    let root = Fingerprint::written(source.get(field)?.as_str()?, true)?;
+    Some(Root(root))
+}

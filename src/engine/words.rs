@@ -1,0 +1,143 @@
+//! What people say about the groups of an index, handed to its forest, and what a stored document is to show since.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::forests::ForestEntry;
+use super::{Engine, RequestContext, Unavailable, own_root};
+use crate::forest::Root;
+use crate::forest::port::Document;
+use crate::forest::words::{Looked, Restamp, Word, Words};
+
+/// Why nothing can be said about the groups of an index.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WordError {
+    /// No route stamps the index.
+    #[error("no route stamps the index {0}: ask for one that --index or a [[route]] names")]
+    NoRoute(String),
+    /// Its groups stand in two forests.
+    #[error(
+        "the method of {0} keeps short texts in a forest of their own, and a word holds in one forest: nothing can be said about its groups"
+    )]
+    TwoForests(String),
+    /// Its forest is kept for several processes.
+    #[error(
+        "the forest of {0} is shared with --forest-store, which keeps no words yet: nothing can be said about its groups"
+    )]
+    Shared(String),
+    /// The forest cannot be asked.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+impl Engine {
+    fn forest_of_words(&self, index: &str) -> Result<&ForestEntry, WordError> {
+        let no_route = || WordError::NoRoute(index.to_owned());
+        let bound = self.route(index).and_then(|at| self.routes.get(at));
+        let bound = bound.ok_or_else(no_route)?;
+        if bound.short.is_some() {
+            return Err(WordError::TwoForests(index.to_owned()));
+        }
+        let entry = self.forests.get(bound.forest).ok_or_else(no_route)?;
+        match entry.is_shared() {
+            true => Err(WordError::Shared(index.to_owned())),
+            false => Ok(entry),
+        }
+    }
+
+    /// The name of the forest of an index, and what was said about its groups.
+    ///
+    /// # Errors
+    /// When nothing can be said about them, or the forest cannot be asked.
+    pub async fn words(&self, index: &str) -> Result<(String, Words), WordError> {
+        let entry = self.forest_of_words(index)?;
+        Ok((entry.name.clone(), entry.port.words().await?))
+    }
+
+    /// Says something about the groups of an index. `shown`: the roots that documents of a pin show. Answers the number of the word
+    /// when it is safe; `None`: there are as many as a forest remembers.
+    ///
+    /// # Errors
+    /// As [`words`](Engine::words).
+    pub async fn say(
+        &self,
+        index: &str,
+        word: Word,
+        shown: Vec<Root>,
+    ) -> Result<Option<u64>, WordError> {
+        let entry = self.forest_of_words(index)?;
+        Ok(entry.port.say(word, shown).await?)
+    }
+
+    /// Takes a word back. Answers what it was, if there was one of this number.
+    ///
+    /// # Errors
+    /// As [`words`](Engine::words).
+    pub async fn take_back(&self, index: &str, number: u64) -> Result<Option<Word>, WordError> {
+        let entry = self.forest_of_words(index)?;
+        Ok(entry.port.take_back(number).await?)
+    }
+
+    /// What a stored document of this index is to show; none if it has no text that could be compared. Nothing is changed.
+    ///
+    /// # Errors
+    /// As [`words`](Engine::words).
+    pub async fn look(
+        self: &Arc<Self>,
+        index: &str,
+        source: Bytes,
+        context: RequestContext,
+    ) -> Result<Option<Looked>, WordError> {
+        let entry = self.forest_of_words(index)?;
+        let route = self.route(index).unwrap_or_default();
+        let own_root = own_root(index, None, context.unique, 0);
+        let engine = self.clone();
+        let read = move || engine.read_document(&source, route, own_root, context).ok();
+        let Some(prepared) = self.run(read).await? else {
+            return Ok(None);
+        };
+        let document = Document {
+            features: prepared.features,
+            when: prepared.when,
+            title: prepared.title,
+            given: None,
+        };
+        let reply = entry.port.check(document).await?;
+        Ok(reply.check.map(|check| check.looked))
+    }
+
+    /// What was said in each forest about whose groups something can be said, by the forest's name.
+    ///
+    /// # Errors
+    /// When a forest cannot be asked any more.
+    pub async fn all_words(&self) -> Result<Vec<(String, Words)>, Unavailable> {
+        let mut all: Vec<(String, Words)> = Vec::new();
+        for bound in self.routes.iter().filter(|bound| bound.short.is_none()) {
+            let name = &bound.route.forest;
+            if all.iter().all(|(known, _)| known != name)
+                && let Some(entry) = self.forests.get(bound.forest)
+                && !entry.is_shared()
+            {
+                all.push((name.clone(), entry.port.words().await?));
+            }
+        }
+        Ok(all)
+    }
+
+    /// Stored documents obey the word of this number, if that is still what is to be done for it.
+    ///
+    /// # Errors
+    /// When the forest cannot be asked any more.
+    pub async fn restamped(
+        &self,
+        forest: &str,
+        number: u64,
+        done: Restamp,
+    ) -> Result<(), Unavailable> {
+        match self.forests.iter().find(|entry| entry.name == forest) {
+            Some(entry) => entry.port.restamped(number, done).await,
+            None => Ok(()),
+        }
+    }
+}

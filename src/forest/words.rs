@@ -1,0 +1,409 @@
+//! What people have said about groups: merges and pins, beside the trees. The law is in docs/merges.md.
+
+mod restamp;
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::Root;
+use crate::fingerprint::Fingerprint;
+use crate::method::Durable;
+pub use restamp::{By, Looked, Restamp};
+use restamp::{read_all, write_all};
+
+/// The most words that a forest remembers: they are said by hand.
+pub const MOST_WORDS: usize = 1 << 16;
+
+/// One thing that somebody has said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Word {
+    /// These groups are one.
+    Merge {
+        /// The root that all of them show.
+        winner: Root,
+        /// The others.
+        losers: Vec<Root>,
+    },
+    /// Documents with these texts belong to that root.
+    Pin {
+        /// Hashes of whole texts.
+        texts: Vec<Fingerprint>,
+        /// The root.
+        root: Root,
+    },
+}
+
+/// All that was said and not taken back, and what follows from it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Words {
+    said: BTreeMap<u64, Word>,
+    /// No word ever had this number or a higher one.
+    next: u64,
+    /// The root that is answered in place of a loser's: never a loser itself.
+    groups: HashMap<Root, Root>,
+    pins: HashMap<Fingerprint, Root>,
+    /// Stored documents that may not obey yet, by the number of the word that was said or taken back.
+    unfinished: BTreeMap<u64, Restamp>,
+}
+
+impl Words {
+    /// The number of the next word; `None` if there are as many as a forest remembers.
+    pub fn next(&self) -> Option<u64> {
+        (self.said.len() < MOST_WORDS).then_some(self.next)
+    }
+
+    /// The word of this number is that one, or none any more.
+    pub fn set(&mut self, number: u64, word: Option<Word>) {
+        self.next = self.next.max(number.saturating_add(1));
+        let is_last = self
+            .said
+            .keys()
+            .next_back()
+            .is_none_or(|&last| last < number);
+        match word {
+            // The usual case: nothing that was said before changes.
+            Some(word) if is_last => {
+                self.hear(&word);
+                self.said.insert(number, word);
+            }
+            Some(word) => {
+                self.said.insert(number, word);
+                self.hear_all();
+            }
+            None => {
+                if self.said.remove(&number).is_some() {
+                    self.hear_all();
+                }
+            }
+        }
+    }
+
+    /// The word of this number.
+    pub fn word(&self, number: u64) -> Option<&Word> {
+        self.said.get(&number)
+    }
+
+    /// The words by their numbers.
+    pub fn said(&self) -> impl Iterator<Item = (u64, &Word)> {
+        self.said.iter().map(|(&number, word)| (number, word))
+    }
+
+    /// The root that is answered for a document with this text that stands in the tree of this root.
+    pub fn answer(&self, text: Fingerprint, tree: Root) -> Root {
+        // Nearly every forest is one about which nobody has said anything.
+        if self.said.is_empty() {
+            return tree;
+        }
+        self.group(self.pins.get(&text).copied().unwrap_or(tree))
+    }
+
+    /// The root that is answered in place of this one.
+    pub fn group(&self, root: Root) -> Root {
+        self.groups.get(&root).copied().unwrap_or(root)
+    }
+
+    /// Whether somebody has said where documents with this text belong.
+    pub fn is_pinned(&self, text: Fingerprint) -> bool {
+        self.pins.contains_key(&text)
+    }
+
+    /// The roots in whose place another one is answered.
+    pub fn losers(&self) -> impl Iterator<Item = Root> {
+        self.groups.keys().copied()
+    }
+
+    /// This root and all that are one with it.
+    pub fn one_with(&self, root: Root) -> Vec<Root> {
+        let group = self.group(root);
+        let others = self.groups.iter().filter(|&(_, &of)| of == group);
+        let mut all: Vec<Root> = others.map(|(&root, _)| root).collect();
+        all.push(group);
+        all.sort_unstable();
+        all
+    }
+
+    fn hear_all(&mut self) {
+        self.groups.clear();
+        self.pins.clear();
+        let said = std::mem::take(&mut self.said);
+        for word in said.values() {
+            self.hear(word);
+        }
+        self.said = said;
+    }
+
+    fn hear(&mut self, word: &Word) {
+        match word {
+            Word::Merge { winner, losers } => {
+                let winner = self.group(*winner);
+                for loser in losers {
+                    let loser = self.group(*loser);
+                    if loser == winner {
+                        continue;
+                    }
+                    for group in self.groups.values_mut().filter(|group| **group == loser) {
+                        *group = winner;
+                    }
+                    self.groups.insert(loser, winner);
+                }
+            }
+            Word::Pin { texts, root } => {
+                self.pins.extend(texts.iter().map(|&text| (text, *root)));
+            }
+        }
+    }
+}
+
+/// `| kind 1: 0 none, 1 merge, 2 pin | root 8 | how many 4 | of 8 each |`
+impl Durable for Option<Word> {
+    fn write(&self, out: &mut Vec<u8>) {
+        let (kind, root, others): (u8, Root, Vec<Fingerprint>) = match self {
+            None => return out.push(0),
+            Some(Word::Merge { winner, losers }) => {
+                (1, *winner, losers.iter().map(|loser| loser.0).collect())
+            }
+            Some(Word::Pin { texts, root }) => (2, *root, texts.clone()),
+        };
+        out.push(kind);
+        root.0.write(out);
+        write_all(others.into_iter(), out);
+    }
+
+    fn read(bytes: &mut &[u8]) -> Option<Option<Word>> {
+        let kind = u8::read(bytes)?;
+        if kind == 0 {
+            return Some(None);
+        }
+        let root = Root(Fingerprint::read(bytes)?);
+        let others = read_all(bytes)?;
+        Some(Some(match kind {
+            1 => Word::Merge {
+                winner: root,
+                losers: others.into_iter().map(Root).collect(),
+            },
+            2 => Word::Pin {
+                texts: others,
+                root,
+            },
+            _ => return None,
+        }))
+    }
+}
+
+/// `| next number 8 | how many 4 | of each: number 8, word | how many 4 | of each: number 8, what is to be stamped anew |`
+impl Durable for Words {
+    fn write(&self, out: &mut Vec<u8>) {
+        self.next.write(out);
+        (self.said.len() as u32).write(out);
+        for (number, word) in &self.said {
+            number.write(out);
+            Some(word.clone()).write(out);
+        }
+        (self.unfinished.len() as u32).write(out);
+        for (number, restamp) in &self.unfinished {
+            number.write(out);
+            Some(restamp.clone()).write(out);
+        }
+    }
+
+    fn read(bytes: &mut &[u8]) -> Option<Words> {
+        let mut words = Words {
+            next: u64::read(bytes)?,
+            ..Words::default()
+        };
+        for _ in 0..u32::read(bytes)? {
+            let number = u64::read(bytes)?;
+            words.set(number, Some(Option::<Word>::read(bytes)??));
+        }
+        for _ in 0..u32::read(bytes)? {
+            let number = u64::read(bytes)?;
+            words.set_restamp(number, Some(Option::<Restamp>::read(bytes)??));
+        }
+        Some(words)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The law as it reads: a list of words, and for an answer everything is relabelled from the first to the last.
+    #[derive(Debug, Clone, Default)]
+    struct Model(BTreeMap<u64, Word>);
+
+    impl Model {
+        fn answer(&self, text: u64, tree: u64) -> u64 {
+            // More roots and texts than any word speaks of.
+            let mut labels: Vec<u64> = (0..ROOTS).collect();
+            let mut pinned: Vec<Option<u64>> = vec![None; TEXTS as usize];
+            for word in self.0.values() {
+                match word {
+                    Word::Merge { winner, losers } => {
+                        for loser in losers {
+                            let (from, to) =
+                                (labels[loser.0.0 as usize], labels[winner.0.0 as usize]);
+                            for label in labels.iter_mut().filter(|label| **label == from) {
+                                *label = to;
+                            }
+                        }
+                    }
+                    Word::Pin { texts, root } => {
+                        for text in texts {
+                            pinned[text.0 as usize] = Some(root.0.0);
+                        }
+                    }
+                }
+            }
+            labels[pinned[text as usize].unwrap_or(tree) as usize]
+        }
+    }
+
+    const ROOTS: u64 = 9;
+    const TEXTS: u64 = 4;
+
+    fn root(number: u64) -> Root {
+        Root(Fingerprint(number))
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Say(Word),
+        /// Takes back one of those that were said.
+        Undo(usize),
+        /// What was done last is done again, as a journal does it.
+        Again,
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let roots = || prop::collection::vec(0..ROOTS, 1..4);
+        let merge = (0..ROOTS, roots()).prop_map(|(winner, losers)| Word::Merge {
+            winner: root(winner),
+            losers: losers.into_iter().map(root).collect(),
+        });
+        let pin =
+            (prop::collection::vec(0..TEXTS, 1..3), 0..ROOTS).prop_map(|(texts, to)| Word::Pin {
+                texts: texts.into_iter().map(Fingerprint).collect(),
+                root: root(to),
+            });
+        let step = prop_oneof![
+            4 => merge.prop_map(Step::Say),
+            2 => pin.prop_map(Step::Say),
+            2 => any::<usize>().prop_map(Step::Undo),
+            1 => Just(Step::Again),
+        ];
+        prop::collection::vec(step, 0..24)
+    }
+
+    fn written(words: &Words) -> Words {
+        let mut bytes = Vec::new();
+        words.write(&mut bytes);
+        let mut rest = &bytes[..];
+        let read = Words::read(&mut rest).unwrap();
+        assert!(rest.is_empty());
+        read
+    }
+
+    proptest! {
+        #[test]
+        fn every_answer_is_the_models(steps in steps()) {
+            let (mut words, mut model) = (Words::default(), Model::default());
+            let mut journal: Vec<(u64, Option<Word>)> = Vec::new();
+            let mut copy = (0, Words::default());
+            for (at, step) in steps.into_iter().enumerate() {
+                let change = match step {
+                    Step::Say(word) => Some((words.next().unwrap(), Some(word))),
+                    Step::Undo(which) => {
+                        let numbers: Vec<u64> = model.0.keys().copied().collect();
+                        let which = which.checked_rem(numbers.len());
+                        which.map(|which| (numbers[which], None))
+                    }
+                    Step::Again => journal.last().cloned(),
+                };
+                let Some((number, word)) = change else { continue };
+                words.set(number, word.clone());
+                match word.clone() {
+                    Some(word) => drop(model.0.insert(number, word)),
+                    None => drop(model.0.remove(&number)),
+                }
+                journal.push((number, word));
+                if at == 7 {
+                    copy = (journal.len() / 2, words.clone());
+                }
+                for tree in 0..ROOTS {
+                    for text in 0..TEXTS {
+                        let answer = words.answer(Fingerprint(text), root(tree));
+                        prop_assert_eq!(answer, root(model.answer(text, tree)));
+                        // Flat.
+                        prop_assert_eq!(words.group(answer), answer);
+                    }
+                }
+            }
+            // From the journal alone, from a copy and the changes since some time before it, and from the bytes of both.
+            let mut replayed = Words::default();
+            let mut restored = written(&copy.1);
+            for (at, (number, word)) in journal.iter().enumerate() {
+                let mut bytes = Vec::new();
+                word.write(&mut bytes);
+                let read = Option::<Word>::read(&mut &bytes[..]).unwrap();
+                prop_assert_eq!(&read, word);
+                replayed.set(*number, read.clone());
+                if at >= copy.0 {
+                    restored.set(*number, read);
+                }
+            }
+            prop_assert_eq!(&replayed, &words);
+            prop_assert_eq!(&restored, &words);
+            prop_assert_eq!(&written(&words), &words);
+        }
+    }
+
+    #[test]
+    fn a_word_is_obeyed_and_undone() {
+        let mut words = Words::default();
+        let text = Fingerprint(77);
+        let merge = |winner, loser| Word::Merge {
+            winner: root(winner),
+            losers: vec![root(loser)],
+        };
+        words.set(0, Some(merge(1, 2)));
+        words.set(1, Some(merge(3, 1)));
+        words.set(
+            2,
+            Some(Word::Pin {
+                texts: vec![text],
+                root: root(2),
+            }),
+        );
+        assert_eq!(words.answer(Fingerprint(5), root(2)), root(3));
+        assert_eq!(words.answer(text, root(9)), root(3));
+        // Said again, the other way round: they are one already.
+        words.set(3, Some(merge(2, 3)));
+        assert_eq!(words.group(root(3)), root(3));
+        words.set(1, None);
+        assert_eq!(words.answer(text, root(9)), root(1));
+        assert_eq!(words.group(root(3)), root(1), "the third word is heard now");
+        words.set(0, None);
+        assert_eq!(words.group(root(3)), root(2));
+        words.set(3, None);
+        words.set(2, None);
+        assert_eq!(words.answer(text, root(9)), root(9));
+        assert_eq!(words.next(), Some(4), "a number is not given twice");
+    }
+
+    #[test]
+    fn what_is_no_word() {
+        for bytes in [
+            &[][..],
+            &[1, 0, 0],
+            &[3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            &[1, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255],
+        ] {
+            assert_eq!(Option::<Word>::read(&mut &*bytes), None, "{bytes:?}");
+        }
+        let seen: BTreeSet<u64> = Words::default().said().map(|(number, _)| number).collect();
+        assert!(seen.is_empty());
+    }
+}

@@ -1,0 +1,233 @@
+//! What stands around the words of a post: whom it mentions, what it answers and quotes, emoticons, topics.
+//!
+//! ```text
+//! a post of some length [laughs] #topic# @one @two //@three: what was said before
+//! |--------------------|
+//! ```
+//!
+//! Beside a text of some length they say nothing of it; where there is hardly anything else they are the text.
+
+use std::ops::Range;
+
+/// A longer field is an article.
+const LONGEST: usize = 4 << 10;
+/// So many letters are a text.
+const TEXT: usize = 12;
+
+/// Characters of the longest name, of the longest topic, and of the longest tag.
+const NAME: usize = 30;
+const TOPIC: usize = 40;
+const TAG: usize = 8;
+
+/// What stands before the name of whoever is quoted.
+const QUOTES: &str = "//";
+
+/// What may stand before a mention and belongs to it.
+const BEFORE: [&str; 5] = ["via", "回复", "转自", "来自", "分享自"];
+
+/// Writes the words of a field without what stands around them, if there is anything and enough of a text is left.
+pub(super) fn words(field: &str, out: &mut String) -> bool {
+    let bytes = field.as_bytes();
+    let is_bare = |bytes: &[u8]| memchr::memchr3(b'@', b'[', b'#', bytes).is_none();
+    if bytes.len() > LONGEST || is_bare(bytes) || memchr::memchr(b'<', bytes).is_some() {
+        return false;
+    }
+    out.clear();
+    let (mut rest, mut at, mut count) = (0, 0, 0);
+    while let Some(found) = memchr::memchr3(b'@', b'[', b'#', bytes.get(at..).unwrap_or_default()) {
+        let sign = at + found;
+        let Some(Range { start, end }) = around(field, rest, sign) else {
+            at = sign + 1;
+            continue;
+        };
+        let own = field.get(rest..start).unwrap_or_default();
+        out.push_str(own);
+        count += letters(own);
+        // What others said before, beside a text of one's own.
+        if is_quoted(own) && count >= TEXT {
+            out.truncate(out.trim_end().len() - QUOTES.len());
+            return true;
+        }
+        out.push(' ');
+        (rest, at) = (end, end);
+    }
+    let own = field.get(rest..).unwrap_or_default();
+    out.push_str(own);
+    rest > 0 && count + letters(own) >= TEXT
+}
+
+fn letters(text: &str) -> usize {
+    text.chars().filter(|c| c.is_alphanumeric()).count()
+}
+
+/// Whether a mention behind this text is a quotation.
+fn is_quoted(before: &str) -> bool {
+    before.trim_end().ends_with(QUOTES)
+}
+
+/// The whole of what begins with the sign at `sign`, and belongs to nothing before `from`.
+fn around(field: &str, from: usize, sign: usize) -> Option<Range<usize>> {
+    let before = field.get(from..sign)?;
+    let behind = field.get(sign + 1..)?;
+    let end = sign + 1;
+    match field.as_bytes().get(sign)? {
+        b'@' => {
+            // `somebody@example.com` is none.
+            let is_free = before
+                .chars()
+                .next_back()
+                .is_none_or(|c| !c.is_ascii_alphanumeric());
+            let name = while_in(behind, NAME, is_of_name).filter(|_| is_free)?;
+            let colon = behind.get(name..)?.chars().next();
+            let colon = colon
+                .filter(|c| matches!(c, ':' | '：'))
+                .map_or(0, char::len_utf8);
+            Some(start_of_mention(before, from)..end + name + colon)
+        }
+        b'[' => {
+            let tag = while_in(behind, TAG, char::is_alphanumeric)?;
+            let is_whole = behind.as_bytes().get(tag) == Some(&b']');
+            // `[1]` is a note.
+            let is_word = behind.get(..tag)?.contains(char::is_alphabetic);
+            (is_whole && is_word).then_some(sign..end + tag + 1)
+        }
+        _ => {
+            // Neither `C#` nor `&#39;`.
+            let last = before.chars().next_back();
+            let is_free = last.is_none_or(|c| c != '&' && !c.is_ascii_alphanumeric());
+            if !is_free {
+                return None;
+            }
+            let topic = while_in(behind, TOPIC, |c| c != '#' && !c.is_control());
+            if let Some(topic) = topic.and_then(|topic| behind.get(..topic))
+                && behind.as_bytes().get(topic.len()) == Some(&b'#')
+                && topic.trim().len() == topic.len()
+            {
+                return Some(sign..end + topic.len() + 1);
+            }
+            let word = while_in(behind, NAME, is_of_name)?;
+            let is_word = behind.get(..word)?.contains(char::is_alphabetic);
+            is_word.then_some(sign..end + word)
+        }
+    }
+}
+
+/// Where a mention begins with what belongs to it.
+fn start_of_mention(before: &str, from: usize) -> usize {
+    let text = before.trim_end();
+    let word = BEFORE.iter().find_map(|word| {
+        let head = text.len().checked_sub(word.len())?;
+        let is_it = text.get(head..)?.eq_ignore_ascii_case(word);
+        let apart = text.get(..head)?.chars().next_back();
+        let is_word = !word.is_ascii() || apart.is_none_or(|c| !c.is_ascii_alphanumeric());
+        (is_it && is_word).then_some(head)
+    });
+    from + word.unwrap_or(before.len())
+}
+
+fn is_of_name(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '_' | '-' | '·')
+}
+
+/// The length of the characters that are so, from 1 to `most` of them.
+fn while_in(text: &str, most: usize, is_so: impl Fn(char) -> bool) -> Option<usize> {
+    let mut len = 0;
+    for (count, c) in text.chars().enumerate() {
+        if !is_so(c) {
+            break;
+        }
+        if count == most {
+            return None;
+        }
+        len += c.len_utf8();
+    }
+    (len > 0).then_some(len)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn bare(field: &str) -> Option<String> {
+        let mut out = String::from("left over");
+        let words: Vec<&str> = match words(field, &mut out) {
+            true => out.split_whitespace().collect(),
+            false => return None,
+        };
+        Some(words.join(" "))
+    }
+
+    #[test]
+    fn what_stands_around_a_text_is_not_in_it() {
+        let text = "the old bridge is closed for repairs";
+        for around in [
+            format!("{text} @one @two_2 @three"),
+            format!("@one {text} via @two"),
+            format!("{text} [laughs][哈哈]"),
+            format!("#bridge #repairs {text}"),
+            format!("#the old bridge# {text}"),
+            format!("{text} //@one: so it is //@two: really?"),
+            format!("{text}//@one：so it is and will be for a long time"),
+            format!("回复@某人:{text} //@another one: no"),
+        ] {
+            assert_eq!(bare(&around).as_deref(), Some(text), "{around}");
+        }
+        let text = "老桥因维修关闭至明年春天请绕行";
+        for around in [
+            format!("{text}@张三 @李四"),
+            format!("{text}[哈哈][泪]"),
+            format!("{text}//@王五：真的吗//@赵六：是的"),
+            format!("#老桥#{text} 转自@张三"),
+        ] {
+            assert_eq!(bare(&around).as_deref(), Some(text), "{around}");
+        }
+    }
+
+    #[test]
+    fn where_there_is_nothing_else_it_is_the_text() {
+        assert_eq!(bare("@one @two"), None);
+        assert_eq!(bare("转发[哈哈]"), None);
+        assert_eq!(bare("#happy #new #year"), None);
+        // What is quoted is the text then, without the names.
+        let quoted = "ha //@one: the old bridge is closed";
+        assert_eq!(
+            bare(quoted).as_deref(),
+            Some("ha // the old bridge is closed")
+        );
+    }
+
+    #[test]
+    fn other_texts_stay_as_they_are() {
+        for text in [
+            "write to somebody@example.com before the end of the month",
+            "the C# compiler and item #12 of the list of errors",
+            "see [1] and [the longer note below] for the whole story of it",
+            "an array[0] of numbers",
+        ] {
+            assert_eq!(bare(text), None, "{text}");
+        }
+        let long = format!("@one {}", "a long article ".repeat(400));
+        assert_eq!(bare(&long), None);
+    }
+
+    proptest! {
+        /// Nothing is written that was not there, and nothing is left out but what the signs begin.
+        #[test]
+        fn what_is_left_is_of_the_text(pieces in prop::collection::vec(prop_oneof![
+            Just("@"), Just("#"), Just("["), Just("]"), Just("//"), Just(":"), Just("："), Just(" "), Just("via "), Just("回复"),
+            Just("name"), Just("老桥"), Just("é"), Just("\u{301}"),
+        ], 0..60)) {
+            let field = pieces.concat();
+            let mut out = String::new();
+            if words(&field, &mut out) {
+                let mut of = field.chars();
+                for c in out.chars().filter(|c| *c != ' ') {
+                    prop_assert!(of.any(|other| other == c), "{field:?} {out:?}");
+                }
+                prop_assert!(letters(&out) >= TEXT);
+            }
+        }
+    }
+}

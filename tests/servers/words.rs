@@ -1,0 +1,483 @@
+//! What people say about groups: stored documents follow, later ones obey, whatever happens in the middle; and taking it back makes
+//! it never said.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::common::random::Random;
+use crate::common::twin::{stats_now, text};
+use crate::common::wire::{Answer, Request};
+use crate::common::{self, Server, Spinney, Waiting, root_of, unique_index};
+use crate::counts::Scene;
+use crate::restart::{DataDir, arguments};
+
+/// A document of a story: the same sentences, and a few words of its own at the end.
+fn article(story: usize, version: usize) -> Value {
+    let sentences = (0..15).map(|n| text(1_000 + story * 20 + n));
+    let story = sentences.collect::<Vec<_>>().join(". ");
+    let end = text(50_000 + version);
+    let end: Vec<&str> = end.split(' ').take(3).collect();
+    json!({"content": format!("{story}. {}.", end.join(" "))})
+}
+
+fn bulk<'d>(spinney: &str, index: &str, documents: impl IntoIterator<Item = (&'d str, Value)>) {
+    let lines = documents.into_iter().map(|(id, source)| {
+        let action = json!({"index": {"_id": id}});
+        format!("{action}\n{source}\n")
+    });
+    let path = format!("/{index}/_bulk?refresh=true");
+    let answer = Request::bulk(&path, lines.collect::<String>()).to(spinney);
+    assert_eq!(answer.json()["errors"], false, "{}", answer.text());
+}
+
+fn ask(spinney: &str, method: &str, path: &str, body: &Value) -> Answer {
+    let body = if body.is_null() {
+        String::new()
+    } else {
+        body.to_string()
+    };
+    Request::json(method, &format!("/_spinney/{path}"), body).to(spinney)
+}
+
+/// Says something, and gives the number of the word.
+fn say(spinney: &str, path: &str, body: &Value) -> u64 {
+    let answer = ask(spinney, "POST", path, body);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let said = answer.json();
+    said["word"].as_u64().unwrap_or_else(|| panic!("{said}"))
+}
+
+fn take_back(spinney: &str, index: &str, word: u64) {
+    let answer = ask(
+        spinney,
+        "DELETE",
+        &format!("{index}/_words/{word}"),
+        &Value::Null,
+    );
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(answer.json()["taken_back"]["word"], word);
+}
+
+fn words(spinney: &str, index: &str) -> Value {
+    let answer = ask(spinney, "GET", &format!("{index}/_words"), &Value::Null);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    answer.json()
+}
+
+/// Waits until stored documents follow all that was said.
+async fn followed(spinney: &str, index: &str) {
+    let waiting = Waiting::until("stored documents follow");
+    while words(spinney, index)["restamping"]["words"] != json!([]) {
+        waiting.pause().await;
+    }
+}
+
+/// The roots of all documents, by id.
+async fn roots(server: &Server, index: &str) -> BTreeMap<String, String> {
+    server.refresh(index).await;
+    let documents = server.documents(index).await;
+    let roots = documents.iter().map(|(id, source)| {
+        let root = root_of(source).unwrap_or_else(|| panic!("{id}: {source}"));
+        (id.clone(), root.to_owned())
+    });
+    roots.collect()
+}
+
+/// Which documents are together.
+fn groups(roots: &BTreeMap<String, String>) -> Vec<Vec<&str>> {
+    let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (id, root) in roots {
+        groups.entry(root).or_default().push(id);
+    }
+    let mut groups: Vec<_> = groups.into_values().collect();
+    groups.sort();
+    groups
+}
+
+async fn merge_split_and_pin(upstream: &str) {
+    let scene = Scene::new(upstream, "words", 2).await;
+    let (server, spinney, index) = (&scene.server, &scene.spinney.url, &scene.index);
+    let all = ["a1", "a2", "a3", "b1", "b2", "c1"];
+    let story = |id: &str| usize::from(id.as_bytes()[0] - b'a');
+    let document = |id: &str| article(story(id), id[1..].parse().unwrap());
+    bulk(spinney, index, all.map(|id| (id, document(id))));
+    let before = roots(server, index).await;
+    let sources = server.documents(index).await;
+    assert_eq!(
+        groups(&before),
+        [vec!["a1", "a2", "a3"], vec!["b1", "b2"], vec!["c1"]]
+    );
+    let root = |id: &str| before[id].clone();
+    let now = async || roots(server, index).await;
+
+    // Two groups are one.
+    let merge = json!({"roots": [root("a1"), root("b1")]});
+    let merged = say(spinney, &format!("{index}/_merge"), &merge);
+    followed(spinney, index).await;
+    let together = now().await;
+    assert_eq!(
+        groups(&together),
+        [vec!["a1", "a2", "a3", "b1", "b2"], vec!["c1"]]
+    );
+    assert_eq!(together["b1"], root("a1"));
+    scene.holds("after a merge").await;
+    // Nothing else of the documents has changed.
+    common::assert_same_documents(&sources, &server.documents(index).await);
+    let again = ask(spinney, "POST", &format!("{index}/_merge"), &merge).json();
+    assert_eq!(
+        (&again["result"], &again["word"]),
+        (&json!("noop"), &Value::Null)
+    );
+    // Later documents obey, the forest does not change by it.
+    bulk(spinney, index, [("b3", article(1, 3))]);
+    assert_eq!(now().await["b3"], root("a1"));
+
+    // One of them is something else: with all that have its text.
+    bulk(spinney, index, [("b2-copy", document("b2"))]);
+    let split = say(spinney, &format!("{index}/_split"), &json!({"ids": ["b2"]}));
+    followed(spinney, index).await;
+    let apart = now().await;
+    assert_eq!(
+        groups(&apart),
+        [
+            vec!["a1", "a2", "a3", "b1", "b3"],
+            vec!["b2", "b2-copy"],
+            vec!["c1"]
+        ]
+    );
+    bulk(
+        spinney,
+        index,
+        [("b2", document("b2")), ("b4", article(1, 4))],
+    );
+    let written = now().await;
+    assert_eq!(
+        (&written["b2"], &written["b4"]),
+        (&apart["b2"], &root("a1"))
+    );
+
+    // Another one belongs to them.
+    let pin = json!({"ids": ["c1"], "root": root("b1")});
+    let pinned = say(spinney, &format!("{index}/_pin"), &pin);
+    followed(spinney, index).await;
+    assert_eq!(now().await["c1"], root("a1"));
+    scene.holds("after a split and a pin").await;
+
+    let listed = words(spinney, index);
+    let kinds: Vec<&Value> = listed["words"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|w| &w["kind"])
+        .collect();
+    assert_eq!(kinds, ["merge", "pin", "pin"]);
+    assert_eq!(listed["words"][0]["losers"], json!([root("b1")]));
+
+    // Taken back, one after the other.
+    take_back(spinney, index, merged);
+    followed(spinney, index).await;
+    let unmerged = now().await;
+    for id in ["b1", "b3", "b4"] {
+        assert_eq!(unmerged[id], root("b1"), "{id}");
+    }
+    assert_eq!(
+        unmerged["c1"],
+        root("b1"),
+        "a pin goes with the root that it names"
+    );
+    assert_eq!(unmerged["b2"], apart["b2"]);
+    take_back(spinney, index, split);
+    take_back(spinney, index, pinned);
+    followed(spinney, index).await;
+    let after = now().await;
+    for id in all {
+        assert_eq!(after[id], before[id], "{id}");
+    }
+    scene.holds("after everything was taken back").await;
+    assert_eq!(words(spinney, index)["words"], json!([]));
+    refusals(spinney, index, &root("a1"));
+    scene.end().await;
+}
+
+fn refusals(spinney: &str, index: &str, root: &str) {
+    let none = "00000000000000ab";
+    bulk(spinney, index, [("empty", json!({"content": ""}))]);
+    for (method, path, body, status) in [
+        ("DELETE", "_words/99", Value::Null, 404),
+        ("DELETE", "_words/x", Value::Null, 400),
+        ("GET", "_words/1", Value::Null, 405),
+        ("POST", "_words", json!({}), 405),
+        ("GET", "_merge", Value::Null, 405),
+        ("POST", "_merge", json!({"roots": [root]}), 400),
+        ("POST", "_merge", json!({"roots": [root, none]}), 404),
+        ("POST", "_merge", json!({"roots": [root, "b"]}), 400),
+        (
+            "POST",
+            "_merge",
+            json!({"roots": [root, none], "more": 1}),
+            400,
+        ),
+        ("POST", "_merge", json!([]), 400),
+        ("POST", "_split", json!({"ids": []}), 400),
+        ("POST", "_split", json!({"ids": ["nobody"]}), 404),
+        ("POST", "_split", json!({"ids": ["empty"]}), 400),
+        ("POST", "_pin", json!({"ids": ["a1"], "root": none}), 404),
+    ] {
+        let answer = ask(spinney, method, &format!("{index}/{path}"), &body);
+        assert_eq!(
+            answer.status,
+            status,
+            "{method} {path} {body}: {}",
+            answer.text()
+        );
+    }
+    for (path, status) in [("news-*/_words", 400), ("other/_words", 404)] {
+        let answer = ask(spinney, "GET", path, &Value::Null);
+        assert_eq!(answer.status, status, "{path}: {}", answer.text());
+    }
+    assert_eq!(words(spinney, index)["words"], json!([]));
+}
+
+#[tokio::test]
+async fn groups_are_merged_split_and_pinned() {
+    merge_split_and_pin(&common::opensearch()).await;
+}
+
+#[tokio::test]
+async fn groups_are_merged_split_and_pinned_on_elasticsearch() {
+    merge_split_and_pin(&common::elasticsearch()).await;
+}
+
+/// Said while the cluster cannot be written to in spinney's own name, and followed by the next process.
+#[tokio::test]
+async fn a_word_survives_kill_9_and_is_followed_by_the_next_process() {
+    let upstream = common::opensearch();
+    let server = Server::new(&upstream);
+    let (index, dir) = (unique_index("words-killed"), DataDir::new("words-killed"));
+    super::adopt::create_mapped(&server, &index).await;
+    let nobody = ["--service-url", "http://127.0.0.1:1"];
+    let mut spinney = Spinney::start(&arguments(&upstream, &index, dir.path(), &nobody));
+    let documents = [
+        ("a", article(1, 1)),
+        ("b", article(2, 2)),
+        ("c", article(2, 3)),
+    ];
+    bulk(&spinney.url, &index, documents);
+    let before = roots(&server, &index).await;
+    let merge = json!({"roots": [before["a"], before["b"]]});
+    say(&spinney.url, &format!("{index}/_merge"), &merge);
+    let split = say(
+        &spinney.url,
+        &format!("{index}/_split"),
+        &json!({"ids": ["c"]}),
+    );
+    let waiting = Waiting::until("the refusal is told");
+    while stats_now(&spinney.url)["restamping"]["state"] != "failing" {
+        waiting.pause().await;
+    }
+    let stats = stats_now(&spinney.url);
+    assert_eq!(stats["restamping"]["stamped"], 0, "{stats}");
+    assert_eq!(roots(&server, &index).await, before);
+    spinney.kill9();
+    // What is written while nobody is there, and in the next process, follows as well.
+    let mut spinney = Spinney::start(&arguments(&upstream, &index, dir.path(), &[]));
+    followed(&spinney.url, &index).await;
+    let after = roots(&server, &index).await;
+    assert_eq!((&after["a"], &after["b"]), (&before["a"], &before["a"]));
+    assert!(
+        after["c"] != before["c"] && after["c"] != before["a"],
+        "{after:?}"
+    );
+    bulk(
+        &spinney.url,
+        &index,
+        [("d", article(2, 9)), ("c", article(2, 3))],
+    );
+    let written = roots(&server, &index).await;
+    assert_eq!((&written["d"], &written["c"]), (&before["a"], &after["c"]));
+    assert_eq!(
+        words(&spinney.url, &index)["words"]
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
+    // Taking it back survives, too.
+    take_back(&spinney.url, &index, split);
+    followed(&spinney.url, &index).await;
+    spinney.kill9();
+    let spinney = Spinney::start(&arguments(&upstream, &index, dir.path(), &[]));
+    assert_eq!(
+        words(&spinney.url, &index)["words"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+    assert_eq!(roots(&server, &index).await["c"], before["a"]);
+    server.delete_index(&index).await;
+}
+
+/// From nothing but the index: what was said is forgotten, and what came of it stays.
+#[tokio::test]
+async fn a_forest_that_is_rebuilt_keeps_the_groups_and_not_the_words() {
+    let upstream = common::opensearch();
+    let server = Server::new(&upstream);
+    let (index, dir) = (unique_index("words-rebuilt"), DataDir::new("words-rebuilt"));
+    super::adopt::create_mapped(&server, &index).await;
+    let spinney = Spinney::start(&arguments(&upstream, &index, dir.path(), &[]));
+    let documents = [
+        ("a", article(1, 1)),
+        ("b", article(2, 2)),
+        ("c", article(2, 3)),
+    ];
+    bulk(&spinney.url, &index, documents);
+    let before = roots(&server, &index).await;
+    say(
+        &spinney.url,
+        &format!("{index}/_merge"),
+        &json!({"roots": [before["a"], before["b"]]}),
+    );
+    say(
+        &spinney.url,
+        &format!("{index}/_split"),
+        &json!({"ids": ["c"]}),
+    );
+    followed(&spinney.url, &index).await;
+    let after = roots(&server, &index).await;
+    drop(spinney);
+    let other = DataDir::new("words-rebuilt-2");
+    let args = arguments(&upstream, &index, other.path(), &["--recover-at-start"]);
+    let spinney = Spinney::start(&args);
+    assert_eq!(words(&spinney.url, &index)["words"], json!([]));
+    let same = [
+        ("c", article(2, 3)),
+        ("b", article(2, 2)),
+        ("a", article(1, 1)),
+    ];
+    bulk(&spinney.url, &index, same);
+    assert_eq!(roots(&server, &index).await, after);
+    server.delete_index(&index).await;
+}
+
+/// Eight writers, and somebody who talks all the while.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn laws_hold_among_eight_writers() {
+    const STORIES: usize = 12;
+    const WRITERS: usize = 8;
+    let scene = Scene::new(&common::opensearch(), "words-writers", 2).await;
+    let (server, spinney, index) = (&scene.server, &scene.spinney.url, &scene.index);
+    let founders: Vec<String> = (0..STORIES).map(|story| format!("f{story}")).collect();
+    let founding = founders.iter().enumerate();
+    bulk(
+        spinney,
+        index,
+        founding.map(|(story, id)| (&**id, article(story, 0))),
+    );
+    let first = roots(server, index).await;
+    let is_over = AtomicBool::new(false);
+    let mut random = Random::new(11);
+    std::thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let is_over = &is_over;
+            scope.spawn(move || {
+                let mut random = Random::new(writer as u64);
+                let mut rounds = 0;
+                while rounds < 3 || !is_over.load(SeqCst) {
+                    let documents: Vec<(String, Value)> = (0..5)
+                        .map(|_| {
+                            let (story, version) = (random.below(STORIES), random.below(20));
+                            (
+                                format!("w{writer}-{}", random.below(60)),
+                                article(story, version),
+                            )
+                        })
+                        .collect();
+                    bulk(
+                        spinney,
+                        index,
+                        documents.iter().map(|(id, d)| (&**id, d.clone())),
+                    );
+                    rounds += 1;
+                }
+            });
+        }
+        let mut said = Vec::new();
+        for _ in 0..30 {
+            let root = |random: &mut Random| first[&format!("f{}", random.below(STORIES))].clone();
+            let (one, other) = (root(&mut random), root(&mut random));
+            let id = format!("f{}", random.below(STORIES));
+            let (path, body) = match random.below(5) {
+                0 | 1 => ("_merge", json!({"roots": [one, other]})),
+                2 => ("_split", json!({"ids": [id]})),
+                3 => ("_pin", json!({"ids": [id], "root": one})),
+                _ => {
+                    if let Some(word) = said.pop() {
+                        take_back(spinney, index, word);
+                    }
+                    continue;
+                }
+            };
+            let answer = ask(spinney, "POST", &format!("{index}/{path}"), &body);
+            // A group whose last document has gone to another one is none.
+            assert!(
+                matches!(answer.status, 200 | 404),
+                "{path}: {}",
+                answer.text()
+            );
+            said.extend(answer.json()["word"].as_u64());
+        }
+        is_over.store(true, SeqCst);
+    });
+    followed(spinney, index).await;
+    // Every document shows what would be answered for it now.
+    let stored = server.documents(index).await;
+    let shown = roots(server, index).await;
+    for (id, source) in &stored {
+        let document = common::unstamped(source);
+        let checked = ask(spinney, "POST", &format!("{index}/_check"), &document).json();
+        assert_eq!(checked["root"], shown[id], "{id}: {checked}");
+    }
+    let said = words(spinney, index)["words"].as_array().unwrap().len();
+    assert!(said > 3 && groups(&shown).len() > 1, "{said}: {shown:?}");
+    scene.holds("after all of it").await;
+    scene.end().await;
+}
+
+/// Whoever may write may say something, and nobody else: the cluster's own answer says so.
+#[tokio::test]
+async fn who_may_not_write_says_nothing() {
+    crate::secure::who_may_say_what().await;
+}
+
+/// A cluster that is read-only refuses words as it refuses writes.
+#[tokio::test]
+async fn an_index_that_takes_no_writes_takes_no_words() {
+    let upstream = common::elasticsearch();
+    let server = Server::new(&upstream);
+    let index = unique_index("words-blocked");
+    super::adopt::create_mapped(&server, &index).await;
+    let spinney = Spinney::start(&["--upstream", &upstream, "--index", &index]);
+    bulk(
+        &spinney.url,
+        &index,
+        [("a", article(1, 1)), ("b", article(2, 2))],
+    );
+    let before = roots(&server, &index).await;
+    let path = format!("/{index}/_settings");
+    let block = json!({"index.blocks.write": true});
+    server.request(Method::PUT, &path, Some(block)).await;
+    let merge = json!({"roots": [before["a"], before["b"]]});
+    let answer = ask(&spinney.url, "POST", &format!("{index}/_merge"), &merge);
+    assert_eq!(answer.status, 403, "{}", answer.text());
+    assert!(
+        answer.text().contains("cluster_block_exception"),
+        "{}",
+        answer.text()
+    );
+    assert_eq!(words(&spinney.url, &index)["words"], json!([]));
+    server.delete_index(&index).await;
+}
