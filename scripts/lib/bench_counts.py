@@ -77,6 +77,10 @@ def create(url):
     })
 
 
+def is_behind(figures):
+    return figures["lag_s"] > 0 or figures["reconciling"] > 0
+
+
 class Bench:
     def __init__(self, spinney, node, work):
         self.spinney, self.node, self.work = spinney, node, work
@@ -103,7 +107,7 @@ class Bench:
         try:
             # The index is new and empty, and compared as a whole before anything is measured.
             watch()
-            while counts == "on" and (figures["reconciling"] or not figures["indices"]):
+            while counts == "on" and not figures["reconciled"]:
                 time.sleep(0.1)
                 watch()
             lags.clear()
@@ -112,9 +116,9 @@ class Bench:
             written = list(lags)
             caught_up = None
             until = time.monotonic() + DRAIN
-            while time.monotonic() < until or (counts == "on" and figures["lag_s"] > 0):
+            while time.monotonic() < until or (counts == "on" and is_behind(figures)):
                 watch()
-                if counts == "on" and caught_up is None and figures["lag_s"] == 0:
+                if counts == "on" and caught_up is None and not is_behind(figures):
                     caught_up = round(time.monotonic() - began - seconds, 1)
                 time.sleep(0.25)
             spent = cpu(self.pid) - before
@@ -147,7 +151,7 @@ class Bench:
                 if counts == "on":
                     while True:
                         figures = ask(f"http://{address}", "GET", "/_spinney/_stats")["counts"]
-                        if figures["indices"] and not figures["reconciling"]:
+                        if figures["reconciled"] and not is_behind(figures):
                             break
                         time.sleep(0.5)
                 before, began = cpu(self.pid), time.monotonic()
