@@ -17,35 +17,29 @@ mod support {
     pub mod documents;
     pub mod own;
     pub mod random;
+    pub mod reprints;
     pub mod stats;
     pub mod words;
 }
 
-use std::collections::HashSet;
 use std::ops::Range;
 use std::process::Command;
 use std::time::Instant;
 
 use clap::{Parser, ValueEnum};
-use serde_json::{Value, json};
+use serde_json::json;
 use spinney::fingerprint::{Distance, Fingerprint};
 use spinney::forest::{Decision, Forest, Settings};
 use spinney::hash::{HashKey, splitmix64};
-use spinney::method::{Count, Founder, Offer, Query, VerifiedFeatures};
-use spinney::text::boilerplate::{Boilerplate, BoilerplateMask, Taught};
-use spinney::text::{Fields, Scratch};
+use spinney::method::{Count, Founder, Query};
 use spinney::time::Millis;
 
-use support::documents::Documents;
 use support::own::{resident, spent};
+use support::reprints::{Text, document, pool};
 use support::stats::{quantile, rounded};
 
-/// Texts that are read; all others are made of their fingerprints.
-const POOL: usize = 20_000;
 /// Documents in a millisecond of the forest's time.
 const PER_MS: u64 = 400;
-/// How far back the tree lies that a document joins, at most.
-const BACK: u64 = 1_000_000;
 /// Documents that are known together.
 const BULK: u64 = 1_000;
 /// Of so many times one is kept for the quantiles.
@@ -75,68 +69,6 @@ struct Options {
 enum Phase {
     Fill,
     Edge,
-}
-
-/// What a text gives to the forest.
-struct Text {
-    fingerprints: Vec<Fingerprint>,
-    founder: Founder,
-}
-
-fn pool() -> Vec<Text> {
-    let mut documents = Documents::new(4, None);
-    let (mut features, mut scratch) = (VerifiedFeatures::new(), Scratch::new());
-    let (boilerplate, mut mask) = (Boilerplate::new(), BoilerplateMask::default());
-    let (mut texts, mut seen) = (Vec::with_capacity(POOL), HashSet::new());
-    while texts.len() < POOL {
-        let mut line = Vec::new();
-        documents.write_next(&mut line);
-        let document: Value = serde_json::from_slice(&line).unwrap();
-        let fields = Fields {
-            title: document["title"].as_str(),
-            body: &[document["content"].as_str().unwrap()],
-        };
-        if features.read(&mut scratch, &fields) {
-            let offer = Offer::of(&mut features, &boilerplate, &Taught::default(), &mut mask);
-            let query = offer.query();
-            // The reprints among them are no texts of their own.
-            if !query.fingerprints.iter().all(|print| seen.insert(*print)) {
-                continue;
-            }
-            texts.push(Text {
-                fingerprints: query.fingerprints.to_vec(),
-                founder: *query.proof,
-            });
-        }
-    }
-    texts
-}
-
-/// The document that document `n` is a reprint of, as three of ten are.
-fn original(n: u64) -> Option<u64> {
-    let joins = n > 1_000 && splitmix64(n) % 10 < 3;
-    joins.then(|| n - 1 - splitmix64(!n) % n.min(BACK).saturating_sub(1).max(1))
-}
-
-/// The fingerprints of document `n`, the hash of its text, and which text it is: a reprint has two of its fingerprints changed.
-fn document(n: u64, texts: &[Text], prints: &mut Vec<Fingerprint>) -> (Fingerprint, usize) {
-    let joins = original(n).is_some();
-    let mut of = n;
-    while let Some(earlier) = original(of) {
-        of = earlier;
-    }
-    let (base, salt) = ((of % POOL as u64) as usize, splitmix64(of / POOL as u64));
-    prints.clear();
-    let own = texts[base].fingerprints.iter();
-    prints.extend(own.map(|print| Fingerprint(splitmix64(print.0 ^ salt))));
-    if joins {
-        for (place, print) in prints.iter_mut().enumerate() {
-            if place % 4 == 1 {
-                *print = Fingerprint(splitmix64(n ^ (place as u64) << 40));
-            }
-        }
-    }
-    (Fingerprint(splitmix64(n.wrapping_mul(3))), base)
 }
 
 #[derive(Default)]

@@ -35,6 +35,8 @@ mod http;
 pub mod engine;
 // What survives a restart: files and checksums, whatever they hold.
 pub mod store;
+// The engine that keeps forests which several processes share.
+pub mod keystore;
 // Pure rooms: no network, no clock, no disk.
 pub mod bulk;
 pub mod fingerprint;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use hyper::header::HeaderValue;
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
-use tracing::error;
+use tracing::{debug, error};
 
 use crate::adopt::{Restamping, Swept};
 use crate::clock;
@@ -17,10 +17,12 @@ use crate::config::{RestrictedReaders, ServeOptions};
 use crate::counts::Counts;
 use crate::docid::DocIds;
 use crate::engine::{Engine, EngineError, RequestContext, Unavailable};
+use crate::forest::shared::keys::KeyStore;
 use crate::hash::{self, HashKey};
 use crate::history::History;
 use crate::http::ProxyError;
 use crate::http::budget::Budget;
+use crate::keystore::RedisStore;
 use crate::reading::Lists;
 use crate::recovery;
 use crate::shutdown::{InFlight, Writes};
@@ -88,6 +90,22 @@ pub(crate) enum StateError {
     /// Nodes or certificates.
     #[error(transparent)]
     Cluster(#[from] ClientError),
+    /// The engine of shared forests.
+    #[error("cannot use the forest store")]
+    ForestStore(#[from] std::io::Error),
+}
+
+/// The engine with its forests where they are to be kept.
+fn engine(config: &ServeOptions) -> Result<Engine, StateError> {
+    let (routes, prefix, threads) = (&config.routes, &config.prefix, config.threads);
+    let key = HashKey::secret();
+    let Some(store) = &config.forest_store else {
+        let storage = config.storage.as_ref();
+        return Ok(Engine::stored(routes, prefix, threads, key, storage)?);
+    };
+    let ca = store.ca.as_deref().map(std::fs::read).transpose()?;
+    let keys: Arc<dyn KeyStore> = Arc::new(RedisStore::new(store.address.clone(), ca)?);
+    Ok(Engine::shared(routes, prefix, threads, key, &keys)?)
 }
 
 impl AppState {
@@ -97,16 +115,7 @@ impl AppState {
     /// When routes or TLS material cannot be used.
     pub(crate) fn new(config: &ServeOptions) -> Result<AppState, StateError> {
         Ok(AppState {
-            engine: Arc::new(
-                Engine::stored(
-                    &config.routes,
-                    &config.prefix,
-                    config.threads,
-                    HashKey::secret(),
-                    config.storage.as_ref(),
-                )?
-                .with_stamps(config.stamp),
-            ),
+            engine: Arc::new(engine(config)?.with_stamps(config.stamp)),
             cluster: cluster::Client::new(
                 &config.upstream,
                 config.upstream_ca.as_deref(),
@@ -173,6 +182,13 @@ impl AppState {
                     error!(%reason, "writes are refused");
                 }
                 ProxyError::ForestUnavailable {
+                    forest: forest.clone(),
+                }
+            }
+            // Whoever is away is said to be once, by the room that asks it.
+            Unavailable::Away { forest, reason } => {
+                debug!(forest, reason, "a write is refused");
+                ProxyError::ForestAway {
                     forest: forest.clone(),
                 }
             }

@@ -4,6 +4,7 @@ use hyper::{HeaderMap, Response, StatusCode};
 use serde_json::json;
 
 use super::ANSWER_BYTES;
+use crate::engine::Unavailable;
 use crate::http::Body;
 use crate::http::json::json;
 use crate::state::AppState;
@@ -29,7 +30,10 @@ async fn why_not(state: &AppState, caller: &HeaderMap) -> Option<&'static str> {
     if let Some(unavailable) = state.engine.unavailable() {
         // Whoever asks need not have any rights: only the log says which, and why.
         state.engine_failed(&unavailable);
-        return Some("a forest is out of service after an internal error");
+        return Some(match unavailable {
+            Unavailable::Away { .. } => "a forest cannot be reached where it is kept",
+            _ => "a forest is out of service after an internal error",
+        });
     }
     match state.cluster.get_as(caller, ROOT, ANSWER_BYTES).await {
         Ok(answer) if !answer.status().is_server_error() => None,

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::counts::{Progress, State};
+use crate::forest::shared::SharedStats;
 use crate::forest::{Stats, Stored, TreeSize};
 use crate::http::ProxyError;
 use crate::state::AppState;
@@ -73,6 +74,16 @@ fn forest(stats: &Stats) -> Value {
         "furniture_trees": stats.furniture_trees,
         "furniture": stats.furniture.iter().map(tree).collect::<Vec<Value>>(),
         "stored": stats.stored.as_ref().map(stored),
+        "shared": stats.shared.as_ref().map(shared),
+    })
+}
+
+fn shared(shared: &SharedStats) -> Value {
+    json!({
+        "documents": shared.documents,
+        "commands": shared.commands,
+        "round_trips": shared.round_trips,
+        "conflicts": shared.conflicts,
     })
 }
 
@@ -119,6 +130,36 @@ fn add_stored(gauges: &mut Gauges, forests: &[(String, Stats)]) {
         "store_failed",
         "Whether the disk has failed, so that nothing more is stored",
         |s| s.has_failed.into(),
+    );
+}
+
+fn add_shared(gauges: &mut Gauges, forests: &[(String, Stats)]) {
+    let mut each = |name, help, value: fn(&SharedStats) -> u64| {
+        let shared = forests.iter().filter_map(|(name, stats)| {
+            let shared = stats.shared.as_ref()?;
+            Some((name.as_str(), value(shared)))
+        });
+        gauges.add_by_forest(name, help, shared);
+    };
+    each(
+        "shared_documents",
+        "Documents placed in the shared forest since the start",
+        |s| s.documents,
+    );
+    each(
+        "shared_commands",
+        "Commands to the engine that keeps it since the start, each on one key",
+        |s| s.commands,
+    );
+    each(
+        "shared_round_trips",
+        "Times since the start that it was asked and waited for",
+        |s| s.round_trips,
+    );
+    each(
+        "shared_conflicts",
+        "Placements since the start that began again because another process was faster or not done",
+        |s| s.conflicts,
     );
 }
 
@@ -266,6 +307,9 @@ pub(super) async fn metrics(state: &AppState) -> Result<String, ProxyError> {
     );
     if forests.iter().any(|(_, stats)| stats.stored.is_some()) {
         add_stored(&mut gauges, &forests);
+    }
+    if forests.iter().any(|(_, stats)| stats.shared.is_some()) {
+        add_shared(&mut gauges, &forests);
     }
     state
         .metrics

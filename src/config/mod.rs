@@ -11,6 +11,7 @@ mod readers;
 mod recovery;
 mod route;
 mod service;
+mod shared;
 mod storage;
 mod units;
 
@@ -31,6 +32,7 @@ pub use recovery::RawRecoverOptions;
 pub(crate) use route::fits;
 pub use route::{Clock, RawRoute, Route};
 pub use service::ServiceUrl;
+pub use shared::ForestStore;
 pub use storage::{OnFailure, Storage};
 
 /// What the names of the stamp's fields begin with where nobody chose another prefix.
@@ -131,6 +133,19 @@ pub struct RawServeOptions {
     /// When nothing can be stored any more: refuse writes (503), or continue in memory [default: refuse]
     #[arg(long, env = "SPINNEY_ON_STORE_FAILURE", value_name = "WHAT")]
     on_store_failure: Option<String>,
+    /// Keep the forests in Redis 7 or Valkey, where several spinneys share them: redis://user:password@host:6379, several
+    /// hosts of a cluster with commas; rediss:// over TLS; redis+sentinel://host:26379/NAME for the master of that name. For
+    /// routes with k = 0, such as the method verified. If it cannot be reached, writes are refused (503)
+    #[arg(
+        long,
+        env = "SPINNEY_FOREST_STORE",
+        value_name = "URL",
+        hide_env_values = true
+    )]
+    forest_store: Option<String>,
+    /// PEM file of the authority that signed the certificates of --forest-store; only it is trusted then
+    #[arg(long, env = "SPINNEY_FOREST_STORE_CA", value_name = "FILE")]
+    forest_store_ca: Option<PathBuf>,
     /// URL of a cluster node for what spinney asks in its own name: counting groups, and what was indexed and not stored. It
     /// may contain credentials, https://user:password@host:9200 [default: the first --upstream, without credentials]
     #[arg(
@@ -254,6 +269,8 @@ pub struct ServeOptions {
     pub forest_memory: usize,
     /// Where the forests are stored; `None`: in memory alone.
     pub storage: Option<Storage>,
+    /// Where the forests are kept for several processes; `None`: each has its own.
+    pub forest_store: Option<ForestStore>,
     /// Where spinney asks in its own name.
     pub service_url: ServiceUrl,
     /// Forests that are not stored are rebuilt from the indices first.
@@ -315,6 +332,8 @@ impl RawServeOptions {
             data_dir: self.data_dir.or(below.data_dir),
             durability: self.durability.or(below.durability),
             on_store_failure: self.on_store_failure.or(below.on_store_failure),
+            forest_store: self.forest_store.or(below.forest_store),
+            forest_store_ca: self.forest_store_ca.or(below.forest_store_ca),
             service_url: self.service_url.or(below.service_url),
             recover_at_start: self.recover_at_start.or(below.recover_at_start),
             client_share: self.client_share.or(below.client_share),
@@ -345,6 +364,7 @@ impl RawServeOptions {
     pub fn validate(self) -> Result<ServeOptions, ConfigError> {
         let limits = Limits::of(&self)?;
         let storage = Storage::of(&self)?;
+        let forest_store = ForestStore::of(&self)?;
         let counts = service::counts(&self)?;
         let sweep = service::sweep(&self)?;
         let listen = self.listen.as_deref().unwrap_or("127.0.0.1:9201");
@@ -417,6 +437,7 @@ impl RawServeOptions {
             tls: identity("tls_cert", self.tls_cert, "tls_key", self.tls_key)?,
             budget: budget.map_err(|reason| ConfigError::option("budget", reason))?,
             storage,
+            forest_store,
             service_url: ServiceUrl(service_url.unwrap_or_default()),
             recover_at_start,
             forest_memory: forest_memory

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use super::EngineError;
 use super::stored::Stores;
 use super::threads::TextThreads;
-use crate::config::Route;
+use crate::config::{Clock, Route};
 use crate::fingerprint::Distance;
 use crate::forest::Settings;
 use crate::forest::local::{Copied, Local, State};
 use crate::forest::port::Port;
-use crate::hash::HashKey;
+use crate::forest::shared::keys::KeyStore;
+use crate::forest::shared::{Shared, SharedSettings};
+use crate::hash::{HashKey, nonce};
 use crate::method::{Family, LearnedText, Method, Proof, Short, Staged, Strict, Verified, WIDE};
 use crate::store::Identity;
 
@@ -25,7 +27,15 @@ pub(super) struct ForestEntry {
     pub(super) port: Arc<dyn Port>,
     /// What it is of when it is stored.
     pub(super) identity: Identity,
-    pub(super) copied: Arc<dyn Copied>,
+    /// It, to be copied, where this process keeps it.
+    pub(super) copied: Option<Arc<dyn Copied>>,
+}
+
+impl ForestEntry {
+    /// Whether several processes share it.
+    pub(super) fn is_shared(&self) -> bool {
+        self.copied.is_none()
+    }
 }
 
 impl std::fmt::Debug for ForestEntry {
@@ -43,7 +53,7 @@ pub(super) fn find_or_add(
     route: &Route,
     threads: &Arc<TextThreads>,
     key: HashKey,
-    stores: Option<&Stores>,
+    kept: Kept<'_>,
 ) -> Result<(usize, Option<usize>), EngineError> {
     type Make<'a> = &'a dyn Fn(Maker<'_>) -> Result<ForestEntry, EngineError>;
     let mut place = |name: String, make: Make<'_>| -> Result<usize, EngineError> {
@@ -55,7 +65,7 @@ pub(super) fn find_or_add(
             route,
             threads,
             key: key.derived(forests.len() as u64),
-            stores,
+            kept,
         };
         forests.push(make(maker)?);
         Ok(forests.len() - 1)
@@ -75,7 +85,18 @@ struct Maker<'a> {
     route: &'a Route,
     threads: &'a Arc<TextThreads>,
     key: HashKey,
-    stores: Option<&'a Stores>,
+    kept: Kept<'a>,
+}
+
+/// Where forests are kept.
+#[derive(Clone, Copy)]
+pub(super) enum Kept<'a> {
+    /// In the memory of this process alone.
+    InMemory,
+    /// There, and on the disk.
+    Stored(&'a Stores),
+    /// By an engine that other processes ask too.
+    Shared(&'a Arc<dyn KeyStore>),
 }
 
 /// Raised whenever the fingerprints of the same text become others: what is stored is of no use then.
@@ -122,10 +143,11 @@ impl Maker<'_> {
             key: self.key,
         };
         let threads = self.threads.clone();
-        let local = match self.stores {
-            None => Local::<F>::new(self.name, settings, thresholds, learned, threads)?
+        let local = match self.kept {
+            Kept::Shared(keys) => return self.share::<F>(k, thresholds, learned, keys),
+            Kept::InMemory => Local::<F>::new(self.name, settings, thresholds, learned, threads)?
                 .with_evidence(self.route.evidence_memory),
-            Some(stores) => {
+            Kept::Stored(stores) => {
                 let empty = State::<F>::new(settings, thresholds, learned)?
                     .with_evidence(self.route.evidence_memory);
                 stores.open(&self.identity(k), empty, seed, threads)?
@@ -135,8 +157,65 @@ impl Maker<'_> {
             name: self.name.to_owned(),
             k,
             identity: self.identity(k),
-            copied: local.copied(),
+            copied: Some(local.copied()),
             port: Arc::new(local.with_max_tree(self.route.max_tree)),
+        })
+    }
+
+    /// The same, kept elsewhere.
+    fn share<F: Family>(
+        &self,
+        k: Distance,
+        thresholds: <F::Proof as Proof>::Thresholds,
+        learned: F::Learned,
+        keys: &Arc<dyn KeyStore>,
+    ) -> Result<ForestEntry, EngineError> {
+        let route = self.route;
+        if k != Distance(0) {
+            return Err(EngineError::NotShared {
+                forest: self.name.to_owned(),
+                reason: format!(
+                    "k is {}, and only equal fingerprints are found there: use the method verified, or k = 0",
+                    k.0
+                ),
+            });
+        }
+        if matches!(route.clock, Clock::Field(_)) {
+            return Err(EngineError::NotShared {
+                forest: self.name.to_owned(),
+                reason: "its clock is a field of the documents, and nodes expire there by the time of the engine: use clock = arrival or none".into(),
+            });
+        }
+        let settings = SharedSettings {
+            // Where time stands still nothing expires.
+            window: route.window.filter(|_| route.clock == Clock::Arrival),
+            max_tree: route.max_tree,
+            evidence_bytes: match F::EVIDENCE {
+                true => route.evidence_memory,
+                false => 0,
+            },
+        };
+        let identity = self.identity(k);
+        let of = identity
+            .settings()
+            .map(|(key, value)| format!("{key}={value}"));
+        let window = settings.window.map_or(0, |window| window.0);
+        let of: Vec<String> = of.chain([format!("window={window}ms")]).collect();
+        let shared = Shared::<F>::new(
+            (self.name, &of.join(" ")),
+            settings,
+            thresholds,
+            learned,
+            self.threads.clone(),
+            keys.clone(),
+            nonce(),
+        );
+        Ok(ForestEntry {
+            name: self.name.to_owned(),
+            k,
+            identity,
+            copied: None,
+            port: Arc::new(shared),
         })
     }
 

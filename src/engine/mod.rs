@@ -55,13 +55,14 @@ use crate::bulk::{
     self, BulkError, FieldNames, Item, JsonError, Op, Selection, SelectionError, StampNames,
 };
 use crate::config::{Clock, Route, StampForm, Storage};
+use crate::forest::shared::keys::KeyStore;
 use crate::forest::{ForestError, Stats};
 use crate::hash::HashKey;
 use crate::method::Features;
 use crate::store::StoreError;
 use crate::time::Millis;
 use fields::FoundFields;
-use forests::ForestEntry;
+use forests::{ForestEntry, Kept};
 use late::Waiting;
 use read::own_root;
 use stored::Stores;
@@ -81,6 +82,14 @@ pub enum EngineError {
     /// The stored forests.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// A route's forest cannot be shared with other processes.
+    #[error("the forest '{forest}' cannot be shared: {reason}")]
+    NotShared {
+        /// Its name.
+        forest: String,
+        /// Why, and what to do.
+        reason: String,
+    },
     /// The system gives no threads.
     #[error("cannot start the threads for text work")]
     Threads(#[from] rayon::ThreadPoolBuildError),
@@ -254,13 +263,37 @@ impl Engine {
         key: HashKey,
         storage: Option<&Storage>,
     ) -> Result<Engine, EngineError> {
-        let threads = Arc::new(TextThreads::new(threads)?);
         let stores = storage.map(Stores::lock).transpose()?;
+        let kept = stores.as_ref().map_or(Kept::InMemory, Kept::Stored);
+        Engine::keeping(routes, prefix, threads, key, kept)
+    }
+
+    /// The same with forests that an engine keeps for several processes.
+    ///
+    /// # Errors
+    /// As [`new`](Engine::new), and when a route's forest cannot be shared: only equal fingerprints are found there.
+    pub fn shared(
+        routes: &[Route],
+        prefix: &str,
+        threads: usize,
+        key: HashKey,
+        keys: &Arc<dyn KeyStore>,
+    ) -> Result<Engine, EngineError> {
+        Engine::keeping(routes, prefix, threads, key, Kept::Shared(keys))
+    }
+
+    fn keeping(
+        routes: &[Route],
+        prefix: &str,
+        threads: usize,
+        key: HashKey,
+        kept: Kept<'_>,
+    ) -> Result<Engine, EngineError> {
+        let threads = Arc::new(TextThreads::new(threads)?);
         let mut forests = Vec::new();
         let mut bound = Vec::with_capacity(routes.len());
         for route in routes {
-            let standing =
-                forests::find_or_add(&mut forests, route, &threads, key, stores.as_ref())?;
+            let standing = forests::find_or_add(&mut forests, route, &threads, key, kept)?;
             bound.push(Bound::new(route, prefix, standing)?);
         }
         for route in routes {

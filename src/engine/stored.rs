@@ -251,7 +251,10 @@ impl Engine {
             let mut replay = Store::open(&aside, &entry.identity, Durability::Batch)?;
             while replay.next()?.is_some() {}
             let store = replay.into_store()?;
-            snapshot(&store, &*entry.copied).map_err(|error| failed(error.to_string()))?;
+            let Some(copied) = &entry.copied else {
+                continue;
+            };
+            snapshot(&store, &**copied).map_err(|error| failed(error.to_string()))?;
             store.close().map_err(|error| failed(error.to_string()))?;
         }
         // That of short texts before the one that stands for both.

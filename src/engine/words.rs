@@ -21,6 +21,11 @@ pub enum WordError {
         "the method of {0} keeps short texts in a forest of their own, and a word holds in one forest: nothing can be said about its groups"
     )]
     TwoForests(String),
+    /// Its forest is kept for several processes.
+    #[error(
+        "the forest of {0} is shared with --forest-store, which keeps no words yet: nothing can be said about its groups"
+    )]
+    Shared(String),
     /// The forest cannot be asked.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
@@ -34,7 +39,11 @@ impl Engine {
         if bound.short.is_some() {
             return Err(WordError::TwoForests(index.to_owned()));
         }
-        self.forests.get(bound.forest).ok_or_else(no_route)
+        let entry = self.forests.get(bound.forest).ok_or_else(no_route)?;
+        match entry.is_shared() {
+            true => Err(WordError::Shared(index.to_owned())),
+            false => Ok(entry),
+        }
     }
 
     /// The name of the forest of an index, and what was said about its groups.
@@ -108,6 +117,7 @@ impl Engine {
             let name = &bound.route.forest;
             if all.iter().all(|(known, _)| known != name)
                 && let Some(entry) = self.forests.get(bound.forest)
+                && !entry.is_shared()
             {
                 all.push((name.clone(), entry.port.words().await?));
             }

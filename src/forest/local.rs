@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use futures_channel::oneshot;
 use parking_lot::{Mutex, MutexGuard};
 
+use super::parcel::Parcel;
 use super::port::{
     Answer, Batch, CheckReply, Commit, Document, Placements, Port, Rehearsal, Settled, Settlement,
     Unavailable,
@@ -189,12 +190,11 @@ fn run<F: Family, T: Send + 'static>(
     let (done, answer) = oneshot::channel();
     let (shared, again) = (shared.clone(), executor.clone());
     executor.run(Box::new(move || {
-        let given = job(&shared).map(|answer| Parcel {
-            answer: Some(answer),
-            unwanted: Some(Box::new(move |answer| {
+        let given = job(&shared).map(|answer| {
+            Parcel::new(answer, move |answer| {
                 // Where it is dropped, nobody must wait for the lock.
                 again.run(Box::new(move || unwanted(&shared, answer)));
-            })),
+            })
         });
         // If nobody waits any more, it comes back and is dropped here.
         let _ = done.send(given);
@@ -205,27 +205,6 @@ fn run<F: Family, T: Send + 'static>(
             Err(_) => Err(Unavailable::Stopped),
         }
     })
-}
-
-/// An answer on its way: if nobody takes it, wherever it is dropped, it is undone.
-struct Parcel<T> {
-    answer: Option<T>,
-    unwanted: Option<Box<dyn FnOnce(T) + Send>>,
-}
-
-impl<T> Parcel<T> {
-    fn take(mut self) -> Option<T> {
-        self.unwanted = None;
-        self.answer.take()
-    }
-}
-
-impl<T> Drop for Parcel<T> {
-    fn drop(&mut self) {
-        if let (Some(answer), Some(unwanted)) = (self.answer.take(), self.unwanted.take()) {
-            unwanted(answer);
-        }
-    }
 }
 
 impl<F: Family> Shared<F> {

@@ -26,11 +26,13 @@ mod law;
 pub mod local;
 mod look;
 mod node;
+mod parcel;
 mod place;
 pub mod port;
 mod roots;
 mod save;
 mod seen;
+pub mod shared;
 mod summary;
 mod tally;
 #[cfg(test)]

@@ -56,6 +56,11 @@ pub struct Rollback {
 }
 
 impl Rollback {
+    /// Of nodes that another kind of forest names in its own way.
+    pub(super) fn of(nodes: Vec<NodeRef>) -> Rollback {
+        Rollback { nodes }
+    }
+
     /// The nodes, in the order in which they were found or made.
     pub fn nodes(&self) -> &[NodeRef] {
         &self.nodes

@@ -100,6 +100,14 @@ pub enum Unavailable {
         /// What failed, and what to do.
         reason: String,
     },
+    /// The engine that keeps the forest for several processes cannot be asked. That may pass.
+    #[error("the forest '{forest}' cannot be reached: {reason}")]
+    Away {
+        /// Its name.
+        forest: String,
+        /// What failed.
+        reason: String,
+    },
     /// A job on the threads for text work panicked.
     #[error("the text work failed ({0})")]
     Panicked(String),

@@ -2,6 +2,7 @@
 
 use super::law;
 use super::roots::Record;
+use super::shared::SharedStats;
 use super::ticks::Tick;
 use super::{Decision, Forest, Root, TreeSize};
 use crate::fingerprint::{Distance, Fingerprint};
@@ -106,6 +107,8 @@ pub struct Stats {
     pub evidence: EvidenceStats,
     /// What is on the disk, where it is stored.
     pub stored: Option<Stored>,
+    /// What was asked of the engine that keeps it, where it is shared.
+    pub shared: Option<SharedStats>,
 }
 
 /// What a forest keeps of the texts of founders, for second looks.
@@ -297,6 +300,7 @@ impl<P: Proof> Forest<P> {
                 missing_total: self.unseen_total,
             },
             stored: None,
+            shared: None,
         }
     }
 

@@ -74,6 +74,14 @@ pub(crate) enum ProxyError {
         /// Its name.
         forest: String,
     },
+    /// The engine that keeps a forest for several processes cannot be asked.
+    #[error(
+        "the forest '{forest}' cannot be reached where it is kept and nothing was sent: retry later; spinney's log says why"
+    )]
+    ForestAway {
+        /// Its name.
+        forest: String,
+    },
     /// Nothing was sent.
     #[error("no cluster node could be reached, nothing was sent: {0}")]
     Unreachable(String),
@@ -192,6 +200,7 @@ impl ProxyError {
             Self::Stopping
             | Self::TooManyConnections
             | Self::ForestUnavailable { .. }
+            | Self::ForestAway { .. }
             | Self::PartialSearch(_)
             | Self::Unreachable(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Broken(_) | Self::NotTheCluster(_) => StatusCode::BAD_GATEWAY,
@@ -226,7 +235,9 @@ impl ProxyError {
             | Self::StampOverLimit { .. } => "spinney_too_large_exception",
             Self::TooManyConnections => "spinney_too_many_connections_exception",
             Self::Stopping => "spinney_stopping_exception",
-            Self::ForestUnavailable { .. } => "spinney_forest_unavailable_exception",
+            Self::ForestUnavailable { .. } | Self::ForestAway { .. } => {
+                "spinney_forest_unavailable_exception"
+            }
             Self::Unreachable(_) => "spinney_upstream_unreachable_exception",
             Self::Broken(_) => "spinney_upstream_broken_exception",
             Self::UpstreamTimeout(_) => "spinney_upstream_timeout_exception",
@@ -263,6 +274,7 @@ impl ProxyError {
                 | Self::OverShare { .. }
                 | Self::TooManyConnections
                 | Self::Stopping
+                | Self::ForestAway { .. }
                 | Self::PartialSearch(_)
                 | Self::Unreachable(_)
         )

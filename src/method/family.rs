@@ -18,6 +18,8 @@ pub trait Family: Debug + Send + Sync + 'static {
     type Proof: Proof + Durable + Debug + Send + Sync + 'static;
     /// What it learns besides: the same documents in the same order leave the same.
     type Learned: Durable + Debug + Default + Send + Sync;
+    /// Whether its questions have [`Query::evidence`].
+    const EVIDENCE: bool = false;
 
     /// The features, if they are of this kind.
     fn features(features: &mut Features) -> Option<&mut Self::Features>;
@@ -179,6 +181,7 @@ impl Family for Verified {
     type Features = VerifiedFeatures;
     type Proof = Founder;
     type Learned = LearnedText;
+    const EVIDENCE: bool = true;
 
     fn features(features: &mut Features) -> Option<&mut VerifiedFeatures> {
         match features {

@@ -201,12 +201,12 @@ impl Tally {
     }
 
     /// Documents, titles, signs and the last sign, to be written down.
-    pub(super) fn parts(&self) -> (u32, u64, u8, u32) {
+    pub(crate) fn parts(&self) -> (u32, u64, u8, u32) {
         (self.documents, self.titles, self.signs, self.last)
     }
 
     /// What [`parts`](Tally::parts) gave.
-    pub(super) fn of_parts(documents: u32, titles: u64, signs: u8, last: u32) -> Tally {
+    pub(crate) fn of_parts(documents: u32, titles: u64, signs: u8, last: u32) -> Tally {
         Tally {
             documents,
             titles,

@@ -104,7 +104,8 @@ pub(crate) async fn serve(
     if let Some(reason) = config.limits.too_many_connections() {
         warn!("{reason}");
     }
-    if config.storage.is_none() && !config.routes.is_empty() {
+    let is_kept = config.storage.is_some() || config.forest_store.is_some();
+    if !is_kept && !config.routes.is_empty() {
         warn!(
             "the forests are in memory alone: after a restart no document is known; give a directory with --data-dir"
         );

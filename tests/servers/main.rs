@@ -35,5 +35,6 @@ mod reading;
 mod recover;
 mod restart;
 mod secure;
+mod shared;
 mod strangers;
 mod words;

@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use crate::clients::driver::{installed, scripts};
+use crate::common::redis::Redis;
 use crate::common::wire::Request;
 use crate::common::{self, Spinney, twin, unique_index};
 
@@ -73,6 +74,19 @@ async fn the_dashboard_shows_every_metric() {
     ]);
     args.extend(forest);
     let spinney = Spinney::start(&args);
+    // A forest is kept in one place.
+    let redis = Redis::start();
+    let url = redis.url();
+    let sharing = Spinney::start(&[
+        "--upstream",
+        &upstream,
+        "--index",
+        &index,
+        "--text-field",
+        "content",
+        "--forest-store",
+        &url,
+    ]);
     let path = format!("/{index}/_doc/a");
     let source = serde_json::json!({"content": twin::text(1)}).to_string();
     let written = Request::json("PUT", &path, source).to(&spinney.url);
@@ -81,7 +95,9 @@ async fn the_dashboard_shows_every_metric() {
 
     let metrics = Request::get("/_spinney/_metrics").to(&spinney.url);
     assert_eq!(metrics.status, 200, "{}", metrics.text());
-    let families = parsed(&metrics.text());
+    let mut families = parsed(&metrics.text());
+    let metrics = Request::get("/_spinney/_metrics").to(&sharing.url);
+    families.extend(parsed(&metrics.text()));
     let samples: BTreeSet<&String> = families.values().flatten().collect();
     let shown = named_in_dashboard();
     let missing: Vec<_> = shown
@@ -99,7 +115,7 @@ async fn the_dashboard_shows_every_metric() {
         .collect();
     assert!(hidden.is_empty(), "not in the dashboard: {hidden:?}");
 
-    drop(spinney);
+    drop((spinney, sharing));
     let server = common::Server::new(&upstream);
     server.delete_index(&index).await;
     let roots = format!("/spinney-roots-{index}?ignore_unavailable=true");

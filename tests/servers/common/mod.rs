@@ -20,6 +20,7 @@ pub mod gate;
 #[allow(dead_code, reason = "each program uses a part of it")]
 #[path = "../../../benches/support/random.rs"]
 pub mod random;
+pub mod redis;
 pub mod twin;
 pub mod wire;
 

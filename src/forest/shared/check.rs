@@ -1,0 +1,187 @@
+//! What would happen to a document, and stored documents that come with their roots.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::Inner;
+use super::glance::Glance;
+use super::picture::{Missing, Picture, Plans, Read};
+use crate::fingerprint::{Distance, Fingerprint};
+use crate::forest::law;
+use crate::forest::port::{
+    Check, CheckReply, CheckedFingerprint, CheckedTree, Document, Earlier, Unavailable,
+};
+use crate::forest::words::Looked;
+use crate::forest::{Decision, Near, Root};
+use crate::method::{Family, Measure, Proof, Query, Refusal};
+use crate::text::boilerplate::Taught;
+use crate::time::Millis;
+
+impl<F: Family> Inner<F> {
+    pub(super) async fn check(
+        self: Arc<Self>,
+        document: Document,
+    ) -> Result<CheckReply, Unavailable> {
+        let mut work = self.arrivals(vec![document], &Earlier::default());
+        let Some(work) = work.pop() else {
+            return Ok(CheckReply {
+                now: None,
+                check: None,
+            });
+        };
+        let (now, at) = (work.now, work.at);
+        let mut document = work.document;
+        if document.features.as_mut().and_then(F::features).is_none() {
+            return Ok(CheckReply {
+                now: None,
+                check: None,
+            });
+        }
+        let mut read = Read::default();
+        loop {
+            let (check, kept, read_again, missing) = self
+                .compute(move |inner| {
+                    let (check, missing) = inner.check_by(&mut document, at, &read);
+                    (check, document, read, missing)
+                })
+                .await?;
+            if missing.is_empty() {
+                return Ok(CheckReply { now, check });
+            }
+            (document, read) = (kept, read_again);
+            self.fetch(&mut read, missing).await?;
+        }
+    }
+
+    fn check_by(
+        &self,
+        document: &mut Document,
+        at: Millis,
+        read: &Read<F::Proof>,
+    ) -> (Option<Check>, Missing) {
+        let features = document.features.as_mut().and_then(F::features);
+        let Some(features) = features else {
+            return (None, Missing::default());
+        };
+        let (thresholds, max_tree) = (self.thresholds, self.settings.max_tree);
+        let mut picture: Picture<'_, F::Proof> =
+            Picture::new(read, Plans::default(), thresholds, self.calendar, max_tree);
+        picture.joins_all = true;
+        let mut learned = self.learned.lock();
+        let (mut check, asked) = F::ask(features, &mut learned, &Taught::default(), |query| {
+            let mut glance = Glance::of(&picture, query, at);
+            let outcome = glance.decide();
+            match law::widened(query, &outcome) {
+                Some(wide) => {
+                    let mut glance = Glance::of(&picture, &wide, at);
+                    let outcome = glance.decide();
+                    (
+                        self.checked(&picture, &wide, &glance, &outcome, at),
+                        wide.fingerprints.to_vec(),
+                    )
+                }
+                None => {
+                    let asked = query.fingerprints.to_vec();
+                    (self.checked(&picture, query, &glance, &outcome, at), asked)
+                }
+            }
+        });
+        let (by, left_out) = (check.1, F::left_out(features, &learned));
+        let check = &mut check.0;
+        check.stage = by.and_then(|by| F::stage(features, by));
+        let near = |fingerprint| {
+            let root = picture.tree_of(fingerprint);
+            let near = root.map(|root| Near {
+                fingerprint,
+                distance: Distance(0),
+                root,
+            });
+            near.into_iter().collect::<Vec<Near>>()
+        };
+        let all = asked.iter().map(|&fingerprint| (fingerprint, false));
+        let hidden = left_out
+            .fingerprints
+            .iter()
+            .map(|&fingerprint| (fingerprint, true));
+        for (fingerprint, is_hidden) in all.chain(hidden) {
+            let near = near(fingerprint);
+            let known: BTreeSet<Root> = check.trees.iter().map(|tree| tree.root).collect();
+            for root in near.iter().map(|near| near.root).filter(|_| is_hidden) {
+                let kept = read.root(root.0).filter(|_| !known.contains(&root));
+                check.trees.extend(kept.map(|kept| CheckedTree {
+                    root,
+                    view: self.view(kept, at),
+                    shared: 0,
+                    verdict: Err(Refusal::Boilerplate),
+                    measure: Measure::None,
+                }));
+            }
+            check.fingerprints.push(CheckedFingerprint {
+                fingerprint,
+                stage: F::stage(features, fingerprint),
+                left_out: is_hidden,
+                near,
+            });
+        }
+        let own = check.root;
+        check
+            .trees
+            .sort_by_key(|tree| (tree.root != own, tree.verdict.is_err(), tree.root));
+        check.boilerplate = left_out.sentences;
+        let check = std::mem::replace(check, empty(own));
+        (Some(check), picture.into_missing().0)
+    }
+
+    /// The trees near a document.
+    fn checked(
+        &self,
+        picture: &Picture<'_, F::Proof>,
+        query: &Query<'_, F::Proof>,
+        glance: &Glance<'_, '_, '_, F::Proof>,
+        outcome: &law::Outcome,
+        at: Millis,
+    ) -> (Check, Option<Fingerprint>) {
+        let verdicts = law::verdicts(query, &glance.seen, self.thresholds);
+        let trees = verdicts.into_iter().filter_map(|(tree, shared, verdict)| {
+            let root = glance.seen.trees.get(tree)?.root;
+            let kept = picture.read.root(root.0)?;
+            Some(CheckedTree {
+                root,
+                view: self.view(kept, at),
+                shared,
+                verdict,
+                measure: query.proof.measure(&kept.proof, shared, self.thresholds),
+            })
+        });
+        let is_known = matches!(
+            outcome.decision,
+            Decision::Refreshed | Decision::Joined { .. }
+        );
+        let check = Check {
+            decision: outcome.decision,
+            trees: trees.collect(),
+            looked: Looked {
+                text: query.whole,
+                answer: is_known.then_some(outcome.root),
+            },
+            ..empty(outcome.root)
+        };
+        (check, outcome.by)
+    }
+}
+
+fn empty(root: Root) -> Check {
+    Check {
+        root,
+        answer: root,
+        looked: Looked {
+            text: root.0,
+            answer: None,
+        },
+        decision: Decision::NewRoot,
+        stage: None,
+        fingerprints: Vec::new(),
+        trees: Vec::new(),
+        boilerplate: Vec::new(),
+    }
+}

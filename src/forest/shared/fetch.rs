@@ -1,0 +1,64 @@
+//! Reading nodes: first those that are asked for, then the roots that they name.
+
+use std::collections::BTreeSet;
+
+use super::Inner;
+use super::keys::{Reply, What};
+use super::layout::read_evidence;
+use super::picture::{Missing, Read};
+use crate::fingerprint::Fingerprint;
+use crate::forest::port::Unavailable;
+use crate::method::Family;
+
+impl<F: Family> Inner<F> {
+    pub(super) fn has_evidence(&self) -> bool {
+        F::EVIDENCE && self.settings.evidence_bytes > 0
+    }
+
+    /// Reads what is missing, and every root that a leaf names: after the leaf, also if it was read before. Such a root may be a
+    /// leaf by now, since its founder gave way and another tree took its place; then its root is read too, until a read
+    /// gives what was there before. Without that, a living leaf would be taken for a dead one.
+    pub(super) async fn fetch(
+        &self,
+        read: &mut Read<F::Proof>,
+        missing: Missing,
+    ) -> Result<(), Unavailable> {
+        let mut due: BTreeSet<Fingerprint> = missing.nodes;
+        let mut evidence: BTreeSet<Fingerprint> = missing.evidence;
+        while !due.is_empty() || !evidence.is_empty() {
+            let get = |&fingerprint: &Fingerprint| (fingerprint, What::Get);
+            let nodes = due.iter().map(get).collect();
+            let mut replies = self
+                .run_all(nodes, evidence.iter().map(get).collect())
+                .await?;
+            let mut next = BTreeSet::new();
+            for fingerprint in due {
+                let bytes = replies.next().and_then(bytes);
+                let is_news = read.put(fingerprint, bytes);
+                if let Some(leaf) = read.leaf(fingerprint).filter(|_| is_news) {
+                    next.insert(leaf.root.0);
+                }
+            }
+            for root in evidence {
+                let found = replies.next().and_then(bytes);
+                read.put_evidence(root, found.and_then(|bytes| read_evidence(&bytes)));
+            }
+            evidence = match self.has_evidence() {
+                true => {
+                    let roots = read.roots().chain(next.iter().copied());
+                    roots.filter(|root| !read.has_evidence(*root)).collect()
+                }
+                false => BTreeSet::new(),
+            };
+            due = next;
+        }
+        Ok(())
+    }
+}
+
+fn bytes(reply: Reply) -> Option<Vec<u8>> {
+    match reply {
+        Reply::Bytes(bytes) => Some(bytes),
+        Reply::Nothing | Reply::Number(_) => None,
+    }
+}

@@ -1,0 +1,425 @@
+//! Claiming what was planned: the steps after reading, each one round trip for all documents of a request.
+//!
+//! Founders write first and read then, so of two that found the same tree at least one sees the other. A tree is confirmed and killed
+//! at one key, so one of the two happens. Who joins a tree has pinned it before it hangs a leaf in it.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::Inner;
+use super::keys::{Life, Reply, Token, What};
+use super::layout::{LEASE, Leaf, Node, RootValue, write_evidence};
+
+use super::place::{Answer, Question, Round};
+use super::settle::Handle;
+use crate::fingerprint::Fingerprint;
+use crate::forest::port::Unavailable;
+use crate::forest::{Rollback, Root};
+use crate::method::Family;
+use crate::time::Millis;
+
+/// What became of the claims of one document.
+#[derive(Debug, Default)]
+pub(super) enum Claimed {
+    /// Another process was faster.
+    #[default]
+    Again,
+    /// It has its place.
+    Holds(Rollback),
+}
+
+/// A tree to which documents of the request come.
+pub(super) struct Tree<P> {
+    pub(super) root: Root,
+    pub(super) token: Token,
+    /// Documents, by their places in the round; the founder first.
+    pub(super) documents: Vec<usize>,
+    /// New leaves, and whose they are.
+    pub(super) leaves: Vec<NewLeaf>,
+    /// Leaves that are there, as they are, and that are to live on; and whose they are.
+    pub(super) refreshed: Vec<(Fingerprint, Leaf, usize)>,
+    /// Documents that its root stands for.
+    pub(super) counted: usize,
+    /// Documents that have to begin again, though the tree stands.
+    pub(super) lost: HashSet<usize>,
+    pub(super) founding: Option<Founding<P>>,
+    pub(super) state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// Its root is there, or is to be claimed.
+    Open,
+    /// Its documents have their places.
+    Done,
+    /// Its documents have to begin again.
+    Lost,
+}
+
+/// What is needed to found a tree.
+pub(super) struct Founding<P> {
+    pub(super) value: RootValue<P>,
+    /// What stands in its place and is dead.
+    pub(super) before: Option<Vec<u8>>,
+    pub(super) evidence: Option<Arc<[u16]>>,
+    pub(super) question: Question<P>,
+}
+
+pub(super) struct NewLeaf {
+    pub(super) fingerprint: Fingerprint,
+    pub(super) document: usize,
+    pub(super) before: Option<Vec<u8>>,
+    pub(super) is_own: bool,
+    /// It is the hash of the document's text.
+    pub(super) is_text: bool,
+}
+
+impl<P> Tree<P> {
+    /// Whether a document of it is the one that founds it.
+    pub(super) fn is_founder(&self, document: usize) -> bool {
+        self.founding.is_some() && self.documents.first() == Some(&document)
+    }
+
+    /// Whether a leaf is claimed when its document has looked again. Were the hash of a text claimed with the other leaves, a copy
+    /// could know itself by it that has to begin again for one of those.
+    pub(super) fn is_late(&self, leaf: &NewLeaf) -> bool {
+        leaf.is_text && !self.is_founder(leaf.document)
+    }
+
+    /// Documents that may have their places in it.
+    pub(super) fn standing(&self) -> usize {
+        self.documents.len() - self.lost.len()
+    }
+
+    /// Takes down what came of the claim of a leaf.
+    pub(super) fn claimed(&mut self, leaf: usize, reply: &Reply, value: &[u8]) {
+        let is_own = has_put(reply, value);
+        let is_of_tree = match reply {
+            Reply::Bytes(there) => self.has(there),
+            Reply::Nothing | Reply::Number(_) => false,
+        };
+        let Some(leaf) = self.leaves.get_mut(leaf) else {
+            return;
+        };
+        leaf.is_own |= is_own;
+        let document = leaf.document;
+        if !is_own && !is_of_tree && !self.is_founder(document) {
+            self.lost.insert(document);
+        }
+    }
+
+    /// Whether what stands in the place of a leaf is one of this tree.
+    fn has(&self, there: &[u8]) -> bool {
+        match Node::<()>::read(there) {
+            Some(Node::Leaf(leaf)) => leaf.root == self.root && leaf.token == self.token,
+            _ => false,
+        }
+    }
+}
+
+impl<F: Family> Inner<F> {
+    /// Claims what a round has decided. One answer for each of its documents.
+    pub(super) async fn claim(
+        self: &Arc<Self>,
+        round: &Round<F>,
+    ) -> Result<Vec<Claimed>, Unavailable> {
+        let now = round.work.iter().map(|work| work.at).max();
+        let now = now.unwrap_or(Millis(0));
+        let mut trees = self.trees(round, now);
+        self.claim_roots(&mut trees, now).await?;
+        self.claim_leaves(&mut trees, now).await?;
+        self.look_again(&mut trees, round, now).await?;
+        self.give_way(&trees, now).await?;
+        Ok(self.claimed(round, &trees, now))
+    }
+
+    /// Claims, and does no more.
+    #[cfg(test)]
+    pub(super) async fn claim_and_crash(
+        self: &Arc<Self>,
+        round: &Round<F>,
+    ) -> Result<(), Unavailable> {
+        let now = Millis(0);
+        let mut trees = self.trees(round, now);
+        self.claim_roots(&mut trees, now).await?;
+        self.claim_leaves(&mut trees, now).await
+    }
+
+    /// What comes to each tree.
+    fn trees(&self, round: &Round<F>, now: Millis) -> Vec<Tree<F::Proof>> {
+        let Round {
+            answers,
+            read,
+            plans,
+            ..
+        } = round;
+        let mut trees: Vec<Tree<F::Proof>> = Vec::new();
+        let mut places: HashMap<Root, usize> = HashMap::new();
+        let fates = answers.iter().enumerate();
+        let fates = fates.filter_map(|(at, answer)| match answer {
+            Answer::Fate(fate) => Some((at, fate)),
+            _ => None,
+        });
+        for (at, fate) in fates {
+            let decided = &fate.decided;
+            let root = decided.outcome.root;
+            if decided.new.is_empty() && decided.used.is_empty() {
+                continue;
+            }
+            let dead = |fingerprint| read.kept(fingerprint).map(|kept| kept.bytes.clone());
+            let place = *places.entry(root).or_insert_with(|| {
+                let founding = plans.trees.get(&root).map(|own| Founding {
+                    value: RootValue {
+                        is_confirmed: false,
+                        token: self.new_token(),
+                        added: own.added,
+                        step: self.calendar.step(now),
+                        uses: 0,
+                        pins: 0,
+                        children: 0,
+                        before: 0,
+                        tally: None,
+                        proof: own.proof.clone(),
+                    },
+                    before: dead(root.0),
+                    evidence: own.evidence.clone(),
+                    question: fate.question.clone(),
+                });
+                let kept = read.root(root.0).map(|kept| kept.token);
+                let token = founding.as_ref().map(|founding| founding.value.token);
+                trees.push(Tree {
+                    root,
+                    token: token.or(kept).unwrap_or(Token(0)),
+                    documents: Vec::new(),
+                    leaves: Vec::new(),
+                    refreshed: Vec::new(),
+                    counted: 0,
+                    lost: HashSet::new(),
+                    founding,
+                    state: State::Open,
+                });
+                trees.len() - 1
+            });
+            let Some(tree) = trees.get_mut(place) else {
+                continue;
+            };
+            tree.documents.push(at);
+            let leaves = decided.new.iter().filter(|&&node| node != root.0);
+            tree.leaves.extend(leaves.map(|&fingerprint| NewLeaf {
+                fingerprint,
+                document: at,
+                before: dead(fingerprint),
+                is_own: false,
+                is_text: fingerprint == fate.question.whole,
+            }));
+            for &fingerprint in &decided.used {
+                let step = self.calendar.step(now) as u8;
+                let old = read
+                    .leaf(fingerprint)
+                    .filter(|leaf| leaf.step != step && !plans.nodes.contains_key(&fingerprint));
+                let mut known = tree.refreshed.iter();
+                if !known.any(|&(known, ..)| known == fingerprint) {
+                    let old = old.map(|leaf| (fingerprint, leaf, at));
+                    tree.refreshed.extend(old);
+                }
+            }
+        }
+        trees
+    }
+
+    pub(super) fn leaf(&self, tree: &Tree<F::Proof>, now: Millis) -> Vec<u8> {
+        let leaf = Leaf {
+            root: tree.root,
+            token: tree.token,
+            step: self.calendar.step(now) as u8,
+        };
+        leaf.bytes()
+    }
+
+    /// Puts the roots of new trees where nothing lives, for a while, and pins those that are there.
+    async fn claim_roots(
+        &self,
+        trees: &mut [Tree<F::Proof>],
+        now: Millis,
+    ) -> Result<(), Unavailable> {
+        let commands = trees.iter().map(|tree| {
+            let what = match &tree.founding {
+                Some(founding) => {
+                    let value = founding.value.bytes();
+                    put(founding.before.clone(), value, Life::For(LEASE))
+                }
+                None => What::Pin {
+                    token: tree.token,
+                    uses: small(tree.documents.len()),
+                    children: small(tree.leaves.len()),
+                    step: self.calendar.step(now),
+                    life: self.calendar.life(now, true),
+                },
+            };
+            (tree.root.0, what)
+        });
+        let replies = self.run(commands.collect()).await?;
+        for (tree, reply) in trees.iter_mut().zip(replies) {
+            let is_there = match (&tree.founding, reply) {
+                (Some(founding), reply) => has_put(&reply, &founding.value.bytes()),
+                (None, reply) => matches!(reply, Reply::Number(_)),
+            };
+            match is_there {
+                true if tree.founding.is_none() => tree.counted = tree.documents.len(),
+                true => {}
+                false => tree.state = State::Lost,
+            }
+        }
+        Ok(())
+    }
+
+    /// Hangs the new leaves into trees whose roots stand. Where another tree is faster its leaf stays, and whoever only joins
+    /// begins again: it might have joined that one.
+    async fn claim_leaves(
+        &self,
+        trees: &mut [Tree<F::Proof>],
+        now: Millis,
+    ) -> Result<(), Unavailable> {
+        let (mut commands, mut evidence) = (Vec::new(), Vec::new());
+        let life = self.calendar.life(now, false);
+        for tree in trees.iter().filter(|tree| tree.state == State::Open) {
+            let value = self.leaf(tree, now);
+            for leaf in tree.leaves.iter().filter(|leaf| !tree.is_late(leaf)) {
+                let what = put(leaf.before.clone(), value.clone(), life);
+                commands.push((leaf.fingerprint, what));
+            }
+            for (fingerprint, leaf, _) in &tree.refreshed {
+                // It may have gone since it was read.
+                commands.push((*fingerprint, put(Some(leaf.bytes()), value.clone(), life)));
+            }
+            let words = tree.founding.as_ref().and_then(|f| f.evidence.as_ref());
+            if let Some(words) = words.filter(|_| self.has_evidence()) {
+                let value = write_evidence(tree.token, words);
+                let life = self.evidence_life(value.len(), now);
+                evidence.push((tree.root.0, What::Put { value, life }));
+            }
+        }
+        let mut replies = self.run_all(commands, evidence).await?;
+        for tree in trees.iter_mut().filter(|tree| tree.state == State::Open) {
+            let value = self.leaf(tree, now);
+            for at in 0..tree.leaves.len() {
+                if tree.leaves.get(at).is_none_or(|leaf| tree.is_late(leaf)) {
+                    continue;
+                }
+                let reply = replies.next().unwrap_or(Reply::Number(0));
+                tree.claimed(at, &reply, &value);
+            }
+            for at in 0..tree.refreshed.len() {
+                let reply = replies.next().unwrap_or(Reply::Number(0));
+                let document = tree.refreshed.get(at).map(|&(_, _, document)| document);
+                let is_lost = !has_put(&reply, &value);
+                tree.lost
+                    .extend(document.filter(|&at| is_lost && !tree.is_founder(at)));
+            }
+        }
+        Ok(())
+    }
+
+    /// The root of a tree as all others may join it.
+    pub(super) fn confirmed(&self, tree: &Tree<F::Proof>, now: Millis) -> Option<What> {
+        let founding = tree.founding.as_ref()?;
+        let own = tree.leaves.iter().filter(|leaf| leaf.is_own);
+        let confirmed = RootValue {
+            is_confirmed: true,
+            uses: small(tree.standing()),
+            children: small(own.count()),
+            ..founding.value.clone()
+        };
+        Some(What::Swap {
+            before: founding.value.bytes(),
+            or_nothing: false,
+            value: confirmed.bytes(),
+            life: self.calendar.life(now, true),
+        })
+    }
+
+    /// Takes back what was put for trees that are not to be, and for documents that begin again.
+    async fn give_way(&self, trees: &[Tree<F::Proof>], now: Millis) -> Result<(), Unavailable> {
+        let mut commands = Vec::new();
+        for tree in trees.iter().filter(|tree| tree.state == State::Done) {
+            let (token, uses) = (tree.token, small(tree.counted - tree.standing()));
+            if uses > 0 {
+                commands.push((tree.root.0, What::Release { token, uses }));
+            }
+        }
+        for tree in trees.iter().filter(|tree| tree.state == State::Lost) {
+            let Some(founding) = &tree.founding else {
+                continue;
+            };
+            let value = founding.value.bytes();
+            commands.push((tree.root.0, What::Remove { value }));
+            for leaf in tree.leaves.iter().filter(|leaf| leaf.is_own) {
+                let value = self.leaf(tree, now);
+                commands.push((leaf.fingerprint, What::Remove { value }));
+            }
+        }
+        self.run(commands).await.map(drop)
+    }
+
+    fn claimed(&self, round: &Round<F>, trees: &[Tree<F::Proof>], now: Millis) -> Vec<Claimed> {
+        let fates = round.answers.iter();
+        // One without a node has nothing to lose.
+        let mut claimed: Vec<Claimed> = fates
+            .map(|answer| match answer {
+                Answer::Fate(fate)
+                    if fate.decided.new.is_empty() && fate.decided.used.is_empty() =>
+                {
+                    Claimed::Holds(Rollback::default())
+                }
+                _ => Claimed::Again,
+            })
+            .collect();
+        let step = self.calendar.step(now) as u8;
+        for tree in trees.iter().filter(|tree| tree.state == State::Done) {
+            let standing = tree.documents.iter();
+            for &document in standing.filter(|document| !tree.lost.contains(document)) {
+                let own = tree.leaves.iter().filter(|leaf| {
+                    let is_shared = round.plans.shared.contains(&leaf.fingerprint);
+                    leaf.is_own && leaf.document == document && !is_shared
+                });
+                let handle = Handle {
+                    root: tree.root,
+                    token: tree.token,
+                    has_founded: tree.is_founder(document),
+                    step,
+                    leaves: own.map(|leaf| leaf.fingerprint).collect(),
+                };
+                if let Some(claimed) = claimed.get_mut(document) {
+                    *claimed = Claimed::Holds(handle.into_rollback());
+                }
+            }
+        }
+        claimed
+    }
+}
+
+/// Puts a value where nothing is, or where this is that is dead.
+pub(super) fn put(before: Option<Vec<u8>>, value: Vec<u8>, life: Life) -> What {
+    match before {
+        None => What::Claim { value, life },
+        Some(before) => What::Swap {
+            before,
+            or_nothing: true,
+            value,
+            life,
+        },
+    }
+}
+
+/// Whether a value was put, this time or before.
+pub(super) fn has_put(reply: &Reply, value: &[u8]) -> bool {
+    match reply {
+        Reply::Nothing => true,
+        Reply::Bytes(there) => there == value,
+        Reply::Number(done) => *done == 1,
+    }
+}
+
+fn small(count: usize) -> u16 {
+    u16::try_from(count).unwrap_or(u16::MAX)
+}

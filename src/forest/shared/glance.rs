@@ -1,0 +1,155 @@
+//! What one document sees of a picture, as the law asks for it.
+
+use std::cell::Cell;
+
+use super::picture::Picture;
+use crate::fingerprint::Fingerprint;
+use crate::forest::law::{self, Outcome, Question, Verdict};
+use crate::forest::seen::{Claim, Few, Given, HashSpot, Seen, SeenTree, Spot, TreeIndex};
+use crate::forest::{Decision, Root};
+use crate::method::{Differences, Durable, Proof, Query, Refusal};
+use crate::time::Millis;
+
+/// One look at a picture.
+pub(super) struct Glance<'p, 'r, 'q, P: Proof> {
+    picture: &'p Picture<'r, P>,
+    pub(super) query: &'q Query<'q, P>,
+    now: Millis,
+    pub(super) seen: Seen<'p, P>,
+}
+
+impl<'p, 'r, 'q, P: Proof + Durable> Glance<'p, 'r, 'q, P> {
+    pub(super) fn of(
+        picture: &'p Picture<'r, P>,
+        query: &'q Query<'q, P>,
+        now: Millis,
+    ) -> Glance<'p, 'r, 'q, P> {
+        let mut glance = Glance {
+            picture,
+            query,
+            now,
+            seen: Seen::new(),
+        };
+        glance.seen.whole = glance.own_node(query.whole);
+        for &fingerprint in query.fingerprints {
+            let own = glance.own_node(fingerprint);
+            // Nothing further away is near.
+            let from = glance.seen.near.len();
+            glance.seen.near.extend(own);
+            let near = Some(from..glance.seen.near.len());
+            glance.seen.fingerprints.push(Spot { own, near });
+        }
+        for &fingerprint in query.known_by {
+            let tree = glance.tree_founded_by(fingerprint);
+            glance.seen.known_by.push(tree);
+        }
+        glance
+    }
+
+    /// Looks at the root that the document was given.
+    pub(super) fn give(&mut self, claim: Option<Claim<'_>>) {
+        let Some(Claim {
+            root,
+            stored,
+            reserved,
+        }) = claim
+        else {
+            return;
+        };
+        self.seen.given = Some(Given {
+            root,
+            tree: self.tree_founded_by(root.0),
+            is_free: self.own_node(root.0).is_none(),
+            stored,
+        });
+        if let Some(reserved) = reserved {
+            let others = self.query.fingerprints.iter().filter(|&&own| own != root.0);
+            let reserved: Few<Fingerprint> = others
+                .filter(|own| reserved.contains(own))
+                .copied()
+                .collect();
+            self.seen.reserved = reserved.into_vec();
+        }
+    }
+
+    pub(super) fn decide(&mut self) -> Outcome {
+        loop {
+            match law::decide(self.query, &self.seen, self.picture.thresholds) {
+                Verdict::Ask(Question::Hash(hash)) => {
+                    let own = self.own_node(hash);
+                    let is_root = own.and_then(|own| self.seen.trees.get(own));
+                    let has_root_within_k = is_root.is_some_and(|tree| tree.root.0 == hash);
+                    self.seen.hashes.push(HashSpot {
+                        own,
+                        has_root_within_k,
+                    });
+                }
+                // All of this was shown from the start.
+                Verdict::Ask(Question::Near(_) | Question::Children(_)) => {
+                    return Outcome {
+                        root: Root(self.query.whole),
+                        decision: Decision::Outside,
+                        by: None,
+                        refused: Vec::new(),
+                        founded: None,
+                        is_founder: false,
+                        by_text: false,
+                        is_lost: false,
+                    };
+                }
+                Verdict::Decided(outcome) => return outcome,
+            }
+        }
+    }
+
+    /// The trees that are not confirmed and on which the decision hangs.
+    pub(super) fn waits(&self, outcome: &Outcome) -> Vec<Root> {
+        if self.picture.is_provisional(outcome.root) {
+            return vec![outcome.root];
+        }
+        if outcome.decision != Decision::NewRoot {
+            return Vec::new();
+        }
+        let refused = outcome.refused.iter();
+        let agree = refused
+            .filter(|&&(root, why)| why == Refusal::Full && self.picture.is_provisional(root));
+        agree.map(|&(root, _)| root).collect()
+    }
+
+    fn own_node(&mut self, fingerprint: Fingerprint) -> Option<TreeIndex> {
+        let root = self.picture.tree_of(fingerprint)?;
+        Some(self.tree(root))
+    }
+
+    /// The tree of which a fingerprint is the root.
+    fn tree_founded_by(&mut self, fingerprint: Fingerprint) -> Option<TreeIndex> {
+        let root = self.picture.tree_of(fingerprint)?;
+        (root.0 == fingerprint).then(|| self.tree(root))
+    }
+
+    fn tree(&mut self, root: Root) -> TreeIndex {
+        if let Some(known) = self.seen.trees.iter().position(|tree| tree.root == root) {
+            return known;
+        }
+        let picture = self.picture;
+        let kept = picture.read.root(root.0);
+        let own = picture.plans.trees.get(&root);
+        let added = own
+            .map(|own| own.added)
+            .or_else(|| kept.map(|kept| kept.added));
+        self.seen.trees.push(SeenTree {
+            root,
+            added: added.unwrap_or(Millis(0)),
+            children: Some(picture.children(root, self.now)),
+            proof: picture.proof(root),
+            evidence: match self.query.evidence {
+                [] => None,
+                _ => picture.evidence(root),
+            },
+            said: Cell::default(),
+            laid: Cell::<Option<Differences>>::default(),
+            closed: picture.closed(root, self.query.earlier),
+        });
+        self.seen.trees.len() - 1
+    }
+}

@@ -1,0 +1,265 @@
+//! An engine of this process, for tests: what `functions.lua` does, in Rust. Its clock is the latest arrival that it was told of.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::time::Duration;
+
+use futures_executor::block_on;
+use parking_lot::Mutex;
+
+use super::keys::{Asked, Away, Command, Key, KeyStore, Life, Reply, What};
+use crate::method::{Durable, Tally};
+use crate::time::Millis;
+
+/// Forests that take one of these share it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Memory(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    clock: AtomicI64,
+    values: Mutex<HashMap<Key, Value>>,
+    forests: Mutex<Vec<(String, String)>>,
+    away: Mutex<Option<Away>>,
+}
+
+#[derive(Debug, Clone)]
+struct Value {
+    bytes: Vec<u8>,
+    until: Option<i64>,
+}
+
+impl Memory {
+    /// Answers nobody, or everybody again.
+    pub(crate) fn set_away(&self, why: Option<&str>) {
+        *self.0.away.lock() = why.map(|why| Away(why.to_owned()));
+    }
+
+    /// Time goes on.
+    pub(crate) fn advance(&self, now: i64) {
+        self.0.clock.fetch_max(now, Relaxed);
+    }
+
+    /// What is there of nodes, and until when.
+    pub(crate) fn nodes(&self) -> Vec<(Key, Vec<u8>, Option<i64>)> {
+        let values = self.0.values.lock();
+        let now = self.0.clock.load(Relaxed);
+        let living = values
+            .iter()
+            .filter(|(key, value)| !key.is_evidence && value.until.is_none_or(|until| until > now));
+        let mut nodes: Vec<_> = living
+            .map(|(key, value)| (*key, value.bytes.clone(), value.until))
+            .collect();
+        nodes.sort_unstable_by_key(|(key, ..)| *key);
+        nodes
+    }
+
+    fn run_one(&self, command: &Command) -> Reply {
+        let now = self.0.clock.load(Relaxed);
+        // One lock a command: what others do comes in between.
+        let mut values = self.0.values.lock();
+        let key = command.key;
+        if values
+            .get(&key)
+            .is_some_and(|value| value.until.is_some_and(|until| until <= now))
+        {
+            values.remove(&key);
+        }
+        let until = |life: Life| match life {
+            Life::Endless => None,
+            Life::For(time) => Some(now + time.as_millis() as i64),
+            Life::Until(at) => Some(at.0),
+        };
+        let there = values.get(&key).map(|value| value.bytes.clone());
+        match &command.what {
+            What::Get => there.map_or(Reply::Nothing, Reply::Bytes),
+            What::Claim { value, life } => match there {
+                Some(there) => Reply::Bytes(there),
+                None => {
+                    let (bytes, until) = (value.clone(), until(*life));
+                    values.insert(key, Value { bytes, until });
+                    Reply::Nothing
+                }
+            },
+            What::Put { value, life } => {
+                let (bytes, until) = (value.clone(), until(*life));
+                values.insert(key, Value { bytes, until });
+                Reply::Nothing
+            }
+            What::Swap {
+                before,
+                or_nothing,
+                value,
+                life,
+            } => {
+                let fits = match &there {
+                    None => *or_nothing,
+                    Some(there) => there == before || there == value,
+                };
+                if fits {
+                    let (bytes, until) = (value.clone(), until(*life));
+                    values.insert(key, Value { bytes, until });
+                }
+                Reply::Number(i64::from(fits))
+            }
+            What::Remove { value } => {
+                let is_it = there.as_ref() == Some(value);
+                if is_it {
+                    values.remove(&key);
+                }
+                Reply::Number(i64::from(is_it))
+            }
+            What::Pin {
+                token,
+                uses,
+                children,
+                step,
+                life,
+            } => {
+                let Some(mut bytes) = root(there, token.bytes()) else {
+                    return Reply::Nothing;
+                };
+                let number = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
+                let (before, kept) = (number(10), number(16));
+                let pins = number(14).wrapping_add(1);
+                let uses = number(12).saturating_add(*uses);
+                let late = step.wrapping_sub(before);
+                let is_due = late > 0 && late < 1 << 15;
+                let windows = (step / 64).wrapping_sub(before / 64) % 1024;
+                let (own, earlier) = match windows {
+                    _ if !is_due => (kept, number(18)),
+                    0 => (kept, number(18)),
+                    1 => (0, kept),
+                    _ => (0, 0),
+                };
+                let step = if is_due { *step } else { before };
+                let own = own.saturating_add(*children);
+                let numbers = [step, uses, pins, own, earlier];
+                let numbers: Vec<u8> = numbers
+                    .iter()
+                    .flat_map(|number| number.to_be_bytes())
+                    .collect();
+                bytes[10..20].copy_from_slice(&numbers);
+                if let Some(value) = values.get_mut(&key) {
+                    value.bytes = bytes;
+                    if is_due {
+                        value.until = until(*life);
+                    }
+                }
+                Reply::Number(i64::from(pins))
+            }
+            What::Release { token, uses } => {
+                let Some(mut bytes) = root(there, token.bytes()) else {
+                    return Reply::Nothing;
+                };
+                let pins = u16::from_be_bytes([bytes[14], bytes[15]]);
+                let before = u16::from_be_bytes([bytes[12], bytes[13]]);
+                if before == u16::MAX {
+                    return Reply::Number(i64::from(pins));
+                }
+                if before <= *uses {
+                    values.remove(&key);
+                    return Reply::Number(-1);
+                }
+                bytes[12..14].copy_from_slice(&(before - uses).to_be_bytes());
+                if let Some(value) = values.get_mut(&key) {
+                    value.bytes = bytes;
+                }
+                Reply::Number(i64::from(pins))
+            }
+            What::Count { token, tally } => {
+                if let Some(bytes) = root(there, token.bytes())
+                    && let Some(value) = values.get_mut(&key)
+                {
+                    value.bytes = counted(&bytes, tally);
+                }
+                Reply::Nothing
+            }
+        }
+    }
+}
+
+/// The confirmed root of a token.
+fn root(there: Option<Vec<u8>>, token: [u8; 3]) -> Option<Vec<u8>> {
+    there.filter(|bytes| bytes.len() >= 20 && bytes[0] != 0 && bytes[1..4] == token)
+}
+
+fn counted(bytes: &[u8], more: &Tally) -> Vec<u8> {
+    let (mut documents, mut titles, mut signs, mut last) = (1, 0, 0, 0);
+    let mut rest = &bytes[20..];
+    if bytes[0] == 2 {
+        (documents, titles, signs, last) = Tally::read(&mut rest).unwrap().parts();
+    }
+    let (more, more_titles, more_signs, more_last) = more.parts();
+    if more_signs > 0 && (signs == 0 || last != more_last) {
+        (signs, last) = ((signs + more_signs).min(Tally::FURNITURE), more_last);
+    }
+    let tally = Tally::of_parts(
+        documents.saturating_add(more),
+        titles | more_titles,
+        signs,
+        last,
+    );
+    let mut counted = vec![2];
+    counted.extend_from_slice(&bytes[1..20]);
+    tally.write(&mut counted);
+    counted.extend_from_slice(rest);
+    counted
+}
+
+impl KeyStore for Memory {
+    fn run(&self, commands: Vec<Command>) -> Asked<Vec<Reply>> {
+        if let Some(away) = self.away() {
+            return Box::pin(std::future::ready(Err(away)));
+        }
+        let run = |command: &Command| {
+            // Others get their turns between any two.
+            std::thread::yield_now();
+            self.run_one(command)
+        };
+        let replies = commands.iter().map(run).collect();
+        Box::pin(std::future::ready(Ok(replies)))
+    }
+
+    fn enroll(&self, name: &str, identity: &str) -> Asked<Result<u8, String>> {
+        if let Some(away) = self.away() {
+            return Box::pin(std::future::ready(Err(away)));
+        }
+        let mut forests = self.0.forests.lock();
+        let at = forests.iter().position(|(known, _)| known == name);
+        let at = at.unwrap_or_else(|| {
+            forests.push((name.to_owned(), identity.to_owned()));
+            forests.len() - 1
+        });
+        let enrolled = match &forests[at] {
+            (_, known) if known == identity => Ok(at as u8),
+            (_, known) => Err(known.clone()),
+        };
+        Box::pin(std::future::ready(Ok(enrolled)))
+    }
+
+    fn size(&self) -> Asked<(usize, usize)> {
+        let nodes = self.nodes();
+        let bytes = nodes.iter().map(|(_, bytes, _)| bytes.len()).sum();
+        Box::pin(std::future::ready(Ok((nodes.len(), bytes))))
+    }
+
+    fn spawn(&self, job: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        std::thread::spawn(|| block_on(job));
+    }
+
+    fn pause(&self, _: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        std::thread::yield_now();
+        Box::pin(std::future::ready(()))
+    }
+
+    fn arrival(&self, said: Millis) -> Millis {
+        Millis(self.0.clock.fetch_max(said.0, Relaxed).max(said.0))
+    }
+
+    fn away(&self) -> Option<Away> {
+        self.0.away.lock().clone()
+    }
+}

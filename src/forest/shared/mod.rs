@@ -1,0 +1,462 @@
+//! A forest that several processes share: its nodes are the keys of an engine that all of them ask ([`KeyStore`]), and expire there.
+//! A process keeps nothing that another one needs.
+//!
+//! ```text
+//! documents --ask--> keys --fetch.rs--> Read + Plans = picture.rs --law--> what each is to be given
+//!                                ^---- what was not read yet ----+               |
+//!                                                                                v
+//!               replies <-- confirm or yield <-- look again <-- claim --found.rs-+
+//! ```
+//!
+//! `docs/shared-forest.md` has the protocol, why it is safe, and what a crash between two steps leaves behind.
+
+mod again;
+mod check;
+mod fetch;
+mod found;
+mod glance;
+pub mod keys;
+mod layout;
+#[cfg(test)]
+pub(super) mod memory;
+mod pace;
+mod picture;
+mod place;
+mod rehearsal;
+mod settle;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use futures_channel::oneshot;
+use parking_lot::Mutex;
+
+use self::keys::{Away, Command, Key, KeyStore, Life, Reply, Token, What};
+use self::layout::{Calendar, Node};
+use self::pace::Pace;
+use super::local::{Executor, Recovery};
+use super::parcel::Parcel;
+use super::port::{
+    Answer, Batch, CheckReply, Document, Placements, Port, Rehearsal, Settled, Settlement,
+    Unavailable,
+};
+use super::words::{Restamp, Word, Words};
+use super::{EvidenceStats, Rollback, Root, Stats, TreeView};
+use crate::fingerprint::Fingerprint;
+use crate::hash::splitmix64;
+use crate::method::{Family, Proof};
+use crate::time::Millis;
+
+/// What a shared forest is made with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SharedSettings {
+    /// How long after its arrival a node lives; without it nothing expires.
+    pub window: Option<Millis>,
+    /// Documents that a tree may have.
+    pub max_tree: Option<u32>,
+    /// Bytes that the evidence of this process may take in the engine, about; 0: there is none.
+    pub evidence_bytes: usize,
+}
+
+/// A forest that is kept elsewhere, of fingerprints of which only equal ones are near.
+pub struct Shared<F: Family> {
+    inner: Arc<Inner<F>>,
+}
+
+struct Inner<F: Family> {
+    name: String,
+    identity: String,
+    keys: Arc<dyn KeyStore>,
+    executor: Arc<dyn Executor>,
+    settings: SharedSettings,
+    thresholds: <F::Proof as Proof>::Thresholds,
+    calendar: Calendar,
+    /// Its number in the engine, once that has said it.
+    number: OnceLock<u8>,
+    /// What this process has learned. One document after the other is asked about, and each leaves its mask here.
+    learned: Mutex<F::Learned>,
+    /// The latest arrival here.
+    clock: AtomicI64,
+    /// Placements of unknown outcome, and when they are taken back, in that order.
+    unknown: Mutex<VecDeque<(Millis, Rollback)>>,
+    tokens: AtomicU64,
+    /// Of the evidence that it has written.
+    pace: Mutex<Pace>,
+    counters: Counters,
+}
+
+/// What evidence takes in the engine besides its words.
+const EVIDENCE_OVERHEAD: usize = 120;
+
+/// What a shared forest has done in this process.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    commands: AtomicU64,
+    rounds: AtomicU64,
+    documents: AtomicU64,
+    conflicts: AtomicU64,
+    withdrawn: AtomicU64,
+    without_evidence: AtomicU64,
+    evidence_bytes: AtomicU64,
+}
+
+/// What a shared forest has done in this process, for people.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SharedStats {
+    /// Documents that were placed.
+    pub documents: u64,
+    /// Commands, each on one key.
+    pub commands: u64,
+    /// Times that the engine was asked and waited for, with any number of commands.
+    pub round_trips: u64,
+    /// Placements that had to begin again, because another process was faster or was not done.
+    pub conflicts: u64,
+}
+
+impl<F: Family> Shared<F> {
+    /// A forest in this engine, which need not be there yet. `identity`: what its nodes are of, for the engine to refuse others
+    /// under the same name. `seed`: any number, another one for each process.
+    pub fn new(
+        (name, identity): (&str, &str),
+        settings: SharedSettings,
+        thresholds: <F::Proof as Proof>::Thresholds,
+        learned: F::Learned,
+        executor: Arc<dyn Executor>,
+        keys: Arc<dyn KeyStore>,
+        seed: u64,
+    ) -> Shared<F> {
+        Shared {
+            inner: Arc::new(Inner {
+                name: name.to_owned(),
+                identity: identity.to_owned(),
+                keys,
+                executor,
+                settings,
+                thresholds,
+                calendar: Calendar::new(settings.window),
+                number: OnceLock::new(),
+                learned: Mutex::new(learned),
+                clock: AtomicI64::new(i64::MIN),
+                unknown: Mutex::default(),
+                tokens: AtomicU64::new(seed),
+                pace: Mutex::new(Pace::new(settings.evidence_bytes)),
+                counters: Counters::default(),
+            }),
+        }
+    }
+
+    /// Works a job off, whoever waits for it; `unwanted` has its answer where nobody does.
+    fn work<T: Send + 'static, W: Future<Output = ()> + Send + 'static>(
+        &self,
+        job: impl Future<Output = Result<T, Unavailable>> + Send + 'static,
+        unwanted: impl FnOnce(Arc<Inner<F>>, T) -> W + Send + 'static,
+    ) -> Answer<T> {
+        let (done, answer) = oneshot::channel();
+        let inner = self.inner.clone();
+        self.inner.keys.spawn(Box::pin(async move {
+            let given = job.await.map(|answer| {
+                Parcel::new(answer, move |answer| {
+                    let keys = inner.keys.clone();
+                    keys.spawn(Box::pin(unwanted(inner, answer)));
+                })
+            });
+            // If nobody waits any more, it comes back and is dropped here.
+            let _ = done.send(given);
+        }));
+        Box::pin(async move {
+            match answer.await {
+                Ok(given) => given.and_then(|parcel| parcel.take().ok_or(Unavailable::Stopped)),
+                Err(_) => Err(Unavailable::Stopped),
+            }
+        })
+    }
+
+    fn plain<T: Send + 'static>(
+        &self,
+        job: impl Future<Output = Result<T, Unavailable>> + Send + 'static,
+    ) -> Answer<T> {
+        self.work(job, |_, _| std::future::ready(()))
+    }
+}
+
+impl<F: Family> Inner<F> {
+    fn away(&self, away: Away) -> Unavailable {
+        Unavailable::Away {
+            forest: self.name.clone(),
+            reason: away.0,
+        }
+    }
+
+    /// Its number in the engine.
+    async fn number(&self) -> Result<u8, Unavailable> {
+        if let Some(&number) = self.number.get() {
+            return Ok(number);
+        }
+        let enrolled = self.keys.enroll(&self.name, &self.identity).await;
+        let number = enrolled
+            .map_err(|away| self.away(away))?
+            .map_err(|reason| self.away(Away(reason)))?;
+        Ok(*self.number.get_or_init(|| number))
+    }
+
+    /// Runs commands on nodes.
+    async fn run(
+        &self,
+        commands: Vec<(Fingerprint, What)>,
+    ) -> Result<std::vec::IntoIter<Reply>, Unavailable> {
+        self.run_all(commands, Vec::new()).await
+    }
+
+    /// Runs commands on nodes, then on evidence.
+    async fn run_all(
+        &self,
+        nodes: Vec<(Fingerprint, What)>,
+        evidence: Vec<(Fingerprint, What)>,
+    ) -> Result<std::vec::IntoIter<Reply>, Unavailable> {
+        if nodes.is_empty() && evidence.is_empty() {
+            return Ok(Vec::new().into_iter());
+        }
+        let forest = self.number().await?;
+        let command = |is_evidence| {
+            move |(fingerprint, what)| Command {
+                key: Key {
+                    forest,
+                    fingerprint,
+                    is_evidence,
+                },
+                what,
+            }
+        };
+        let nodes = nodes.into_iter().map(command(false));
+        let commands: Vec<Command> = nodes
+            .chain(evidence.into_iter().map(command(true)))
+            .collect();
+        let count = commands.len();
+        self.counters.commands.fetch_add(count as u64, Relaxed);
+        self.counters.rounds.fetch_add(1, Relaxed);
+        let replies = self
+            .keys
+            .run(commands)
+            .await
+            .map_err(|away| self.away(away))?;
+        if replies.len() != count {
+            let reason = "the engine gave fewer replies than it was asked for";
+            return Err(self.away(Away(reason.into())));
+        }
+        Ok(replies.into_iter())
+    }
+
+    /// Runs a job on the threads for text work.
+    async fn compute<T: Send + 'static>(
+        self: &Arc<Self>,
+        job: impl FnOnce(&Inner<F>) -> T + Send + 'static,
+    ) -> Result<T, Unavailable> {
+        let (done, answer) = oneshot::channel();
+        let inner = self.clone();
+        self.executor.run(Box::new(move || {
+            let _ = done.send(job(&inner));
+        }));
+        answer.await.map_err(|_| {
+            Unavailable::Panicked(format!("placing documents in the forest '{}'", self.name))
+        })
+    }
+
+    /// How long so many bytes of evidence are kept that are written now.
+    fn evidence_life(&self, bytes: usize, now: Millis) -> Life {
+        self.counters
+            .evidence_bytes
+            .fetch_add(bytes as u64, Relaxed);
+        let life = self
+            .pace
+            .lock()
+            .write((bytes + EVIDENCE_OVERHEAD) as u64, now);
+        match (self.calendar.life(now, true), life) {
+            (life, None) => life,
+            (Life::Until(at), Some(life)) => {
+                Life::Until(at.min(Millis(now.0.saturating_add(life))))
+            }
+            (_, Some(life)) => Life::For(Duration::from_millis(life.unsigned_abs())),
+        }
+    }
+
+    fn new_token(&self) -> Token {
+        Token::of(splitmix64(self.tokens.fetch_add(1, Relaxed)))
+    }
+
+    /// When a document arrives that says so; `None`: time stands still for it.
+    fn arrives(&self, said: Option<Millis>) -> Millis {
+        let at = self.keys.arrival(said.unwrap_or(Millis(0)));
+        Millis(self.clock.fetch_max(at.0, Relaxed).max(at.0))
+    }
+
+    async fn tree(&self, root: Root) -> Result<Option<TreeView>, Unavailable> {
+        let mut replies = self.run(vec![(root.0, What::Get)]).await?;
+        let Some(Reply::Bytes(bytes)) = replies.next() else {
+            return Ok(None);
+        };
+        let Some(Node::Root(kept)) = Node::<F::Proof>::read(&bytes) else {
+            return Ok(None);
+        };
+        let now = self.arrives(None);
+        Ok(kept.is_confirmed.then(|| self.view(&kept, now)))
+    }
+
+    fn view(&self, kept: &layout::RootValue<F::Proof>, now: Millis) -> TreeView {
+        let tally = kept.tally();
+        TreeView {
+            children: kept.living_children(self.calendar, now),
+            documents: tally.documents,
+            titles: tally.titles(),
+            closed: picture::closed_by(&tally, self.settings.max_tree),
+            added: kept.added,
+            arrival: match self.settings.window {
+                Some(_) => self.calendar.begun(kept.step, now).max(kept.added),
+                None => kept.added,
+            },
+        }
+    }
+
+    async fn stats(&self) -> Result<Stats, Unavailable> {
+        self.number().await?;
+        let size = self.keys.size().await;
+        let (nodes, memory_bytes) = size.map_err(|away| self.away(away))?;
+        let count = |counter: &AtomicU64| counter.load(Relaxed);
+        let counters = &self.counters;
+        Ok(Stats {
+            clock: Some(count_clock(&self.clock)).filter(|clock| clock.0 > i64::MIN),
+            nodes,
+            roots: 0,
+            dead_nodes: 0,
+            expired_total: 0,
+            withdrawn_total: count(&counters.withdrawn),
+            evicted_total: 0,
+            memory_bytes,
+            largest: None,
+            furniture_trees: 0,
+            furniture: Vec::new(),
+            evidence: EvidenceStats {
+                trees: 0,
+                bytes: usize::try_from(count(&counters.evidence_bytes)).unwrap_or(usize::MAX),
+                evicted_total: 0,
+                missing_total: count(&counters.without_evidence),
+            },
+            stored: None,
+            shared: Some(SharedStats {
+                documents: count(&counters.documents),
+                commands: count(&counters.commands),
+                round_trips: count(&counters.rounds),
+                conflicts: count(&counters.conflicts),
+            }),
+        })
+    }
+}
+
+fn count_clock(clock: &AtomicI64) -> Millis {
+    Millis(clock.load(Relaxed))
+}
+
+impl<F: Family> Port for Shared<F> {
+    fn place(&self, batch: Batch) -> Answer<Placements> {
+        let inner = self.inner.clone();
+        // Nobody will settle what nobody has waited for.
+        self.work(
+            async move { inner.place(batch).await },
+            |inner, unwanted| async move {
+                let replies = unwanted.replies.into_iter();
+                let placed = replies.filter_map(|reply| reply.placed);
+                let rollbacks = placed.map(|placed| placed.rollback).collect();
+                let _ = inner.withdraw(rollbacks).await;
+            },
+        )
+    }
+
+    fn rehearsal(&self) -> Box<dyn Rehearsal> {
+        Box::new(rehearsal::SharedRehearsal::new(Shared {
+            inner: self.inner.clone(),
+        }))
+    }
+
+    fn settle(&self, batch: Vec<Settlement>, now: Millis) -> Answer<Settled> {
+        let inner = self.inner.clone();
+        self.plain(async move { inner.settle(batch, now).await })
+    }
+
+    fn recover(
+        &self,
+        documents: Vec<Document>,
+        recovery: Recovery,
+        over: bool,
+    ) -> Answer<Recovery> {
+        let inner = self.inner.clone();
+        let _ = (documents, recovery, over);
+        let reason = "stored documents cannot be taken into a shared forest yet";
+        let away = inner.away(Away(reason.into()));
+        Box::pin(std::future::ready(Err(away)))
+    }
+
+    fn forget_unknown(&self, now: Millis, budget: usize) -> Answer<Settled> {
+        let inner = self.inner.clone();
+        self.plain(async move { inner.forget_unknown(now, budget).await })
+    }
+
+    fn check(&self, document: Document) -> Answer<CheckReply> {
+        let inner = self.inner.clone();
+        self.plain(async move { inner.check(document).await })
+    }
+
+    fn tree(&self, root: Root) -> Answer<Option<TreeView>> {
+        let inner = self.inner.clone();
+        self.plain(async move { inner.tree(root).await })
+    }
+
+    fn stats(&self) -> Answer<Stats> {
+        let inner = self.inner.clone();
+        self.plain(async move { inner.stats().await })
+    }
+
+    /// It remembers no words.
+    fn say(&self, _: Word, _: Vec<Root>) -> Answer<Option<u64>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    fn take_back(&self, _: u64) -> Answer<Option<Word>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    fn restamped(&self, _: u64, _: Restamp) -> Answer<()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn words(&self) -> Answer<Words> {
+        Box::pin(std::future::ready(Ok(Words::default())))
+    }
+
+    /// The engine lets nodes go by itself.
+    fn expire(&self, _: Millis, _: usize) -> Answer<usize> {
+        Box::pin(std::future::ready(Ok(0)))
+    }
+
+    /// The engine has a limit of its own.
+    fn set_memory_limit(&self, _: usize) -> Answer<()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn unavailable(&self) -> Option<Unavailable> {
+        self.inner.keys.away().map(|away| self.inner.away(away))
+    }
+}
+
+impl<F: Family> std::fmt::Debug for Shared<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let inner = &self.inner;
+        let mut shown = f.debug_struct("Shared");
+        shown.field("name", &inner.name).field("keys", &inner.keys);
+        shown
+            .field("counters", &inner.counters)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,502 @@
+//! What was read of a shared forest, and what the documents of a request plan on top of it: what the law is shown. Pure: where
+//! something is asked that was not read, that is noted, and whoever asks reads it and asks again.
+
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use super::glance::Glance;
+use super::keys::Token;
+use super::layout::{Calendar, Leaf, Node, RootValue};
+use crate::fingerprint::Fingerprint;
+use crate::forest::change::Change;
+use crate::forest::law::{self, Outcome};
+use crate::forest::seen::Claim;
+use crate::forest::{Decision, Root};
+use crate::method::{Durable, Proof, Query, Refusal, Tallies, Tally};
+use crate::time::Millis;
+
+/// A value and what it says.
+#[derive(Debug, Clone)]
+pub(super) struct Kept<P> {
+    pub(super) bytes: Vec<u8>,
+    pub(super) node: Node<P>,
+}
+
+/// The words of a founder, of the attempt with this token.
+type Evidence = (Token, Arc<[u16]>);
+
+/// What was read. A key that is not in it was not asked for.
+#[derive(Debug)]
+pub(super) struct Read<P> {
+    nodes: HashMap<Fingerprint, Option<Kept<P>>>,
+    evidence: HashMap<Fingerprint, Option<Evidence>>,
+}
+
+/// What is to be read before anything can be said.
+#[derive(Debug, Default)]
+pub(super) struct Missing {
+    pub(super) nodes: BTreeSet<Fingerprint>,
+    pub(super) evidence: BTreeSet<Fingerprint>,
+}
+
+impl Missing {
+    pub(super) fn is_empty(&self) -> bool {
+        self.nodes.is_empty() && self.evidence.is_empty()
+    }
+}
+
+impl<P> Default for Read<P> {
+    fn default() -> Self {
+        Read {
+            nodes: HashMap::new(),
+            evidence: HashMap::new(),
+        }
+    }
+}
+
+impl<P: Durable> Read<P> {
+    /// Takes down what a key holds now. Answers whether it is another thing than before.
+    pub(super) fn put(&mut self, fingerprint: Fingerprint, bytes: Option<Vec<u8>>) -> bool {
+        let before = self.nodes.get(&fingerprint);
+        let before = before.map(|kept| kept.as_ref().map(|kept| kept.bytes.as_slice()));
+        if before == Some(bytes.as_deref()) {
+            return false;
+        }
+        // What cannot be read is of a later version: it is left alone, and so is no node.
+        let kept = bytes.and_then(|bytes| {
+            Some(Kept {
+                node: Node::read(&bytes)?,
+                bytes,
+            })
+        });
+        self.nodes.insert(fingerprint, kept);
+        true
+    }
+
+    pub(super) fn put_evidence(&mut self, root: Fingerprint, evidence: Option<Evidence>) {
+        self.evidence.insert(root, evidence);
+    }
+
+    pub(super) fn has_evidence(&self, root: Fingerprint) -> bool {
+        self.evidence.contains_key(&root)
+    }
+
+    pub(super) fn has_node(&self, fingerprint: Fingerprint) -> bool {
+        self.nodes.contains_key(&fingerprint)
+    }
+
+    pub(super) fn kept(&self, fingerprint: Fingerprint) -> Option<&Kept<P>> {
+        self.nodes.get(&fingerprint)?.as_ref()
+    }
+
+    pub(super) fn leaf(&self, fingerprint: Fingerprint) -> Option<Leaf> {
+        match self.kept(fingerprint)?.node {
+            Node::Leaf(leaf) => Some(leaf),
+            Node::Root(_) => None,
+        }
+    }
+
+    pub(super) fn root(&self, fingerprint: Fingerprint) -> Option<&RootValue<P>> {
+        match &self.kept(fingerprint)?.node {
+            Node::Root(root) => Some(root),
+            Node::Leaf(_) => None,
+        }
+    }
+
+    /// The root of the tree in which a fingerprint has a node. A leaf whose root has gone, or has another token, is none.
+    pub(super) fn tree_of(&self, fingerprint: Fingerprint) -> Option<Root> {
+        match &self.kept(fingerprint)?.node {
+            Node::Root(_) => Some(Root(fingerprint)),
+            Node::Leaf(leaf) => {
+                let root = self.root(leaf.root.0)?;
+                (root.token == leaf.token).then_some(leaf.root)
+            }
+        }
+    }
+
+    /// The roots that have nodes here, as they were read.
+    pub(super) fn roots(&self) -> impl Iterator<Item = Fingerprint> + '_ {
+        let kept = self.nodes.iter();
+        kept.filter_map(|(&fingerprint, kept)| match kept.as_ref()?.node {
+            Node::Root(_) => Some(fingerprint),
+            Node::Leaf(_) => None,
+        })
+    }
+}
+
+/// A tree that a document of the request founds.
+#[derive(Debug, Clone)]
+pub(super) struct OwnTree<P> {
+    pub(super) added: Millis,
+    pub(super) proof: P,
+    pub(super) evidence: Option<Arc<[u16]>>,
+}
+
+/// What the documents of a request plan.
+#[derive(Debug, Clone)]
+pub(super) struct Plans<P> {
+    pub(super) trees: HashMap<Root, OwnTree<P>>,
+    /// New nodes, roots included, and their trees.
+    pub(super) nodes: HashMap<Fingerprint, Root>,
+    /// New leaves that several documents go by.
+    pub(super) shared: HashSet<Fingerprint>,
+    children: HashMap<Root, u32>,
+}
+
+impl<P> Default for Plans<P> {
+    fn default() -> Self {
+        Plans {
+            trees: HashMap::new(),
+            nodes: HashMap::new(),
+            shared: HashSet::new(),
+            children: HashMap::new(),
+        }
+    }
+}
+
+/// What a document is to be given, and what it needs for that.
+#[derive(Debug)]
+pub(super) struct Decided {
+    pub(super) outcome: Outcome,
+    /// Its new nodes, the root first if it founds a tree.
+    pub(super) new: Vec<Fingerprint>,
+    /// Nodes that are there and that it uses.
+    pub(super) used: Vec<Fingerprint>,
+    /// How much of a sign it is that its tree is furniture.
+    pub(super) sign: u8,
+    /// Trees that were asked about it and have no evidence.
+    pub(super) without_evidence: usize,
+    /// All of its fingerprints were looked up.
+    pub(super) is_wide: bool,
+}
+
+/// What comes of a question.
+#[derive(Debug)]
+pub(super) enum Answered {
+    /// Something has to be read first.
+    Unread,
+    /// The trees of these roots would take the document, and are not confirmed yet.
+    Waits(Vec<Root>),
+    Decided(Decided),
+}
+
+/// A decision, and what it changes.
+struct Concluded<P> {
+    outcome: Outcome,
+    changes: Vec<Change<P>>,
+    sign: u8,
+    without_evidence: usize,
+    is_wide: bool,
+}
+
+/// What the law is shown.
+#[derive(Debug)]
+pub(super) struct Picture<'r, P: Proof> {
+    pub(super) read: &'r Read<P>,
+    pub(super) plans: Plans<P>,
+    pub(super) thresholds: P::Thresholds,
+    pub(super) calendar: Calendar,
+    pub(super) max_tree: Option<u32>,
+    /// Trees that are not confirmed count like others.
+    pub(super) joins_all: bool,
+    hidden: HashSet<Token>,
+    missing: RefCell<Missing>,
+}
+
+impl<'r, P: Proof + Durable> Picture<'r, P> {
+    pub(super) fn new(
+        read: &'r Read<P>,
+        plans: Plans<P>,
+        thresholds: P::Thresholds,
+        calendar: Calendar,
+        max_tree: Option<u32>,
+    ) -> Picture<'r, P> {
+        Picture {
+            read,
+            plans,
+            thresholds,
+            calendar,
+            max_tree,
+            joins_all: false,
+            hidden: HashSet::new(),
+            missing: RefCell::default(),
+        }
+    }
+
+    /// What was asked for and not read.
+    pub(super) fn into_missing(self) -> (Missing, Plans<P>) {
+        (self.missing.into_inner(), self.plans)
+    }
+
+    fn is_missing(&self) -> bool {
+        !self.missing.borrow().is_empty()
+    }
+
+    /// Finds or plans the place of a document at a time.
+    pub(super) fn place(
+        &mut self,
+        query: &Query<'_, P>,
+        now: Millis,
+        claim: Option<Claim<'_>>,
+    ) -> Answered {
+        let concluded = self.foresee(query, now, claim);
+        let Concluded {
+            outcome,
+            changes,
+            sign,
+            without_evidence,
+            is_wide,
+        } = match concluded {
+            Some(Ok(concluded)) => concluded,
+            Some(Err(waits)) => return Answered::Waits(waits),
+            None => return Answered::Unread,
+        };
+        let (mut new, mut used) = (Vec::new(), Vec::new());
+        for change in changes {
+            match change {
+                Change::AddRoot {
+                    fingerprint,
+                    added,
+                    proof,
+                } => {
+                    let tree = OwnTree {
+                        added,
+                        proof,
+                        evidence: None,
+                    };
+                    self.plans.trees.insert(Root(fingerprint), tree);
+                    self.plans.nodes.insert(fingerprint, Root(fingerprint));
+                    new.push(fingerprint);
+                }
+                Change::AddLeaf { fingerprint, root } => {
+                    self.plans.nodes.insert(fingerprint, root);
+                    *self.plans.children.entry(root).or_default() += 1;
+                    new.push(fingerprint);
+                }
+                Change::Evidence { root, words } => {
+                    if let Some(tree) = self.plans.trees.get_mut(&root) {
+                        tree.evidence = Some(words);
+                    }
+                }
+                Change::Use { fingerprint } => {
+                    if self.plans.nodes.contains_key(&fingerprint) {
+                        self.plans.shared.insert(fingerprint);
+                    }
+                    used.push(fingerprint);
+                }
+                Change::Refresh { .. }
+                | Change::Begin(_)
+                | Change::Count { .. }
+                | Change::Withdraw { .. }
+                | Change::Evict { .. } => {}
+            }
+        }
+        Answered::Decided(Decided {
+            outcome,
+            new,
+            used,
+            sign,
+            without_evidence,
+            is_wide,
+        })
+    }
+
+    /// What comes of a document, or the trees for which it has to wait; `None`: something has to be read first.
+    fn foresee(
+        &self,
+        query: &Query<'_, P>,
+        now: Millis,
+        claim: Option<Claim<'_>>,
+    ) -> Option<Result<Concluded<P>, Vec<Root>>> {
+        let mut glance = Glance::of(self, query, now);
+        glance.give(claim);
+        // What is behind this document is noted all the same.
+        if self.is_missing() {
+            return None;
+        }
+        let outcome = glance.decide();
+        let waits = glance.waits(&outcome);
+        let wide = law::widened(query, &outcome).filter(|_| waits.is_empty());
+        let concluded = match &wide {
+            None => self.conclude(&glance, outcome, waits, now, false),
+            Some(wide) => {
+                let mut glance = Glance::of(self, wide, now);
+                glance.give(claim);
+                if self.is_missing() {
+                    return None;
+                }
+                let outcome = glance.decide();
+                let waits = glance.waits(&outcome);
+                self.conclude(&glance, outcome, waits, now, true)
+            }
+        };
+        (!self.is_missing()).then_some(concluded)
+    }
+
+    /// What a decision comes to, or the trees for which it has to wait.
+    fn conclude(
+        &self,
+        glance: &Glance<'_, '_, '_, P>,
+        outcome: Outcome,
+        waits: Vec<Root>,
+        now: Millis,
+        is_wide: bool,
+    ) -> Result<Concluded<P>, Vec<Root>> {
+        if !waits.is_empty() {
+            return Err(waits);
+        }
+        let query = glance.query;
+        let mut changes = Vec::new();
+        law::changes(query, &glance.seen, &outcome, now, &mut changes);
+        Ok(Concluded {
+            sign: match outcome.decision {
+                Decision::Joined { .. } => self.sign(query, outcome.root),
+                _ => 0,
+            },
+            without_evidence: match query.evidence.is_empty() {
+                true => 0,
+                false => glance.seen.without_evidence(),
+            },
+            outcome,
+            changes,
+            is_wide,
+        })
+    }
+
+    /// Leaves the trees of these tokens out: they are the request's own.
+    pub(super) fn without(mut self, own: HashSet<Token>) -> Self {
+        self.hidden = own;
+        self
+    }
+
+    /// The trees that take a document, or that have its text: what its founder sees when it looks again. `None`: something has to
+    /// be read first.
+    pub(super) fn agreeing(
+        &self,
+        query: &Query<'_, P>,
+        now: Millis,
+        only_its_text: bool,
+    ) -> Option<Vec<Root>> {
+        let glance = Glance::of(self, query, now);
+        if self.is_missing() {
+            return None;
+        }
+        let mut agreeing: Vec<Root> = law::known(query, &glance.seen, self.thresholds)
+            .into_iter()
+            .collect();
+        for (tree, _, verdict) in law::verdicts(query, &glance.seen, self.thresholds) {
+            let Some(root) = glance.seen.trees.get(tree).map(|tree| tree.root) else {
+                continue;
+            };
+            if only_its_text {
+                break;
+            }
+            if verdict.is_ok() || (verdict == Err(Refusal::Full) && self.is_provisional(root)) {
+                agreeing.push(root);
+            }
+        }
+        agreeing.sort_unstable();
+        agreeing.dedup();
+        Some(agreeing)
+    }
+
+    /// The root of the tree in which a fingerprint has a node.
+    pub(super) fn tree_of(&self, fingerprint: Fingerprint) -> Option<Root> {
+        if let Some(&root) = self.plans.nodes.get(&fingerprint) {
+            return Some(root);
+        }
+        if !self.read.has_node(fingerprint) {
+            self.missing.borrow_mut().nodes.insert(fingerprint);
+            return None;
+        }
+        let root = self.read.tree_of(fingerprint)?;
+        let token = self.read.root(root.0)?.token;
+        (!self.hidden.contains(&token)).then_some(root)
+    }
+
+    /// Whether the tree of a root is one that another process is founding.
+    pub(super) fn is_provisional(&self, root: Root) -> bool {
+        !self.joins_all
+            && !self.plans.trees.contains_key(&root)
+            && self
+                .read
+                .root(root.0)
+                .is_some_and(|root| !root.is_confirmed)
+    }
+
+    pub(super) fn proof(&self, root: Root) -> Option<&P> {
+        match self.plans.trees.get(&root) {
+            Some(own) => Some(&own.proof),
+            None => self.read.root(root.0).map(|root| &root.proof),
+        }
+    }
+
+    /// What is kept of a tree's founder besides its proof.
+    pub(super) fn evidence(&self, root: Root) -> Option<&[u16]> {
+        if let Some(own) = self.plans.trees.get(&root) {
+            return own.evidence.as_deref();
+        }
+        match self.read.evidence.get(&root.0) {
+            Some(Some((token, words))) => {
+                let own = self.read.root(root.0)?.token;
+                (own == *token).then_some(&**words)
+            }
+            Some(None) => None,
+            None => {
+                self.missing.borrow_mut().evidence.insert(root.0);
+                None
+            }
+        }
+    }
+
+    fn sign(&self, query: &Query<'_, P>, root: Root) -> u8 {
+        let foreign = self
+            .proof(root)
+            .map_or(0, |kept| query.proof.foreign_titles(kept));
+        match (foreign, query.known_by_whole) {
+            (0, _) => 0,
+            (1, true) => Tally::OWN_FOREIGN,
+            (_, true) => Tally::BOTH_FOREIGN,
+            (_, false) => Tally::FOREIGN,
+        }
+    }
+
+    /// Why a tree takes nobody who is not in it, if it does not.
+    pub(super) fn closed(&self, root: Root, earlier: Option<&Tallies>) -> Option<Refusal> {
+        if self.is_provisional(root) {
+            // Nobody joins it before it is confirmed; `waits` tells it from one that is full.
+            return Some(Refusal::Full);
+        }
+        let mut tally = self
+            .read
+            .root(root.0)
+            .map(RootValue::tally)
+            .unwrap_or_default();
+        if let Some(more) = earlier.and_then(|earlier| earlier.of(root.0)) {
+            tally.add_all(more);
+        }
+        closed_by(&tally, self.max_tree)
+    }
+
+    pub(super) fn children(&self, root: Root, now: Millis) -> u32 {
+        let kept = self
+            .read
+            .root(root.0)
+            .filter(|_| !self.plans.trees.contains_key(&root));
+        let kept = kept.map_or(0, |kept| kept.living_children(self.calendar, now));
+        kept + self.plans.children.get(&root).copied().unwrap_or_default()
+    }
+}
+
+/// Why a tree takes nobody any more to which this came, if it does not.
+pub(super) fn closed_by(tally: &Tally, max_tree: Option<u32>) -> Option<Refusal> {
+    let documents = tally.documents;
+    if tally.is_furniture() {
+        Some(Refusal::Furniture)
+    } else if max_tree.is_some_and(|most| documents >= most) {
+        Some(Refusal::Full)
+    } else {
+        None
+    }
+}

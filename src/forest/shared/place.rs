@@ -1,0 +1,454 @@
+//! Placing the documents of a request: what they are to be given is decided by what was read, and then claimed. Those whose claims are
+//! lost to another process, and those that it would take but is not done with, begin again.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use super::Inner;
+use super::found::Claimed;
+use super::keys::What;
+use super::picture::{Answered, Decided, Missing, Picture, Plans, Read};
+use crate::fingerprint::Fingerprint;
+use crate::forest::port::{
+    Batch, Commit, Document, Earlier, Placed, Placements, Reply, Unavailable, When,
+};
+use crate::forest::seen::Claim;
+use crate::forest::{Decision, Rollback, Root};
+use crate::hash::splitmix64;
+use crate::method::{Count, Family, Lesson, Query, Stage};
+use crate::time::Millis;
+
+/// A document that waits for another process's tree may end that tree after so long.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// The first pause before documents are tried again, and the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(4);
+const LONGEST_PAUSE: Duration = Duration::from_millis(64);
+/// How often a document is tried.
+const ATTEMPTS: u32 = 200;
+
+/// One document on its way.
+pub(super) struct Work {
+    /// Its place in the batch.
+    pub(super) place: usize,
+    pub(super) document: Document,
+    /// What its reply says.
+    pub(super) now: Option<Millis>,
+    /// When it arrives. It founds with this rank, however often it is tried.
+    pub(super) at: Millis,
+    /// How long it has waited for others.
+    waited: Duration,
+}
+
+/// What a document needs to look again.
+#[derive(Debug, Clone)]
+pub(super) struct Question<P> {
+    pub(super) fingerprints: Vec<Fingerprint>,
+    pub(super) known_by: Vec<Fingerprint>,
+    pub(super) whole: Fingerprint,
+    pub(super) proof: P,
+    pub(super) evidence: Vec<u16>,
+    pub(super) take: usize,
+    pub(super) known_by_whole: bool,
+    /// Trees that have refused it: what the request itself has counted there is not to be seen when it looks again.
+    pub(super) refused: Vec<Root>,
+    /// It brings its root: only its own text may stand against that.
+    pub(super) is_given: bool,
+}
+
+impl<P> Question<P> {
+    pub(super) fn query(&self) -> Query<'_, P> {
+        Query {
+            fingerprints: &self.fingerprints,
+            more: &[],
+            whole: self.whole,
+            known_by: &self.known_by,
+            proof: &self.proof,
+            evidence: &self.evidence,
+            take: self.take,
+            known_by_whole: self.known_by_whole,
+            earlier: None,
+        }
+    }
+
+    /// All that it asks for, once.
+    pub(super) fn asked(&self) -> impl Iterator<Item = Fingerprint> + '_ {
+        let all = self.fingerprints.iter().chain(&self.known_by);
+        all.copied().chain([self.whole])
+    }
+}
+
+/// What is to become of one document.
+pub(super) struct Fate<P> {
+    pub(super) decided: Decided,
+    pub(super) question: Question<P>,
+    pub(super) lesson: Option<Lesson>,
+    stage: Option<Stage>,
+}
+
+/// What came of asking for documents.
+pub(super) struct Round<F: Family> {
+    pub(super) work: Vec<Work>,
+    /// One for each of `work`.
+    pub(super) answers: Vec<Answer<F>>,
+    pub(super) read: Read<F::Proof>,
+    pub(super) missing: Missing,
+    pub(super) plans: Plans<F::Proof>,
+}
+
+pub(super) enum Answer<F: Family> {
+    /// It has no place here.
+    None,
+    Unread,
+    Waits(Vec<Root>),
+    Fate(Box<Fate<F::Proof>>),
+}
+
+impl<F: Family> Inner<F> {
+    pub(super) async fn place(self: Arc<Self>, batch: Batch) -> Result<Placements, Unavailable> {
+        let Batch {
+            documents,
+            commit,
+            earlier,
+        } = batch;
+        let begun = Instant::now();
+        let mut replies: Vec<Option<Reply>> = documents.iter().map(|_| None).collect();
+        let mut earlier = earlier;
+        let mut work = self.arrivals(documents, &earlier);
+        let mut pause = FIRST_PAUSE;
+        for attempt in 0..ATTEMPTS {
+            if attempt > 0 {
+                self.counters
+                    .conflicts
+                    .fetch_add(work.len() as u64, Relaxed);
+                // Two that collide must not do it again and again at the same moment.
+                let part = splitmix64(self.tokens.fetch_add(1, Relaxed)) % 1024;
+                let paused = pause.mul_f64(0.5 + part as f64 / 1024.0);
+                self.keys.pause(paused).await;
+                for work in &mut work {
+                    work.waited += paused;
+                }
+                pause = (2 * pause).min(LONGEST_PAUSE);
+            }
+            work = self
+                .attempt(work, commit, &mut earlier, &mut replies)
+                .await?;
+            if work.is_empty() {
+                let replies: Option<Vec<Reply>> = replies.into_iter().collect();
+                return Ok(Placements {
+                    replies: replies.unwrap_or_default(),
+                    // It is no text work: what placing takes is waiting for the engine.
+                    waited: begun.elapsed(),
+                    earlier,
+                });
+            }
+        }
+        Err(Unavailable::Away {
+            forest: self.name.clone(),
+            reason: "other processes place the same documents again and again".into(),
+        })
+    }
+
+    /// The documents with their times.
+    pub(super) fn arrivals(&self, documents: Vec<Document>, earlier: &Earlier) -> Vec<Work> {
+        let mut last = earlier.time;
+        let each = documents.into_iter().enumerate();
+        each.map(|(place, document)| {
+            let said = match document.when {
+                When::At(at) | When::Claimed(at) => Some(at),
+                When::AsBefore => last,
+                When::Still => None,
+            };
+            let at = self.arrives(said);
+            let now = said.map(|_| at);
+            last = now.or(last);
+            Work {
+                place,
+                document,
+                now,
+                at,
+                waited: Duration::ZERO,
+            }
+        })
+        .collect()
+    }
+
+    /// Tries to place these documents, and gives those back that have to be tried again.
+    async fn attempt(
+        self: &Arc<Self>,
+        work: Vec<Work>,
+        commit: Commit,
+        earlier: &mut Earlier,
+        replies: &mut [Option<Reply>],
+    ) -> Result<Vec<Work>, Unavailable> {
+        let base = Plans::default();
+        let round = self.decide(work, earlier.clone(), base, false).await?;
+        let claimed = self.claim(&round).await?;
+        self.end(round, claimed, commit, earlier, replies).await
+    }
+
+    /// Asks for the documents until all that they hang on was read. In a rehearsal nobody waits for trees that others are founding.
+    pub(super) async fn decide(
+        self: &Arc<Self>,
+        work: Vec<Work>,
+        earlier: Earlier,
+        base: Plans<F::Proof>,
+        is_rehearsal: bool,
+    ) -> Result<Round<F>, Unavailable> {
+        let mut round = Round {
+            answers: Vec::new(),
+            work,
+            read: Read::default(),
+            missing: Missing::default(),
+            plans: base.clone(),
+        };
+        loop {
+            let (earlier, base) = (earlier.clone(), base.clone());
+            let Round { work, read, .. } = round;
+            round = self
+                .compute(move |inner| inner.ask(work, read, earlier, base, is_rehearsal))
+                .await?;
+            if round.missing.is_empty() {
+                return Ok(round);
+            }
+            let missing = std::mem::take(&mut round.missing);
+            self.fetch(&mut round.read, missing).await?;
+        }
+    }
+
+    /// Asks for one document after the other.
+    fn ask(
+        &self,
+        mut work: Vec<Work>,
+        read: Read<F::Proof>,
+        mut earlier: Earlier,
+        base: Plans<F::Proof>,
+        is_rehearsal: bool,
+    ) -> Round<F> {
+        let mut answers = Vec::with_capacity(work.len());
+        let (missing, plans) = {
+            let (thresholds, max_tree) = (self.thresholds, self.settings.max_tree);
+            let mut picture = Picture::new(&read, base, thresholds, self.calendar, max_tree);
+            picture.joins_all = is_rehearsal;
+            let mut learned = self.learned.lock();
+            for work in &mut work {
+                let answer = self.ask_one(work, &mut picture, &mut learned, &earlier);
+                if let Answer::Fate(fate) = &answer {
+                    let outcome = &fate.decided.outcome;
+                    let count = Count {
+                        title: work.document.title,
+                        sign: fate.decided.sign,
+                    };
+                    earlier.tallies.add(outcome.root.0, count);
+                    if let Some(lesson) = &fate.lesson {
+                        earlier.taught.add(&lesson.hashes);
+                    }
+                }
+                answers.push(answer);
+            }
+            picture.into_missing()
+        };
+        Round {
+            work,
+            answers,
+            read,
+            missing,
+            plans,
+        }
+    }
+
+    fn ask_one(
+        &self,
+        work: &mut Work,
+        picture: &mut Picture<'_, F::Proof>,
+        learned: &mut F::Learned,
+        earlier: &Earlier,
+    ) -> Answer<F> {
+        let at = work.at;
+        let claim = work.document.given.map(|root| Claim {
+            root,
+            stored: None,
+            reserved: None,
+        });
+        let features = work.document.features.as_mut().and_then(F::features);
+        let Some(features) = features else {
+            return Answer::None;
+        };
+        let answered = F::ask(features, learned, &earlier.taught, |query| {
+            let query = &Query {
+                earlier: Some(&earlier.tallies),
+                ..*query
+            };
+            let answered = picture.place(query, at, claim);
+            let question = match &answered {
+                Answered::Decided(decided) => Some(Question::of(query, decided, claim.is_some())),
+                Answered::Unread | Answered::Waits(_) => None,
+            };
+            (answered, question)
+        });
+        let (decided, question) = match answered {
+            (Answered::Waits(roots), _) => return Answer::Waits(roots),
+            (Answered::Decided(decided), Some(question)) => (decided, question),
+            (Answered::Unread | Answered::Decided(_), _) => return Answer::Unread,
+        };
+        let founds = decided.outcome.decision == Decision::NewRoot;
+        let by = decided.outcome.by;
+        Answer::Fate(Box::new(Fate {
+            lesson: founds.then(|| F::lesson(features)),
+            stage: by.and_then(|by| F::stage(features, by)),
+            question,
+            decided,
+        }))
+    }
+
+    /// Makes the replies of those that have their places, and gives the others back.
+    async fn end(
+        &self,
+        round: Round<F>,
+        mut claimed: Vec<Claimed>,
+        commit: Commit,
+        earlier: &mut Earlier,
+        replies: &mut [Option<Reply>],
+    ) -> Result<Vec<Work>, Unavailable> {
+        let mut again = Vec::new();
+        let (mut counted, mut killed) = (Vec::new(), HashSet::new());
+        let each = round.work.into_iter().zip(round.answers);
+        for (at, (work, answer)) in each.enumerate() {
+            let claimed = claimed.get_mut(at).map(std::mem::take).unwrap_or_default();
+            let fate = match (answer, claimed) {
+                (Answer::None, _) => {
+                    self.reply(&work, None, replies);
+                    continue;
+                }
+                (Answer::Fate(fate), Claimed::Holds(rollback)) => (fate, rollback),
+                (Answer::Waits(roots), _) => {
+                    if work.waited >= PATIENCE {
+                        killed.extend(roots);
+                    }
+                    again.push(work);
+                    continue;
+                }
+                (Answer::Unread | Answer::Fate(_), _) => {
+                    again.push(work);
+                    continue;
+                }
+            };
+            let (fate, rollback) = fate;
+            let placed = self.placed(&work, *fate, rollback, commit, earlier);
+            earlier.time = work.now.or(earlier.time);
+            match commit {
+                Commit::AtOnce => counted.push((placed.rollback.clone(), placed.count)),
+                Commit::Provisional => earlier.tallies.add(placed.root.0, placed.count),
+            }
+            self.reply(&work, Some(placed), replies);
+        }
+        self.count(counted.into_iter()).await?;
+        let kill = killed.into_iter().filter_map(|root: Root| {
+            let kept = round.read.kept(root.0)?;
+            let value = kept.bytes.clone();
+            Some((root.0, What::Remove { value }))
+        });
+        self.run(kill.collect()).await?;
+        Ok(again)
+    }
+
+    fn reply(&self, work: &Work, placed: Option<Placed>, replies: &mut [Option<Reply>]) {
+        self.counters
+            .documents
+            .fetch_add(u64::from(placed.is_some()), Relaxed);
+        if let Some(reply) = replies.get_mut(work.place) {
+            *reply = Some(Reply {
+                now: work.now,
+                placed,
+            });
+        }
+    }
+
+    /// What a document is told, and what it teaches.
+    pub(super) fn placed(
+        &self,
+        work: &Work,
+        fate: Fate<F::Proof>,
+        rollback: Rollback,
+        commit: Commit,
+        earlier: &mut Earlier,
+    ) -> Placed {
+        let Fate {
+            decided,
+            lesson,
+            stage,
+            ..
+        } = fate;
+        let without_evidence = decided.without_evidence as u64;
+        self.counters
+            .without_evidence
+            .fetch_add(without_evidence, Relaxed);
+        let (outcome, at) = (decided.outcome, work.at);
+        let mut placed = Placed {
+            root: outcome.root,
+            answer: outcome.root,
+            decision: outcome.decision,
+            arrived: outcome.arrived(at),
+            founded: outcome.founded.unwrap_or(at),
+            clock: at,
+            stage,
+            in_turn: outcome.by.is_some(),
+            refused: outcome.refused,
+            learned: Vec::new(),
+            claimed: None,
+            lesson: None,
+            count: Count {
+                title: work.document.title,
+                sign: decided.sign,
+            },
+            rollback,
+        };
+        let Some(lesson) = lesson else {
+            return placed;
+        };
+        match commit {
+            Commit::AtOnce => {
+                let became = F::learn(&mut self.learned.lock(), &lesson.hashes, 1);
+                let sentences = became.into_iter();
+                placed.learned = sentences
+                    .filter_map(|at| lesson.sentences.get(at).copied())
+                    .collect();
+            }
+            Commit::Provisional => {
+                earlier.taught.add(&lesson.hashes);
+                placed.lesson = Some(lesson.hashes);
+            }
+        }
+        placed
+    }
+}
+
+impl<P: Clone> Question<P> {
+    fn of(query: &Query<'_, P>, decided: &Decided, is_given: bool) -> Question<P> {
+        let fingerprints = match decided.is_wide {
+            true => query.more,
+            false => query.fingerprints,
+        };
+        Question {
+            fingerprints: fingerprints.to_vec(),
+            known_by: query.known_by.to_vec(),
+            whole: query.whole,
+            proof: query.proof.clone(),
+            evidence: match decided.outcome.decision {
+                Decision::NewRoot => query.evidence.to_vec(),
+                // Who joins a tree looks for its own text alone.
+                _ => Vec::new(),
+            },
+            take: query.take,
+            known_by_whole: query.known_by_whole,
+            refused: decided
+                .outcome
+                .refused
+                .iter()
+                .map(|&(root, _)| root)
+                .collect(),
+            is_given,
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Documents placed as if by themselves: they see the shared forest and each other, and leave nothing.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::Shared;
+use super::picture::Plans;
+use super::place::Answer;
+use crate::forest::Rollback;
+use crate::forest::port::{self, Commit, Document, Earlier, Placements, Rehearsal, Reply};
+use crate::method::Family;
+
+/// One request's view of a shared forest.
+pub(super) struct SharedRehearsal<F: Family> {
+    forest: Shared<F>,
+    /// Nobody contends for it: the request asks one question at a time.
+    own: Arc<Mutex<Own<F>>>,
+}
+
+/// What only the request itself sees.
+struct Own<F: Family> {
+    plans: Plans<F::Proof>,
+    earlier: Earlier,
+}
+
+impl<F: Family> SharedRehearsal<F> {
+    pub(super) fn new(forest: Shared<F>) -> SharedRehearsal<F> {
+        SharedRehearsal {
+            forest,
+            own: Arc::new(Mutex::new(Own {
+                plans: Plans::default(),
+                earlier: Earlier::default(),
+            })),
+        }
+    }
+}
+
+impl<F: Family> Rehearsal for SharedRehearsal<F> {
+    fn place(&self, documents: Vec<Document>) -> port::Answer<Placements> {
+        let (inner, own) = (self.forest.inner.clone(), self.own.clone());
+        self.forest.plain(async move {
+            let (plans, mut earlier) = {
+                let own = own.lock();
+                (own.plans.clone(), own.earlier.clone())
+            };
+            let work = inner.arrivals(documents, &earlier);
+            let round = inner.decide(work, earlier.clone(), plans, true).await?;
+            let mut replies = Vec::with_capacity(round.work.len());
+            for (work, answer) in round.work.into_iter().zip(round.answers) {
+                let placed = match answer {
+                    Answer::Fate(fate) => {
+                        let rollback = Rollback::default();
+                        let commit = Commit::Provisional;
+                        let mut placed = inner.placed(&work, *fate, rollback, commit, &mut earlier);
+                        placed.lesson = None;
+                        earlier.tallies.add(placed.root.0, placed.count);
+                        Some(placed)
+                    }
+                    Answer::None | Answer::Unread | Answer::Waits(_) => None,
+                };
+                earlier.time = work.now.or(earlier.time);
+                replies.push(Reply {
+                    now: work.now,
+                    placed,
+                });
+            }
+            *own.lock() = Own {
+                plans: round.plans,
+                earlier,
+            };
+            Ok(Placements {
+                replies,
+                ..Placements::default()
+            })
+        })
+    }
+}

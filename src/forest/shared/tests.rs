@@ -1,0 +1,430 @@
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::{Arc, Barrier};
+
+use futures_executor::block_on;
+use proptest::prelude::*;
+
+use super::layout::{Leaf, Node, RootValue, read_evidence, write_evidence};
+use super::memory::Memory;
+use super::*;
+use crate::forest::Decision;
+use crate::forest::port::{Outcome, Placed, When};
+use crate::method::{
+    Attributes, Count, Durable, Features, Founder, LearnedText, Method, Similarity, Strict, Tally,
+    Verified, VerifiedFeatures, Workspace,
+};
+use crate::text::{Fields, Scratch};
+
+struct Threads;
+
+impl Executor for Threads {
+    fn run(&self, job: Box<dyn FnOnce() + Send>) {
+        std::thread::spawn(job);
+    }
+}
+
+const WINDOW: i64 = 64_000;
+
+/// One of several processes that share an engine.
+fn process(memory: &Memory, seed: u64) -> Arc<Shared<Verified>> {
+    let settings = SharedSettings {
+        window: Some(Millis(WINDOW)),
+        max_tree: None,
+        evidence_bytes: 1 << 20,
+    };
+    Arc::new(Shared::new(
+        ("test", "k=0"),
+        settings,
+        Similarity::default(),
+        LearnedText::default(),
+        Arc::new(Threads),
+        Arc::new(memory.clone()),
+        seed << 32,
+    ))
+}
+
+/// The text of a story, of which each version has another last sentence.
+fn story(number: u64, version: u64) -> Features {
+    let sentence = |salt: u64| {
+        let word = |n: u64| format!("{:x}", splitmix64(salt.wrapping_mul(1_000) ^ n) >> 40);
+        let words: Vec<String> = (0..14).map(word).collect();
+        words.join(" ")
+    };
+    let own = (0..6).map(|n| sentence(number * 100 + n + 1));
+    let last = (version > 0).then(|| sentence(!(number * 100 + version)));
+    let text: Vec<String> = own.chain(last).collect();
+    let fields = Fields {
+        title: None,
+        body: &[&text.join(". ")],
+    };
+    let method = Method::Verified;
+    let features = method.read_with(&fields, Attributes::default(), &mut Workspace::default());
+    features.unwrap()
+}
+
+fn at(features: Features, now: i64) -> Document {
+    Document {
+        features: Some(features),
+        when: When::At(Millis(now)),
+        title: None,
+        given: None,
+    }
+}
+
+fn place(forest: &dyn Port, documents: Vec<Document>) -> Vec<Placed> {
+    let batch = Batch {
+        documents,
+        ..Batch::default()
+    };
+    let replies = block_on(forest.place(batch)).unwrap().replies;
+    replies
+        .into_iter()
+        .map(|reply| reply.placed.unwrap())
+        .collect()
+}
+
+fn settle(forest: &dyn Port, placed: Vec<Placed>, outcome: Outcome) -> Settled {
+    let settlement = |placed: Placed| Settlement {
+        rollback: placed.rollback,
+        claimed: placed.claimed,
+        lesson: placed.lesson,
+        counted: (placed.root, placed.count),
+        outcome,
+    };
+    let batch = placed.into_iter().map(settlement).collect();
+    block_on(forest.settle(batch, Millis(0))).unwrap()
+}
+
+/// Every node is a root or leads to one, whatever it took to get there.
+fn check_laws(memory: &Memory) {
+    let nodes = memory.nodes();
+    let read: BTreeMap<Fingerprint, Node<Founder>> = nodes
+        .iter()
+        .map(|(key, bytes, _)| (key.fingerprint, Node::read(bytes).unwrap()))
+        .collect();
+    let until: BTreeMap<Fingerprint, Option<i64>> = nodes
+        .iter()
+        .map(|(key, _, until)| (key.fingerprint, *until))
+        .collect();
+    for (fingerprint, node) in &read {
+        match node {
+            Node::Root(root) => assert!(root.is_confirmed, "a root is left that nobody confirms"),
+            Node::Leaf(leaf) => {
+                let Some(Node::Root(root)) = read.get(&leaf.root.0) else {
+                    panic!("{fingerprint} leads to nothing");
+                };
+                assert_eq!(root.token, leaf.token, "{fingerprint} is dead");
+                assert!(
+                    until[&leaf.root.0] > until[fingerprint],
+                    "a root goes before a leaf"
+                );
+            }
+        }
+    }
+}
+
+/// Sends the same stories to all processes at once, in another order to each, and gives the roots of each story.
+fn race(
+    memory: &Memory,
+    processes: u64,
+    rounds: u64,
+    version: impl Fn(u64, u64) -> u64 + Send + Sync,
+) -> Vec<HashSet<Root>> {
+    const STORIES: u64 = 24;
+    let barrier = Barrier::new(processes as usize);
+    let mut roots: Vec<HashSet<Root>> = (0..rounds * STORIES).map(|_| HashSet::new()).collect();
+    let (barrier, version) = (&barrier, &version);
+    let found: Vec<Vec<(u64, Root)>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..processes)
+            .map(|process_number| {
+                scope.spawn(move || {
+                    let forest = process(memory, process_number + 1);
+                    let mut found = Vec::new();
+                    for round in 0..rounds {
+                        let mut numbers: Vec<u64> =
+                            (round * STORIES..(round + 1) * STORIES).collect();
+                        numbers.sort_by_key(|number| splitmix64(number ^ process_number << 32));
+                        let documents = numbers
+                            .iter()
+                            .map(|&number| at(story(number, version(number, process_number)), 1));
+                        let documents = documents.collect();
+                        barrier.wait();
+                        let placed = place(&*forest, documents);
+                        let named = numbers.iter().zip(&placed);
+                        found.extend(named.map(|(&number, placed)| (number, placed.root)));
+                        settle(&*forest, placed, Outcome::Accepted);
+                    }
+                    found
+                })
+            })
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect()
+    });
+    for (number, root) in found.into_iter().flatten() {
+        roots[number as usize].insert(root);
+    }
+    roots
+}
+
+#[test]
+fn copies_that_come_at_once_get_one_root() {
+    for processes in [2, 3] {
+        let memory = Memory::default();
+        let roots = race(&memory, processes, 6, |_, _| 0);
+        assert!(
+            roots.iter().all(|roots| roots.len() == 1),
+            "{processes}: {roots:?}"
+        );
+        let all: BTreeSet<Root> = roots.into_iter().flatten().collect();
+        assert_eq!(all.len(), 6 * 24);
+        check_laws(&memory);
+    }
+}
+
+#[test]
+fn versions_that_come_at_once_get_one_root() {
+    let memory = Memory::default();
+    let roots = race(&memory, 3, 6, |_, process| process);
+    let split = roots.iter().filter(|roots| roots.len() > 1).count();
+    // Two versions of which only one sees the other stay apart, as they would in some order in one forest.
+    assert!(split * 20 <= roots.len(), "{split} of {}", roots.len());
+    check_laws(&memory);
+}
+
+#[test]
+fn a_shared_forest_decides_as_a_local_one() {
+    let settings = crate::forest::Settings {
+        k: crate::fingerprint::Distance(0),
+        window: Some(Millis(WINDOW)),
+        key: crate::hash::HashKey::FIXED,
+    };
+    let local = crate::forest::local::Local::<Verified>::new(
+        "test",
+        settings,
+        Similarity::default(),
+        LearnedText::default(),
+        Arc::new(Threads),
+    )
+    .unwrap();
+    let memory = Memory::default();
+    let processes = [1, 2, 3].map(|seed| process(&memory, seed));
+    let (mut local_roots, mut shared_roots) = (Vec::new(), Vec::new());
+    for bulk in 0..40_u64 {
+        let numbers: Vec<(u64, u64)> = (0..12)
+            .map(|n| splitmix64(bulk * 100 + n))
+            .map(|random| (random % 90, random >> 32 & 3))
+            .collect();
+        let documents = || -> Vec<Document> {
+            let each = numbers.iter();
+            each.map(|&(number, version)| at(story(number, version), bulk as i64))
+                .collect()
+        };
+        let placed = place(&local, documents());
+        local_roots.extend(placed.iter().map(|placed| placed.root));
+        settle(&local, placed, Outcome::Accepted);
+        let forest = &processes[splitmix64(bulk) as usize % 3];
+        let placed = place(&**forest, documents());
+        shared_roots.extend(placed.iter().map(|placed| placed.root));
+        settle(&**forest, placed, Outcome::Accepted);
+    }
+    assert_eq!(shared_roots, local_roots);
+    assert!(local_roots.len() > 2 * local_roots.iter().collect::<HashSet<_>>().len());
+    check_laws(&memory);
+}
+
+#[test]
+fn a_tree_lives_a_window_from_its_last_document() {
+    let memory = Memory::default();
+    let forest = process(&memory, 1);
+    let first = place(&*forest, vec![at(story(1, 0), 0)]);
+    let root = first[0].root;
+    settle(&*forest, first, Outcome::Accepted);
+    for (now, decision) in [
+        (WINDOW - 10, Decision::Refreshed),
+        (2 * WINDOW - 20, Decision::Refreshed),
+        // Nodes live a few steps longer than they have to.
+        (3 * WINDOW + WINDOW / 8, Decision::NewRoot),
+    ] {
+        let again = place(&*forest, vec![at(story(1, 0), now)]);
+        assert_eq!(
+            (again[0].root, again[0].decision),
+            (root, decision),
+            "{now}"
+        );
+        settle(&*forest, again, Outcome::Accepted);
+        check_laws(&memory);
+    }
+    memory.advance(5 * WINDOW);
+    assert!(memory.nodes().is_empty());
+}
+
+#[test]
+fn what_a_crash_leaves_is_taken_over() {
+    let memory = Memory::default();
+    let (dead, forest) = (process(&memory, 1), process(&memory, 2));
+    // A founder that ends between its claims and its confirmation.
+    let inner = dead.inner.clone();
+    let work = inner.arrivals(vec![at(story(1, 0), 0)], &Default::default());
+    let claimed = block_on(async {
+        let round = inner
+            .decide(work, Default::default(), Default::default(), false)
+            .await?;
+        inner.claim_and_crash(&round).await
+    });
+    claimed.unwrap();
+    let left = memory.nodes().len();
+    assert!(left > 1);
+    // Nobody confirms it: whoever needs its place takes it.
+    let placed = place(&*forest, vec![at(story(1, 0), 1)]);
+    assert_eq!(placed[0].decision, Decision::NewRoot);
+    assert_eq!(memory.nodes().len(), left);
+    check_laws(&memory);
+}
+
+#[test]
+fn an_engine_that_is_away_is_said_to_be() {
+    let memory = Memory::default();
+    let forest = process(&memory, 1);
+    memory.set_away(Some("the cable is out"));
+    let batch = || Batch {
+        documents: vec![at(story(1, 0), 0)],
+        ..Batch::default()
+    };
+    let away = Unavailable::Away {
+        forest: "test".into(),
+        reason: "the cable is out".into(),
+    };
+    assert_eq!(block_on(forest.place(batch())).unwrap_err(), away);
+    assert_eq!(forest.unavailable(), Some(away.clone()));
+    assert_eq!(block_on(forest.stats()).unwrap_err(), away);
+    memory.set_away(None);
+    assert_eq!(forest.unavailable(), None);
+    assert_eq!(block_on(forest.place(batch())).unwrap().replies.len(), 1);
+    let other = Shared::<Strict>::new(
+        ("test", "k=0 method=sentences:1"),
+        SharedSettings {
+            window: None,
+            max_tree: None,
+            evidence_bytes: 0,
+        },
+        (),
+        (),
+        Arc::new(Threads),
+        Arc::new(memory),
+        1,
+    );
+    let refused = block_on(other.stats()).unwrap_err();
+    assert!(matches!(refused, Unavailable::Away { reason, .. } if reason == "k=0"));
+}
+
+#[test]
+fn accepted_documents_are_counted() {
+    let memory = Memory::default();
+    let forest = process(&memory, 1);
+    let first = place(&*forest, vec![at(story(1, 0), 0)]);
+    let root = first[0].root;
+    settle(&*forest, first, Outcome::Accepted);
+    let tree = |forest: &Shared<Verified>| block_on(forest.tree(root)).unwrap().unwrap();
+    assert_eq!((tree(&forest).documents, tree(&forest).titles), (1, 0));
+    for title in 0..3 {
+        let mut copy = at(story(1, 0), 1);
+        copy.title = Some(title * 7 + 1);
+        let placed = place(&*forest, vec![copy]);
+        settle(&*forest, placed, Outcome::Accepted);
+    }
+    let refused = place(&*forest, vec![at(story(1, 0), 2)]);
+    settle(&*forest, refused, Outcome::Refused);
+    assert_eq!((tree(&forest).documents, tree(&forest).titles), (4, 3));
+}
+
+fn founder(text: &str, whole: u64) -> Founder {
+    let mut features = VerifiedFeatures::new();
+    features.read(
+        &mut Scratch::new(),
+        &Fields {
+            title: None,
+            body: &[text],
+        },
+    );
+    let mut bytes = Vec::new();
+    whole.write(&mut bytes);
+    let proof = features.proof().to_bytes();
+    bytes.push(proof.len() as u8);
+    bytes.extend(proof);
+    Founder::read(&mut bytes.as_slice()).unwrap()
+}
+
+proptest! {
+    #[test]
+    fn nodes_are_told_by_their_values(
+        root in any::<u64>(),
+        token in 1u32..1 << 24,
+        added in -(1i64 << 47)..1 << 47,
+        numbers in any::<[u16; 5]>(),
+        confirmed in any::<bool>(),
+        tally in prop::option::of((any::<u32>(), 1u8..4)),
+        text in "[a-z0-9 ]{0,200}",
+        words in prop::collection::vec(any::<u16>(), 0..40),
+    ) {
+        let token = Token(token);
+        let leaf = Node::<Founder>::Leaf(Leaf {
+            root: Root(Fingerprint(root)),
+            token,
+            step: numbers[0] as u8,
+        });
+        let Node::Leaf(value) = &leaf else { unreachable!() };
+        prop_assert_eq!(value.bytes().len(), 12);
+        prop_assert_eq!(Node::read(&value.bytes()), Some(leaf));
+        let [step, uses, pins, children, before] = numbers;
+        let tally = tally.map(|(title, sign)| {
+            let mut tally = Tally::of_founder();
+            tally.add(Count { title: Some(title), sign });
+            tally
+        });
+        let value = RootValue {
+            is_confirmed: confirmed,
+            token,
+            added: Millis(added),
+            step,
+            uses,
+            pins,
+            children,
+            before,
+            tally: tally.filter(|_| confirmed),
+            proof: founder(&text, root),
+        };
+        prop_assert_eq!(Node::read(&value.bytes()), Some(Node::Root(value)));
+        let evidence = write_evidence(token, &words);
+        prop_assert_eq!(read_evidence(&evidence), Some((token, words.into())));
+    }
+
+    #[test]
+    fn any_bytes_are_a_node_or_none(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
+        let _ = Node::<Founder>::read(&bytes);
+        let _ = Node::<()>::read(&bytes);
+        let _ = read_evidence(&bytes);
+    }
+
+    /// Roots live longer than their leaves, by two steps at least; both at least a window.
+    #[test]
+    fn lives_are_ordered(window in 1i64..1 << 40, now in 0i64..1 << 44, later in 0i64..1 << 30) {
+        let calendar = Calendar::new(Some(Millis(window)));
+        let length = (window / 64).max(1);
+        let until = |now, is_root| match calendar.life(Millis(now), is_root) {
+            Life::Until(at) => at.0,
+            other => panic!("{other:?}"),
+        };
+        prop_assert!(until(now, false) >= now + window);
+        prop_assert!(until(now, true) >= until(now, false) + 2 * length);
+        // One that is not due to be refreshed lives long enough, too.
+        let later = now + later % length;
+        if calendar.step(Millis(later)) == calendar.step(Millis(now)) {
+            prop_assert!(until(now, true) > until(later, false));
+        }
+        let begun = calendar.begun(calendar.step(Millis(now)), Millis(now));
+        prop_assert!(begun.0 <= now && now - begun.0 < length);
+    }
+}

@@ -1,0 +1,189 @@
+//! Where an engine is, as it is written: `redis://user:password@host:6379,host:6380`.
+
+use std::fmt;
+
+/// The port of an engine, and of a Sentinel, where none is written.
+const PORT: u16 = 6379;
+const SENTINEL_PORT: u16 = 26_379;
+
+/// Where an engine is, and who asks.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Address {
+    /// Nodes of it, of which one has to answer: they tell of the others.
+    pub hosts: Vec<(String, u16)>,
+    /// The hosts are Sentinels that know a master of this name.
+    pub master: Option<String>,
+    /// Over TLS.
+    pub is_tls: bool,
+    /// Who asks, if that is not the default user.
+    pub user: Option<String>,
+    /// The secret of that user.
+    pub password: Option<String>,
+}
+
+/// A URL of which no engine can be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AddressError {
+    /// It begins with something else.
+    #[error(
+        "it begins with none of redis://, rediss:// (TLS), redis+sentinel://, rediss+sentinel://"
+    )]
+    Scheme,
+    /// There is no host.
+    #[error("it names no host")]
+    NoHost,
+    /// What follows a host is no port.
+    #[error("'{0}' is not a port")]
+    Port(String),
+    /// Sentinels are asked for a master by its name.
+    #[error("the name of the master is missing: redis+sentinel://host:26379/mymaster")]
+    NoMaster,
+    /// Something follows the hosts.
+    #[error(
+        "nothing but hosts is expected, and '/{0}' follows them: a forest has no database of its own"
+    )]
+    Path(String),
+}
+
+impl Address {
+    /// Reads a URL.
+    ///
+    /// # Errors
+    /// What is wrong with it. The message has no secret.
+    pub fn parse(url: &str) -> Result<Address, AddressError> {
+        let (scheme, rest) = url.split_once("://").ok_or(AddressError::Scheme)?;
+        let (is_tls, is_sentinel) = match scheme {
+            "redis" => (false, false),
+            "rediss" => (true, false),
+            "redis+sentinel" => (false, true),
+            "rediss+sentinel" => (true, true),
+            _ => return Err(AddressError::Scheme),
+        };
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let (login, hosts) = match authority.rsplit_once('@') {
+            Some((login, hosts)) => (Some(login), hosts),
+            None => (None, authority),
+        };
+        let decoded = |text: &str| {
+            let text = percent_encoding::percent_decode_str(text);
+            Some(text.decode_utf8_lossy().into_owned()).filter(|text| !text.is_empty())
+        };
+        let (user, password) = match login.map(|login| login.split_once(':').unwrap_or((login, "")))
+        {
+            Some((user, password)) => (decoded(user), decoded(password)),
+            None => (None, None),
+        };
+        let default = if is_sentinel { SENTINEL_PORT } else { PORT };
+        let hosts = hosts.split(',').filter(|host| !host.is_empty());
+        let hosts: Vec<_> = hosts
+            .map(|host| host_and_port(host, default))
+            .collect::<Result<_, _>>()?;
+        if hosts.is_empty() {
+            return Err(AddressError::NoHost);
+        }
+        let path = path.trim_end_matches('/');
+        let master = match (is_sentinel, path) {
+            (true, "") => return Err(AddressError::NoMaster),
+            (true, master) => Some(master.to_owned()),
+            (false, "" | "0") => None,
+            (false, path) => return Err(AddressError::Path(path.to_owned())),
+        };
+        Ok(Address {
+            hosts,
+            master,
+            is_tls,
+            user,
+            password,
+        })
+    }
+}
+
+fn host_and_port(text: &str, default: u16) -> Result<(String, u16), AddressError> {
+    // An IPv6 address has its own colons: `[::1]:6379`.
+    let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((host, rest)) => (host, rest.strip_prefix(':')),
+        None => match text.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (text, None),
+        },
+    };
+    if host.is_empty() {
+        return Err(AddressError::NoHost);
+    }
+    let port = port.map_or(Ok(default), str::parse);
+    let port = port.map_err(|_| AddressError::Port(text.to_owned()))?;
+    Ok((host.to_owned(), port))
+}
+
+/// Without the secret: for logs.
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tls = if self.is_tls { "s" } else { "" };
+        let sentinel = if self.master.is_some() {
+            "+sentinel"
+        } else {
+            ""
+        };
+        write!(f, "redis{tls}{sentinel}://")?;
+        for (nth, (host, port)) in self.hosts.iter().enumerate() {
+            let comma = if nth == 0 { "" } else { "," };
+            match host.contains(':') {
+                true => write!(f, "{comma}[{host}]:{port}")?,
+                false => write!(f, "{comma}{host}:{port}")?,
+            }
+        }
+        match &self.master {
+            Some(master) => write!(f, "/{master}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_and_shown_without_their_secrets() {
+        let one = Address::parse("redis://localhost").unwrap();
+        assert_eq!(one.hosts, [("localhost".to_owned(), 6379)]);
+        assert_eq!((one.user, one.password, one.is_tls), (None, None, false));
+        let several = Address::parse("rediss://me:p%40ss@a:7001,b,[::1]:7003/").unwrap();
+        assert_eq!(
+            several.hosts,
+            [("a".into(), 7001), ("b".into(), 6379), ("::1".into(), 7003)]
+        );
+        assert_eq!(several.user.as_deref(), Some("me"));
+        assert_eq!(several.password.as_deref(), Some("p@ss"));
+        assert_eq!(several.to_string(), "rediss://a:7001,b:6379,[::1]:7003");
+        let default_user = Address::parse("redis://:secret@a").unwrap();
+        assert_eq!(
+            (default_user.user, default_user.password.as_deref()),
+            (None, Some("secret"))
+        );
+        let sentinel = Address::parse("redis+sentinel://s1,s2:5/news").unwrap();
+        assert_eq!(sentinel.hosts, [("s1".into(), 26_379), ("s2".into(), 5)]);
+        assert_eq!(
+            format!("{sentinel:?}"),
+            "redis+sentinel://s1:26379,s2:5/news"
+        );
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused_in_words() {
+        let refused = |url: &str| Address::parse(url).unwrap_err();
+        assert_eq!(refused("localhost:6379"), AddressError::Scheme);
+        assert_eq!(refused("http://localhost"), AddressError::Scheme);
+        assert_eq!(refused("redis://"), AddressError::NoHost);
+        assert_eq!(refused("redis://:6379"), AddressError::NoHost);
+        assert_eq!(refused("redis://a:b"), AddressError::Port("a:b".into()));
+        assert_eq!(refused("redis://a/3"), AddressError::Path("3".into()));
+        assert_eq!(refused("redis+sentinel://a"), AddressError::NoMaster);
+    }
+}

@@ -1,0 +1,131 @@
+#!lua name=spinney1
+-- What spinney asks of one key at a time. The layout of the values is that of src/forest/shared/layout.rs.
+
+local function put(key, value, life, time)
+  if life == '' then
+    redis.call('SET', key, value)
+  else
+    redis.call('SET', key, value, life, time)
+  end
+end
+
+-- before, whether nothing may be there as well, value, life, time
+local function swap(keys, args)
+  local there = redis.call('GET', keys[1])
+  if there == false then
+    if args[2] == '0' then return 0 end
+  elseif there ~= args[1] and there ~= args[3] then
+    return 0
+  end
+  put(keys[1], args[3], args[4], args[5])
+  return 1
+end
+
+-- value
+local function remove(keys, args)
+  if redis.call('GET', keys[1]) ~= args[1] then return 0 end
+  redis.call('DEL', keys[1])
+  return 1
+end
+
+-- The confirmed root of a token, if it is there.
+local function root(key, token)
+  local value = redis.call('GET', key)
+  if value and #value >= 20 and value:byte(1) ~= 0 and value:sub(2, 4) == token then
+    return value
+  end
+  return nil
+end
+
+-- token, uses, children, step, life, time
+local function pin(keys, args)
+  local value = root(keys[1], args[1])
+  if not value then return false end
+  local step, uses, pins, children, before = struct.unpack('>HHHHH', value, 11)
+  local now = tonumber(args[4])
+  local late = (now - step) % 65536
+  local is_due = late > 0 and late < 32768
+  if is_due then
+    local windows = (math.floor(now / 64) - math.floor(step / 64)) % 1024
+    if windows == 1 then
+      before, children = children, 0
+    elseif windows > 1 then
+      before, children = 0, 0
+    end
+    step = now
+  end
+  uses = math.min(65535, uses + tonumber(args[2]))
+  children = math.min(65535, children + tonumber(args[3]))
+  pins = (pins + 1) % 65536
+  local numbers = struct.pack('>HHHHH', step, uses, pins, children, before)
+  value = value:sub(1, 10) .. numbers .. value:sub(21)
+  if is_due then
+    put(keys[1], value, args[5], args[6])
+  else
+    redis.call('SET', keys[1], value, 'KEEPTTL')
+  end
+  return pins
+end
+
+-- token, uses
+local function release(keys, args)
+  local value = root(keys[1], args[1])
+  if not value then return false end
+  local uses, pins = struct.unpack('>HH', value, 13)
+  -- There are more than can be counted.
+  if uses == 65535 then return pins end
+  uses = uses - tonumber(args[2])
+  if uses <= 0 then
+    redis.call('DEL', keys[1])
+    return -1
+  end
+  value = value:sub(1, 12) .. struct.pack('>H', uses) .. value:sub(15)
+  redis.call('SET', keys[1], value, 'KEEPTTL')
+  return pins
+end
+
+-- token, tally
+local function count(keys, args)
+  local value = root(keys[1], args[1])
+  if not value then return false end
+  local documents, signs, last = 1, 0, 0
+  local titles, rest = string.rep('\0', 8), value:sub(21)
+  if value:byte(1) == 2 then
+    documents, titles, signs, last = struct.unpack('<I4c8BI4', value, 21)
+    rest = value:sub(38)
+  end
+  local more, more_titles, more_signs, more_last = struct.unpack('<I4c8BI4', args[2])
+  documents = math.min(4294967295, documents + more)
+  local bytes = {}
+  for i = 1, 8 do
+    bytes[i] = string.char(bit.bor(titles:byte(i), more_titles:byte(i)))
+  end
+  if more_signs > 0 and (signs == 0 or last ~= more_last) then
+    signs, last = math.min(8, signs + more_signs), more_last
+  end
+  local tally = struct.pack('<I4', documents) .. table.concat(bytes) .. struct.pack('<BI4', signs, last)
+  redis.call('SET', keys[1], '\2' .. value:sub(2, 20) .. tally .. rest, 'KEEPTTL')
+  return false
+end
+
+-- name, identity, the number that it would have; gives its number, and what it is of
+local function enroll(keys, args)
+  local known = redis.call('HMGET', keys[1], 'number:' .. args[1], 'identity:' .. args[1])
+  if known[1] then return {tonumber(known[1]), known[2]} end
+  local number = tonumber(args[3])
+  for _ = 1, 100 do
+    if redis.call('HSETNX', keys[1], 'forest:' .. number, args[1]) == 1 then
+      redis.call('HSET', keys[1], 'number:' .. args[1], number, 'identity:' .. args[1], args[2])
+      return {number, args[2]}
+    end
+    number = (number + 1) % 100
+  end
+  return redis.error_reply('ERR there are 100 forests already')
+end
+
+redis.register_function('spinney1_swap', swap)
+redis.register_function('spinney1_remove', remove)
+redis.register_function('spinney1_pin', pin)
+redis.register_function('spinney1_release', release)
+redis.register_function('spinney1_count', count)
+redis.register_function('spinney1_enroll', enroll)

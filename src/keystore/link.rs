@@ -1,0 +1,527 @@
+//! The nodes of an engine and the connections to them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::sentinel::{SentinelClientBuilder, SentinelServerType};
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, IntoConnectionInfo, Pipeline,
+    RedisConnectionInfo, RedisError, TlsCertificates, TlsMode, Value,
+};
+use tokio::sync::{Mutex, RwLock};
+use tokio::task::JoinSet;
+
+use super::pipeline::{self, Answered, LIBRARY};
+use super::slots::{SLOTS, slot};
+use super::{Address, sleep};
+use crate::forest::shared::keys::{Away, Command, Reply};
+use crate::hash::splitmix64;
+
+/// How long a connection may take to be made, and an answer to come.
+const CONNECT: Duration = Duration::from_millis(1_000);
+const ANSWER: Duration = Duration::from_millis(1_500);
+/// How often commands are sent that a node has not done.
+const TRIES: usize = 40;
+const PAUSE: Duration = Duration::from_millis(50);
+/// Commands of one pipeline: more of them are sent in several, so that none is large.
+const COMMANDS: usize = 8_192;
+
+/// All that is known of an engine.
+pub(super) struct Link {
+    address: Address,
+    ca: Option<Vec<u8>>,
+    nodes: RwLock<Option<Arc<Nodes>>>,
+    /// One at a time asks for the nodes.
+    asking: Mutex<()>,
+}
+
+/// The nodes that keys are at.
+struct Nodes {
+    each: Vec<Arc<Node>>,
+    /// The place of the node of each slot; empty where there is but one.
+    slots: Vec<u16>,
+}
+
+/// A node, the places of the commands that were sent to it, and its answers.
+type Sent = (Arc<Node>, Vec<usize>, Result<Vec<Value>, RedisError>);
+
+/// One node. There is one connection to it, which all requests share.
+struct Node {
+    client: Client,
+    connection: Mutex<Option<MultiplexedConnection>>,
+}
+
+impl Nodes {
+    fn node_of(&self, key: &[u8]) -> usize {
+        match self.slots.as_slice() {
+            [] => 0,
+            slots => slots
+                .get(usize::from(slot(key)))
+                .map_or(0, |&node| usize::from(node)),
+        }
+    }
+}
+
+impl Node {
+    async fn connection(&self) -> Result<MultiplexedConnection, RedisError> {
+        let mut connection = self.connection.lock().await;
+        if let Some(connection) = &*connection {
+            return Ok(connection.clone());
+        }
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(CONNECT))
+            .set_response_timeout(Some(ANSWER));
+        let client = &self.client;
+        let made = client
+            .get_multiplexed_async_connection_with_config(&config)
+            .await?;
+        *connection = Some(made.clone());
+        Ok(made)
+    }
+
+    /// Sends commands and gives what each of them says, errors of the node included.
+    async fn send(&self, pipeline: &Pipeline) -> Result<Vec<Value>, RedisError> {
+        let mut connection = self.connection().await?;
+        let sent = connection
+            .send_packed_commands(pipeline, 0, pipeline.len())
+            .await;
+        if sent.is_err() {
+            // Answers that come late would be taken for those of others.
+            *self.connection.lock().await = None;
+        }
+        sent
+    }
+
+    async fn ask(&self, command: &Cmd) -> Result<Value, RedisError> {
+        let mut pipeline = Pipeline::with_capacity(1);
+        pipeline.add_command(command.clone());
+        let mut values = self.send(&pipeline).await?;
+        match values.pop() {
+            Some(Value::ServerError(error)) => Err(error.into()),
+            value => Ok(value.unwrap_or(Value::Nil)),
+        }
+    }
+
+    async fn load(&self) -> Result<(), RedisError> {
+        let mut load = redis::cmd("FUNCTION");
+        load.arg("LOAD").arg("REPLACE").arg(LIBRARY);
+        self.ask(&load).await.map(drop)
+    }
+}
+
+impl Link {
+    pub(super) fn new(address: Address, ca: Option<Vec<u8>>) -> Link {
+        Link {
+            address,
+            ca,
+            nodes: RwLock::new(None),
+            asking: Mutex::new(()),
+        }
+    }
+
+    pub(super) fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Answers when every node does.
+    pub(super) async fn is_there(&self) -> Result<(), Away> {
+        *self.nodes.write().await = None;
+        let nodes = self.nodes().await?;
+        for node in &nodes.each {
+            // One that still reads its data answers with an error.
+            let mut get = redis::cmd("GET");
+            get.arg("spinney");
+            node.ask(&get).await.map_err(away)?;
+        }
+        Ok(())
+    }
+
+    /// Runs commands, each on the node that has its key.
+    pub(super) async fn run(&self, commands: &[Command]) -> Result<Vec<Reply>, Away> {
+        let mut replies: Vec<Option<Reply>> = commands.iter().map(|_| None).collect();
+        let mut todo: Vec<usize> = (0..commands.len()).collect();
+        let mut asked: HashMap<usize, String> = HashMap::new();
+        let mut last = Away("the nodes of the engine send one another's commands round".into());
+        for attempt in 0..TRIES {
+            if attempt > 0 {
+                sleep(PAUSE.min(PAUSE * attempt as u32 / 8)).await;
+            }
+            let nodes = self.nodes().await?;
+            let mut sending = self.send(&nodes, commands, &todo, &asked);
+            let (mut is_stale, mut again) = (false, Vec::new());
+            asked.clear();
+            while let Some(sent) = sending.join_next().await {
+                let Ok((node, places, values)) = sent else {
+                    return Err(Away("the work of asking was ended".into()));
+                };
+                let values = match values {
+                    Ok(values) => values,
+                    Err(error) => {
+                        is_stale = true;
+                        last = away(error);
+                        for at in places {
+                            match commands.get(at).and_then(pipeline::unknown) {
+                                None => again.push(at),
+                                Some(reply) => set(&mut replies, at, reply),
+                            }
+                        }
+                        continue;
+                    }
+                };
+                let mut is_unknown = false;
+                for (at, value) in places.into_iter().zip(values) {
+                    match pipeline::read(value) {
+                        Answered::Done(reply) => {
+                            set(&mut replies, at, reply);
+                            continue;
+                        }
+                        Answered::Elsewhere => is_stale = true,
+                        Answered::Later => {}
+                        Answered::Unknown => is_unknown = true,
+                        Answered::Ask(host) => {
+                            asked.insert(at, host);
+                        }
+                        Answered::Failed(reason) => return Err(Away(reason)),
+                    }
+                    again.push(at);
+                }
+                if is_unknown {
+                    node.load().await.map_err(away)?;
+                }
+            }
+            if again.is_empty() {
+                let replies: Option<Vec<Reply>> = replies.into_iter().collect();
+                return replies.ok_or(last);
+            }
+            if is_stale {
+                *self.nodes.write().await = None;
+            }
+            again.sort_unstable();
+            todo = again;
+        }
+        Err(last)
+    }
+
+    /// Sends each node its part, all at once.
+    fn send(
+        &self,
+        nodes: &Nodes,
+        commands: &[Command],
+        todo: &[usize],
+        asked: &HashMap<usize, String>,
+    ) -> JoinSet<Sent> {
+        let mut parts: Vec<(Arc<Node>, Vec<usize>, Pipeline)> = Vec::new();
+        let mut open: Vec<Option<usize>> = vec![None; nodes.each.len()];
+        let mut sending = JoinSet::new();
+        for &at in todo {
+            let Some(command) = commands.get(at) else {
+                continue;
+            };
+            if let Some(host) = asked.get(&at).and_then(|host| self.node(host)) {
+                let mut pipeline = Pipeline::with_capacity(2);
+                pipeline.cmd("ASKING");
+                pipeline::add(command, &mut pipeline);
+                sending.spawn(async move {
+                    let values = host.send(&pipeline).await;
+                    let values = values.map(|values| values.into_iter().skip(1).collect());
+                    (host, vec![at], values)
+                });
+                continue;
+            }
+            let (key, len) = command.key.bytes();
+            let place = nodes.node_of(key.get(..len).unwrap_or_default());
+            let Some(node) = nodes.each.get(place) else {
+                continue;
+            };
+            let part = open.get(place).copied().flatten();
+            let part = part.filter(|&part| {
+                parts
+                    .get(part)
+                    .is_some_and(|(_, places, _)| places.len() < COMMANDS)
+            });
+            let part = part.unwrap_or_else(|| {
+                parts.push((node.clone(), Vec::new(), Pipeline::new()));
+                parts.len() - 1
+            });
+            if let Some(open) = open.get_mut(place) {
+                *open = Some(part);
+            }
+            if let Some((_, places, pipeline)) = parts.get_mut(part) {
+                places.push(at);
+                pipeline::add(command, pipeline);
+            }
+        }
+        for (node, places, pipeline) in parts {
+            sending.spawn(async move {
+                let values = node.send(&pipeline).await;
+                (node, places, values)
+            });
+        }
+        sending
+    }
+
+    /// The number of a forest, and what it is of.
+    pub(super) async fn enroll(
+        &self,
+        key: &[u8],
+        name: &str,
+        identity: &str,
+    ) -> Result<(u8, String), Away> {
+        let proposed = name
+            .bytes()
+            .fold(7, |hash, byte| splitmix64(hash ^ u64::from(byte)))
+            % 100;
+        let mut call = redis::cmd("FCALL");
+        call.arg("spinney1_enroll").arg(1).arg(key);
+        call.arg(name).arg(identity).arg(proposed);
+        let mut last = Away("the engine does not say which node has the names of forests".into());
+        for _ in 0..TRIES {
+            let nodes = self.nodes().await?;
+            let Some(node) = nodes.each.get(nodes.node_of(key)) else {
+                break;
+            };
+            match node.ask(&call).await {
+                Ok(Value::Array(parts)) => {
+                    if let [Value::Int(number), Value::BulkString(identity)] = parts.as_slice() {
+                        let identity = String::from_utf8_lossy(identity).into_owned();
+                        return Ok((*number as u8, identity));
+                    }
+                }
+                Ok(_) => {}
+                Err(error) if error.to_string().contains("Function not found") => {
+                    node.load().await.map_err(away)?;
+                    continue;
+                }
+                Err(error) => {
+                    last = away(error);
+                    *self.nodes.write().await = None;
+                }
+            }
+            sleep(PAUSE).await;
+        }
+        Err(last)
+    }
+
+    /// Keys, and bytes of memory.
+    pub(super) async fn size(&self) -> Result<(usize, usize), Away> {
+        let nodes = self.nodes().await?;
+        let (mut keys, mut bytes) = (0, 0);
+        for node in &nodes.each {
+            if let Value::Int(count) = node.ask(&redis::cmd("DBSIZE")).await.map_err(away)? {
+                keys += usize::try_from(count).unwrap_or_default();
+            }
+            let info = node.info("memory").await.map_err(away)?;
+            let used = info
+                .lines()
+                .find_map(|line| line.strip_prefix("used_memory:"));
+            bytes += used
+                .and_then(|used| used.trim().parse::<usize>().ok())
+                .unwrap_or_default();
+        }
+        Ok((keys, bytes))
+    }
+
+    async fn nodes(&self) -> Result<Arc<Nodes>, Away> {
+        if let Some(nodes) = &*self.nodes.read().await {
+            return Ok(nodes.clone());
+        }
+        let _one_asks = self.asking.lock().await;
+        if let Some(nodes) = &*self.nodes.read().await {
+            return Ok(nodes.clone());
+        }
+        let found = Arc::new(self.find().await.map_err(away)?);
+        *self.nodes.write().await = Some(found.clone());
+        Ok(found)
+    }
+
+    /// Asks for the nodes.
+    async fn find(&self) -> Result<Nodes, RedisError> {
+        if let Some(master) = &self.address.master {
+            let client = self.sentinel(master).await?;
+            return Ok(Nodes {
+                each: vec![Arc::new(Node::of(client))],
+                slots: Vec::new(),
+            });
+        }
+        let mut last = None;
+        for (host, port) in &self.address.hosts {
+            match self.find_by(host, *port).await {
+                Ok(nodes) => return Ok(nodes),
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last
+            .unwrap_or_else(|| (redis::ErrorKind::InvalidClientConfig, "no host is known").into()))
+    }
+
+    async fn find_by(&self, host: &str, port: u16) -> Result<Nodes, RedisError> {
+        let first = Arc::new(Node::of(self.client(host, port)?));
+        let info = first.info("cluster").await?;
+        if !info.contains("cluster_enabled:1") {
+            return Ok(Nodes {
+                each: vec![first],
+                slots: Vec::new(),
+            });
+        }
+        let mut ask = redis::cmd("CLUSTER");
+        ask.arg("SLOTS");
+        let Value::Array(ranges) = first.ask(&ask).await? else {
+            return Err((
+                redis::ErrorKind::UnexpectedReturnType,
+                "CLUSTER SLOTS gave no list",
+            )
+                .into());
+        };
+        let mut nodes = Nodes {
+            each: Vec::new(),
+            slots: vec![0; SLOTS],
+        };
+        let mut known: HashMap<(String, u16), u16> = HashMap::new();
+        let mut covered = 0;
+        for range in &ranges {
+            let Value::Array(range) = range else { continue };
+            let [Value::Int(from), Value::Int(to), Value::Array(master), ..] = range.as_slice()
+            else {
+                continue;
+            };
+            let [at, Value::Int(port), ..] = master.as_slice() else {
+                continue;
+            };
+            // A node that does not know its own name is the one that was asked.
+            let at = match at {
+                Value::BulkString(name) if !name.is_empty() => {
+                    String::from_utf8_lossy(name).into_owned()
+                }
+                _ => host.to_owned(),
+            };
+            let at = (at, u16::try_from(*port).unwrap_or_default());
+            let place = match known.get(&at) {
+                Some(&place) => place,
+                None => {
+                    nodes
+                        .each
+                        .push(Arc::new(Node::of(self.client(&at.0, at.1)?)));
+                    let place = (nodes.each.len() - 1) as u16;
+                    known.insert(at, place);
+                    place
+                }
+            };
+            let (from, to) = (usize::try_from(*from), usize::try_from(*to));
+            let (from, to) = (from.unwrap_or_default(), to.unwrap_or_default());
+            if let Some(slots) = nodes.slots.get_mut(from..=to) {
+                covered += slots.len();
+                slots.fill(place);
+            }
+        }
+        if covered < SLOTS {
+            return Err((
+                redis::ErrorKind::UnexpectedReturnType,
+                "the cluster has slots that no node serves",
+            )
+                .into());
+        }
+        Ok(nodes)
+    }
+
+    /// A node by `host:port`.
+    fn node(&self, at: &str) -> Option<Arc<Node>> {
+        let (host, port) = at.rsplit_once(':')?;
+        let client = self.client(host, port.parse().ok()?).ok()?;
+        Some(Arc::new(Node::of(client)))
+    }
+
+    fn addr(&self, host: &str, port: u16) -> ConnectionAddr {
+        match self.address.is_tls {
+            true => ConnectionAddr::TcpTls {
+                host: host.to_owned(),
+                port,
+                insecure: false,
+                tls_params: None,
+            },
+            false => ConnectionAddr::Tcp(host.to_owned(), port),
+        }
+    }
+
+    fn client(&self, host: &str, port: u16) -> Result<Client, RedisError> {
+        let mut login =
+            RedisConnectionInfo::default().set_lib_name("spinney", env!("CARGO_PKG_VERSION"));
+        if let Some(user) = &self.address.user {
+            login = login.set_username(user);
+        }
+        if let Some(password) = &self.address.password {
+            login = login.set_password(password);
+        }
+        let info = self
+            .addr(host, port)
+            .into_connection_info()?
+            .set_redis_settings(login);
+        match &self.ca {
+            Some(ca) if self.address.is_tls => Client::build_with_tls(info, self.certificates(ca)),
+            _ => Client::open(info),
+        }
+    }
+
+    fn certificates(&self, ca: &[u8]) -> TlsCertificates {
+        TlsCertificates {
+            client_tls: None,
+            root_cert: Some(ca.to_vec()),
+        }
+    }
+
+    /// The master that the Sentinels tell of. User and password are those of the master.
+    async fn sentinel(&self, master: &str) -> Result<Client, RedisError> {
+        let hosts = self.address.hosts.iter();
+        let hosts = hosts.map(|(host, port)| self.addr(host, *port));
+        let mut builder = SentinelClientBuilder::new(hosts, master, SentinelServerType::Master)?;
+        if self.address.is_tls {
+            builder = builder.set_client_to_redis_tls_mode(TlsMode::Secure);
+            builder = builder.set_client_to_sentinel_tls_mode(TlsMode::Secure);
+            if let Some(ca) = &self.ca {
+                builder = builder.set_client_to_redis_certificates(self.certificates(ca));
+                builder = builder.set_client_to_sentinel_certificates(self.certificates(ca));
+            }
+        }
+        if let Some(user) = &self.address.user {
+            builder = builder.set_client_to_redis_username(user);
+        }
+        if let Some(password) = &self.address.password {
+            builder = builder.set_client_to_redis_password(password);
+        }
+        builder.build()?.async_get_client().await
+    }
+}
+
+impl Node {
+    fn of(client: Client) -> Node {
+        Node {
+            client,
+            connection: Mutex::new(None),
+        }
+    }
+
+    async fn info(&self, section: &str) -> Result<String, RedisError> {
+        let mut info = redis::cmd("INFO");
+        info.arg(section);
+        Ok(match self.ask(&info).await? {
+            Value::BulkString(text) => String::from_utf8_lossy(&text).into_owned(),
+            Value::VerbatimString { text, .. } | Value::SimpleString(text) => text,
+            _ => String::new(),
+        })
+    }
+}
+
+fn set(replies: &mut [Option<Reply>], at: usize, reply: Reply) {
+    if let Some(place) = replies.get_mut(at) {
+        *place = Some(reply);
+    }
+}
+
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "it stands where an error is mapped"
+)]
+fn away(error: RedisError) -> Away {
+    Away(error.to_string())
+}

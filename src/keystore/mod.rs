@@ -1,0 +1,197 @@
+//! The engine that keeps shared forests: Redis 7 or Valkey, alone, behind Sentinels or as a cluster.
+//!
+//! A request's commands are split by the node that has their keys, and each node gets its part as one pipeline over the one
+//! connection that there is to it. A command per future would cost ten times as much. What a node says of moved keys is followed,
+//! and only what it did not do is sent again. Every wait ends: whoever asks hears that the engine is away.
+
+mod address;
+mod link;
+mod pipeline;
+mod slots;
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::runtime::{Builder, Handle, Runtime};
+use tracing::{info, warn};
+
+use crate::clock;
+use crate::forest::shared::keys::{Asked, Away, Command, KeyStore, Reply};
+use crate::time::Millis;
+pub use address::{Address, AddressError};
+use link::Link;
+
+/// How long an engine may take for the commands of one step, nodes that have moved included.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How often is looked whether an engine that was away is back.
+const LOOK: Duration = Duration::from_millis(250);
+/// A document is believed to have come so long before it is placed, in milliseconds.
+const WAITED: i64 = 10_000;
+
+/// Where the registry of forests is.
+const FORESTS: &[u8] = b"spinney:forests";
+
+/// An engine.
+pub struct RedisStore {
+    /// Of its own, so that it answers whoever asks from wherever.
+    runtime: Option<Runtime>,
+    handle: Handle,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    link: Link,
+    away: Mutex<Option<Away>>,
+}
+
+impl RedisStore {
+    /// An engine that need not be there yet. `ca`: PEM of the only authority to trust, with TLS.
+    ///
+    /// # Errors
+    /// When the system gives no threads.
+    pub fn new(address: Address, ca: Option<Vec<u8>>) -> std::io::Result<RedisStore> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("redis")
+            .enable_all()
+            .build()?;
+        Ok(RedisStore {
+            handle: runtime.handle().clone(),
+            runtime: Some(runtime),
+            shared: Arc::new(Shared {
+                link: Link::new(address, ca),
+                away: Mutex::new(None),
+            }),
+        })
+    }
+}
+
+impl Shared {
+    /// Waits for an answer, but not for ever, and takes down that there was none.
+    async fn wait<T>(
+        self: &Arc<Self>,
+        answer: impl Future<Output = Result<T, Away>>,
+    ) -> Result<T, Away> {
+        if let Some(away) = self.away.lock().clone() {
+            return Err(away);
+        }
+        let answer = tokio::time::timeout(PATIENCE, answer).await;
+        let answer = answer.unwrap_or_else(|_| {
+            let waited = PATIENCE.as_secs();
+            Err(Away(format!("no answer within {waited} s")))
+        });
+        if let Err(away) = &answer {
+            self.lost(away);
+        }
+        answer
+    }
+
+    fn lost(self: &Arc<Self>, why: &Away) {
+        let mut away = self.away.lock();
+        if away.is_some() {
+            return;
+        }
+        *away = Some(why.clone());
+        drop(away);
+        warn!(engine = %self.link.address(), reason = %why, "the engine of the shared forests is away: writes are refused");
+        let shared = self.clone();
+        tokio::spawn(async move {
+            loop {
+                sleep(LOOK).await;
+                let answer = tokio::time::timeout(PATIENCE, shared.link.is_there()).await;
+                if let Ok(Ok(())) = answer {
+                    break;
+                }
+            }
+            *shared.away.lock() = None;
+            info!(engine = %shared.link.address(), "the engine of the shared forests is back");
+        });
+    }
+}
+
+/// Between two questions to an engine that was not ready, or not free: it tells nobody when it is.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a pause between two looks at another process"
+)]
+fn sleep(time: Duration) -> tokio::time::Sleep {
+    tokio::time::sleep(time)
+}
+
+impl KeyStore for RedisStore {
+    fn run(&self, commands: Vec<Command>) -> Asked<Vec<Reply>> {
+        let shared = self.shared.clone();
+        self.on_runtime(async move { shared.wait(shared.link.run(&commands)).await })
+    }
+
+    fn enroll(&self, name: &str, identity: &str) -> Asked<Result<u8, String>> {
+        let shared = self.shared.clone();
+        let (name, identity) = (name.to_owned(), identity.to_owned());
+        self.on_runtime(async move {
+            let enrolled = shared.wait(shared.link.enroll(FORESTS, &name, &identity)).await?;
+            let (number, known) = enrolled;
+            Ok(match known == identity {
+                true => Ok(number),
+                false => Err(format!(
+                    "it is kept there as a forest of other settings ({known}) than those of this process ({identity}): use another --forest, or the same settings everywhere"
+                )),
+            })
+        })
+    }
+
+    fn size(&self) -> Asked<(usize, usize)> {
+        let shared = self.shared.clone();
+        self.on_runtime(async move { shared.wait(shared.link.size()).await })
+    }
+
+    fn spawn(&self, job: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        drop(self.handle.spawn(job));
+    }
+
+    fn pause(&self, time: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let _on_runtime = self.handle.enter();
+        Box::pin(sleep(time))
+    }
+
+    fn arrival(&self, said: Millis) -> Millis {
+        let now = clock::now();
+        Millis(said.0.clamp(now.0.saturating_sub(WAITED), now.0))
+    }
+
+    fn away(&self) -> Option<Away> {
+        self.shared.away.lock().clone()
+    }
+}
+
+impl RedisStore {
+    /// Has the runtime do it, from wherever it is asked.
+    fn on_runtime<T: Send + 'static>(
+        &self,
+        job: impl Future<Output = Result<T, Away>> + Send + 'static,
+    ) -> Asked<T> {
+        let job = self.handle.spawn(job);
+        Box::pin(async move {
+            let ended = |_| Err(Away("spinney is stopping".into()));
+            job.await.unwrap_or_else(ended)
+        })
+    }
+}
+
+impl Drop for RedisStore {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            // It may be dropped where nothing may wait.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl std::fmt::Debug for RedisStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("RedisStore");
+        shown.field("address", self.shared.link.address());
+        shown.field("away", &*self.shared.away.lock()).finish()
+    }
+}

@@ -1,0 +1,162 @@
+//! Commands as the engine takes them, and its replies.
+
+use std::time::Duration;
+
+use redis::{Pipeline, Value};
+
+use crate::forest::shared::keys::{Command, Life, Reply, What};
+use crate::method::Durable;
+
+/// What the node needs to know besides the keys.
+pub(super) const LIBRARY: &str = include_str!("functions.lua");
+
+/// What a node answered to one command.
+pub(super) enum Answered {
+    Done(Reply),
+    /// It has not done it, and another one may: the slots are to be asked for again.
+    Elsewhere,
+    /// Another node has it, for this once.
+    Ask(String),
+    /// It is not ready yet.
+    Later,
+    /// It does not know the functions.
+    Unknown,
+    Failed(String),
+}
+
+/// Adds a command to what is sent to a node.
+pub(super) fn add(command: &Command, pipeline: &mut Pipeline) {
+    let (key, len) = command.key.bytes();
+    let key = key.get(..len).unwrap_or_default();
+    match &command.what {
+        What::Get => {
+            pipeline.cmd("GET").arg(key);
+        }
+        What::Claim { value, life } => {
+            pipeline
+                .cmd("SET")
+                .arg(key)
+                .arg(value.as_slice())
+                .arg("NX")
+                .arg("GET");
+            add_life(*life, pipeline);
+        }
+        What::Put { value, life } => {
+            pipeline.cmd("SET").arg(key).arg(value.as_slice());
+            add_life(*life, pipeline);
+        }
+        What::Swap {
+            before,
+            or_nothing,
+            value,
+            life,
+        } => {
+            let (kind, time) = life_of(*life);
+            call("spinney1_swap", key, pipeline)
+                .arg(before.as_slice())
+                .arg(u8::from(*or_nothing))
+                .arg(value.as_slice())
+                .arg(kind)
+                .arg(time);
+        }
+        What::Remove { value } => {
+            call("spinney1_remove", key, pipeline).arg(value.as_slice());
+        }
+        What::Pin {
+            token,
+            uses,
+            children,
+            step,
+            life,
+        } => {
+            let (kind, time) = life_of(*life);
+            call("spinney1_pin", key, pipeline)
+                .arg(token.bytes().as_slice())
+                .arg(*uses)
+                .arg(*children)
+                .arg(*step)
+                .arg(kind)
+                .arg(time);
+        }
+        What::Release { token, uses } => {
+            call("spinney1_release", key, pipeline)
+                .arg(token.bytes().as_slice())
+                .arg(*uses);
+        }
+        What::Count { token, tally } => {
+            let mut bytes = Vec::with_capacity(17);
+            tally.write(&mut bytes);
+            call("spinney1_count", key, pipeline)
+                .arg(token.bytes().as_slice())
+                .arg(bytes.as_slice());
+        }
+    }
+}
+
+fn call<'p>(function: &str, key: &[u8], pipeline: &'p mut Pipeline) -> &'p mut Pipeline {
+    pipeline.cmd("FCALL").arg(function).arg(1).arg(key)
+}
+
+fn add_life(life: Life, pipeline: &mut Pipeline) {
+    let (kind, time) = life_of(life);
+    if !kind.is_empty() {
+        pipeline.arg(kind).arg(time);
+    }
+}
+
+fn life_of(life: Life) -> (&'static str, i64) {
+    match life {
+        Life::Endless => ("", 0),
+        Life::For(time) => ("PX", millis(time)),
+        // The engine refuses a moment before 1970.
+        Life::Until(at) => ("PXAT", at.0.max(1)),
+    }
+}
+
+fn millis(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX).max(1)
+}
+
+/// What is to be taken for the reply of a command whose fate is not known; none where it may be sent again, since it does
+/// then what it had done, or nothing.
+///
+/// The claim of a root, which is for a while alone, must not be: done late, the first one would bring back a root that
+/// another process has killed meanwhile. Its document begins again with another token.
+pub(super) fn unknown(command: &Command) -> Option<Reply> {
+    match &command.what {
+        What::Release { .. } | What::Count { .. } => Some(Reply::Nothing),
+        What::Claim { life, .. } | What::Swap { life, .. } => {
+            matches!(life, Life::For(_)).then_some(Reply::Number(0))
+        }
+        What::Get | What::Put { .. } | What::Remove { .. } | What::Pin { .. } => None,
+    }
+}
+
+/// What a value says.
+pub(super) fn read(value: Value) -> Answered {
+    let error = match value {
+        Value::Nil | Value::Okay | Value::SimpleString(_) => return Answered::Done(Reply::Nothing),
+        Value::BulkString(bytes) => return Answered::Done(Reply::Bytes(bytes)),
+        Value::Int(number) => return Answered::Done(Reply::Number(number)),
+        Value::ServerError(error) => error,
+        other => {
+            return Answered::Failed(format!(
+                "an answer of a kind that nobody asked for: {other:?}"
+            ));
+        }
+    };
+    let details = error.details().unwrap_or_default();
+    match error.code() {
+        "MOVED" | "CLUSTERDOWN" | "READONLY" | "MASTERDOWN" => Answered::Elsewhere,
+        "ASK" => Answered::Ask(
+            details
+                .split_whitespace()
+                .last()
+                .unwrap_or_default()
+                .to_owned(),
+        ),
+        "TRYAGAIN" | "LOADING" | "BUSY" => Answered::Later,
+        "ERR" if details.contains("Function not found") => Answered::Unknown,
+        code => Answered::Failed(format!("{code} {details}")),
+    }
+}

@@ -1,0 +1,432 @@
+//! Forests that several processes share by a Redis: what the engine does with single keys, forests that race each other, and
+//! several sidecars in front of one search server.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Barrier};
+
+use futures_executor::block_on;
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use spinney::fingerprint::Fingerprint;
+use spinney::forest::Root;
+use spinney::forest::local::Executor;
+use spinney::forest::port::{Batch, Document, Outcome, Placed, Port, Settlement, When};
+use spinney::forest::shared::keys::{Command, Key, KeyStore, Life, Reply, Token, What};
+use spinney::forest::shared::{Shared, SharedSettings};
+use spinney::keystore::{Address, RedisStore};
+use spinney::method::{
+    Attributes, Count, LearnedText, Method, Similarity, Tally, Verified, Workspace,
+};
+use spinney::text::Fields;
+use spinney::time::Millis;
+
+use crate::common::redis::Redis;
+use crate::common::{self, Server, Spinney, Waiting};
+use crate::restart::{document, foretold, send, stats, stored_roots};
+
+struct Threads;
+
+impl Executor for Threads {
+    fn run(&self, job: Box<dyn FnOnce() + Send>) {
+        std::thread::spawn(job);
+    }
+}
+
+fn store(redis: &Redis) -> Arc<dyn KeyStore> {
+    let address = Address::parse(&redis.url()).unwrap();
+    Arc::new(RedisStore::new(address, None).unwrap())
+}
+
+/// One of several processes' forests.
+fn forest(redis: &Redis, seed: u64) -> Shared<Verified> {
+    let settings = SharedSettings {
+        window: Some(Millis(3_600_000)),
+        max_tree: None,
+        evidence_bytes: 64 << 20,
+    };
+    let (similarity, learned) = (Similarity::default(), LearnedText::default());
+    let of = ("race", "a race");
+    Shared::new(
+        of,
+        settings,
+        similarity,
+        learned,
+        Arc::new(Threads),
+        store(redis),
+        seed << 32,
+    )
+}
+
+fn story(number: usize) -> Document {
+    let written = document(number);
+    let fields = Fields {
+        title: written["title"].as_str(),
+        body: &[written["content"].as_str().unwrap()],
+    };
+    let method = Method::Verified;
+    Document {
+        features: method.read_with(&fields, Attributes::default(), &mut Workspace::default()),
+        when: When::At(Millis(i64::MAX)),
+        title: None,
+        given: None,
+    }
+}
+
+fn place(forest: &dyn Port, documents: Vec<Document>) -> Vec<Placed> {
+    let batch = Batch {
+        documents,
+        ..Batch::default()
+    };
+    let replies = block_on(forest.place(batch)).unwrap().replies;
+    replies
+        .into_iter()
+        .map(|reply| reply.placed.unwrap())
+        .collect()
+}
+
+fn settle(forest: &dyn Port, placed: Vec<Placed>, outcome: Outcome) {
+    let settlement = |placed: Placed| Settlement {
+        rollback: placed.rollback,
+        claimed: placed.claimed,
+        lesson: placed.lesson,
+        counted: (placed.root, placed.count),
+        outcome,
+    };
+    let batch = placed.into_iter().map(settlement).collect();
+    block_on(forest.settle(batch, Millis(0))).unwrap();
+}
+
+#[test]
+fn single_keys_are_changed_as_the_protocol_needs_it() {
+    for redis in [Redis::start(), Redis::cluster(3)] {
+        let store = store(&redis);
+        let run = |key: u64, what: What| {
+            let key = Key {
+                forest: 1,
+                fingerprint: Fingerprint(key),
+                is_evidence: false,
+            };
+            let replies = block_on(store.run(vec![Command { key, what }])).unwrap();
+            replies.into_iter().next().unwrap()
+        };
+        let life = Life::Endless;
+        let claim = |value: &[u8]| What::Claim {
+            value: value.to_vec(),
+            life,
+        };
+        let swap = |before: &[u8], value: &[u8], or_nothing| What::Swap {
+            before: before.to_vec(),
+            or_nothing,
+            value: value.to_vec(),
+            life: Life::For(std::time::Duration::from_secs(60)),
+        };
+        assert_eq!(run(1, What::Get), Reply::Nothing);
+        assert_eq!(run(1, claim(b"a\0\r\n")), Reply::Nothing);
+        assert_eq!(run(1, claim(b"b")), Reply::Bytes(b"a\0\r\n".to_vec()));
+        assert_eq!(run(1, swap(b"b", b"c", true)), Reply::Number(0));
+        assert_eq!(run(1, swap(b"a\0\r\n", b"c", false)), Reply::Number(1));
+        assert_eq!(
+            run(1, swap(b"a\0\r\n", b"c", false)),
+            Reply::Number(1),
+            "again"
+        );
+        assert_eq!(run(2, swap(b"x", b"y", false)), Reply::Number(0));
+        assert_eq!(run(2, swap(b"x", b"y", true)), Reply::Number(1));
+        let remove = |value: &[u8]| What::Remove {
+            value: value.to_vec(),
+        };
+        assert_eq!(run(1, remove(b"a")), Reply::Number(0));
+        assert_eq!(run(1, remove(b"c")), Reply::Number(1));
+        assert_eq!(run(1, What::Get), Reply::Nothing);
+
+        // A confirmed root: | 1 | token 3 | added 6 | step, uses, pins, children, before | proof |
+        let token = Token(0x0A0B0C);
+        let root = |state: u8, numbers: [u16; 5], rest: &[u8]| {
+            let mut bytes = vec![state, 0x0A, 0x0B, 0x0C, 0, 0, 0, 0, 0, 9];
+            bytes.extend(numbers.iter().flat_map(|number| number.to_be_bytes()));
+            bytes.extend(rest);
+            bytes
+        };
+        let pin = |token, step, uses| What::Pin {
+            token,
+            uses,
+            children: 2,
+            step,
+            life: Life::For(std::time::Duration::from_secs(60)),
+        };
+        let get = |key| match run(key, What::Get) {
+            Reply::Bytes(bytes) => bytes,
+            other => panic!("{other:?}"),
+        };
+        run(3, claim(&root(0, [70, 1, 0, 5, 1], b"proof")));
+        assert_eq!(run(3, pin(token, 70, 1)), Reply::Nothing, "not confirmed");
+        run(4, claim(&root(1, [70, 1, 65_535, 5, 1], b"proof")));
+        assert_eq!(
+            run(4, pin(Token(7), 70, 1)),
+            Reply::Nothing,
+            "of another token"
+        );
+        assert_eq!(run(4, pin(token, 70, 1)), Reply::Number(0));
+        assert_eq!(get(4), root(1, [70, 2, 0, 7, 1], b"proof"));
+        // In the next window the children are those of the one before; then they are forgotten.
+        assert_eq!(run(4, pin(token, 130, 3)), Reply::Number(1));
+        assert_eq!(get(4), root(1, [130, 5, 1, 2, 7], b"proof"));
+        assert_eq!(run(4, pin(token, 300, 1)), Reply::Number(2));
+        assert_eq!(get(4), root(1, [300, 6, 2, 2, 0], b"proof"));
+        // A late one changes no time.
+        assert_eq!(run(4, pin(token, 299, 1)), Reply::Number(3));
+        assert_eq!(get(4), root(1, [300, 7, 3, 4, 0], b"proof"));
+
+        let mut tally = Tally::default();
+        for (title, sign) in [(5, 0), (6, 1), (7, 2)] {
+            tally.add(Count {
+                title: Some(title),
+                sign,
+            });
+        }
+        let count = |tally| What::Count { token, tally };
+        assert_eq!(run(4, count(tally)), Reply::Nothing);
+        let counted = get(4);
+        assert_eq!((counted[0], counted.len()), (2, 25 + 17));
+        assert_eq!(counted[20..24], [4, 0, 0, 0], "the founder counts");
+        assert_eq!(
+            (counted[32], counted[33..37].to_vec()),
+            (3, vec![7, 0, 0, 0])
+        );
+        assert_eq!(counted[37..], *b"proof");
+        run(4, count(tally));
+        let counted = get(4);
+        assert_eq!(
+            (counted[20], counted[32]),
+            (7, 3),
+            "the last sign was the same title"
+        );
+
+        let release = |uses| What::Release { token, uses };
+        assert_eq!(run(4, release(6)), Reply::Number(3));
+        assert_eq!(run(4, release(1)), Reply::Number(-1));
+        assert_eq!(run(4, release(1)), Reply::Nothing);
+        assert_eq!(run(4, What::Get), Reply::Nothing);
+
+        let enroll = |name: &str, of: &str| block_on(store.enroll(name, of)).unwrap();
+        let news = enroll("news", "k=0").unwrap();
+        assert_eq!(enroll("news", "k=0"), Ok(news));
+        assert_ne!(enroll("wires", "k=0").unwrap(), news);
+        let other = enroll("news", "k=0 method=sentences:3").unwrap_err();
+        assert!(other.contains("(k=0)"), "{other}");
+    }
+}
+
+#[test]
+fn copies_that_come_at_once_get_one_root() {
+    const STORIES: usize = 300;
+    const BULK: usize = 100;
+    for redis in [Redis::start(), Redis::cluster(3)] {
+        for processes in [2, 3] {
+            let first = processes * 10_000;
+            let barrier = Barrier::new(processes);
+            let mut found: HashMap<usize, HashSet<Root>> = HashMap::new();
+            std::thread::scope(|scope| {
+                let (barrier, redis) = (&barrier, &redis);
+                let race = |process: usize| {
+                    scope.spawn(move || {
+                        let forest = forest(redis, process as u64 + 1);
+                        let mut found = Vec::new();
+                        for bulk in (first..first + STORIES).collect::<Vec<_>>().chunks(BULK) {
+                            // Each in an order of its own.
+                            let mut numbers = bulk.to_vec();
+                            numbers.sort_by_key(|n| n.wrapping_mul(2 * process + 7_919) % 1_009);
+                            barrier.wait();
+                            let documents = numbers.iter().map(|&n| story(n)).collect();
+                            let placed = place(&forest, documents);
+                            found
+                                .extend(numbers.iter().copied().zip(placed.iter().map(|p| p.root)));
+                            settle(&forest, placed, Outcome::Accepted);
+                        }
+                        found
+                    })
+                };
+                let racers: Vec<_> = (0..processes).map(race).collect();
+                for (number, root) in racers.into_iter().flat_map(|racer| racer.join().unwrap()) {
+                    found.entry(number).or_default().insert(root);
+                }
+            });
+            let split: Vec<_> = found.iter().filter(|(_, roots)| roots.len() > 1).collect();
+            let kind = if redis.is_cluster() {
+                "a cluster"
+            } else {
+                "one node"
+            };
+            assert!(split.is_empty(), "{processes} on {kind}: {split:?}");
+            assert_eq!(found.len(), STORIES);
+        }
+        // What is refused leaves as much as there was.
+        let (keys, forest) = (redis.keys(), forest(&redis, 9));
+        let placed = place(&forest, (50_000..50_100).map(story).collect());
+        assert!(redis.keys() > keys);
+        settle(&forest, placed, Outcome::Refused);
+        let evidence = redis.keys() - keys;
+        assert!(
+            evidence <= 100,
+            "{evidence} more keys than the evidence of so many roots"
+        );
+    }
+}
+
+#[tokio::test]
+async fn sidecars_that_share_a_redis_give_the_same_roots() {
+    let (upstream, redis) = (common::opensearch(), Redis::start());
+    let (server, client) = (Server::new(&upstream), common::http());
+    let indices = "shared-roots-*";
+    let [first, second] = ["a", "b"].map(|part| {
+        let unique = common::unique_index(part);
+        format!("shared-roots-{unique}")
+    });
+    let (url, port) = (redis.url(), redis.port());
+    let sidecar = || {
+        Spinney::start(&[
+            "--upstream",
+            &upstream,
+            "--index",
+            indices,
+            "--text-field",
+            "content",
+            "--title-field",
+            "title",
+            "--forest-store",
+            &url,
+        ])
+    };
+    let mut sidecars = [sidecar(), sidecar(), sidecar()];
+    // The cluster has to know the writer before documents stand in a forest before they are accepted.
+    for sidecar in &sidecars {
+        send(&client, &sidecar.url, &first, &[90_000])
+            .await
+            .unwrap();
+    }
+    // The same documents by two, at the same moment.
+    let numbers: Vec<usize> = (0..90).collect();
+    let (one, other) = tokio::join!(
+        send(&client, &sidecars[0].url, &first, &numbers),
+        send(&client, &sidecars[1].url, &second, &numbers),
+    );
+    assert_eq!((one.unwrap().len(), other.unwrap().len()), (90, 90));
+    let roots = stored_roots(&server, &first).await;
+    let mut expected = roots.clone();
+    expected.remove(&90_000);
+    assert_eq!(stored_roots(&server, &second).await, expected);
+    let distinct: HashSet<&String> = expected.values().collect();
+    assert_eq!(distinct.len(), 60, "every third document is a reprint");
+    // The third has seen none of them and knows them all.
+    for n in [0, 44, 89] {
+        assert_eq!(
+            foretold(&client, &sidecars[2].url, &first, n).await,
+            roots[&n]
+        );
+    }
+    let shown = stats(&client, &sidecars[2].url).await;
+    let shared = &shown["forests"][indices]["shared"];
+    assert!(shared["round_trips"].as_u64() > Some(0), "{shown}");
+
+    // One dies in the middle of its bulks: the others go on, and its writer's retry finds what it left.
+    let numbers: Vec<usize> = (1_000..1_400).collect();
+    let (dying, index) = (sidecars[0].url.clone(), first.clone());
+    let writer = client.clone();
+    let sending = tokio::spawn(async move {
+        for bulk in (1_000..1_400).collect::<Vec<usize>>().chunks(50) {
+            send(&writer, &dying, &index, bulk).await;
+        }
+    });
+    let waiting = Waiting::until("some of the bulks have come");
+    while server.get(&first, "1050").await.is_none() {
+        waiting.pause().await;
+    }
+    sidecars[0].kill9();
+    sending.await.unwrap();
+    for bulk in numbers.chunks(100) {
+        let stored = send(&client, &sidecars[1].url, &first, bulk).await.unwrap();
+        assert_eq!(stored.len(), bulk.len());
+    }
+    let roots = stored_roots(&server, &first).await;
+    for pair in numbers.iter().filter(|n| *n % 3 == 2) {
+        assert_eq!(roots[pair], roots[&(pair - 1)], "document {pair}");
+    }
+    for n in [1_000, 1_199, 1_399] {
+        assert_eq!(
+            foretold(&client, &sidecars[2].url, &first, n).await,
+            roots[&n]
+        );
+    }
+
+    // Without Redis nothing is written, and whoever writes is told to come again.
+    drop(redis);
+    let write = |url: String| {
+        let (client, index) = (client.clone(), first.clone());
+        async move {
+            let body = format!(
+                "{}\n{}\n",
+                json!({"index": {"_id": "late"}}),
+                document(5_000)
+            );
+            let sent = client
+                .post(format!("{url}/{index}/_bulk"))
+                .header("content-type", "application/x-ndjson")
+                .body(body)
+                .send();
+            sent.await.unwrap()
+        }
+    };
+    let refused = write(sidecars[1].url.clone()).await;
+    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(refused.headers()["retry-after"], "1");
+    let told: Value = refused.json().await.unwrap();
+    assert_eq!(
+        told["error"]["type"],
+        "spinney_forest_unavailable_exception"
+    );
+    assert_eq!(server.get(&first, "late").await, None);
+    let ready = client.get(format!("{}/_spinney/_ready", sidecars[1].url));
+    assert_eq!(
+        ready.send().await.unwrap().status(),
+        StatusCode::SERVICE_UNAVAILABLE
+    );
+
+    // It is back, and has forgotten everything.
+    let _redis = Redis::start_at(port);
+    let waiting = Waiting::until("the write is taken");
+    while write(sidecars[1].url.clone()).await.status() != StatusCode::OK {
+        waiting.pause().await;
+    }
+    assert!(server.get(&first, "late").await.is_some());
+    for index in [&first, &second] {
+        server.delete_index(index).await;
+    }
+}
+
+#[test]
+fn a_forest_that_cannot_be_shared_is_refused_in_words() {
+    for (options, expected) in [
+        (
+            ["--method", "longest"],
+            "k is 3, and only equal fingerprints are found there",
+        ),
+        (
+            ["--clock", "field:at"],
+            "its clock is a field of the documents",
+        ),
+        (
+            ["--data-dir", "somewhere"],
+            "keeps the forests, and data_dir would too",
+        ),
+    ] {
+        let more = [
+            "--index",
+            "shared-refused-*",
+            "--forest-store",
+            "redis://127.0.0.1:1",
+        ];
+        let args = [&more[..], &options[..]].concat();
+        let refused = Spinney::try_start("127.0.0.1:0", &args).err().unwrap();
+        assert!(refused.log.contains(expected), "{}", refused.log);
+    }
+}
