@@ -160,9 +160,9 @@ fn a_write_that_a_failover_loses() {
 #[test]
 fn what_is_left_out_is_missed() {
     use Variant::{
-        ConfirmAfterKill, ConfirmedFirst, DropsLeaves, JoinerIsDone, JoinerLooksOnce,
-        LeavesWithRoot, NoKill, NoLookAgain, NoPin, OneHop, RepeatsRootClaim, RootsNotReadAgain,
-        SameToken, WholeWithLeaves,
+        ConfirmAfterKill, ConfirmedFirst, ConfirmsByValue, DropsLeaves, JoinerIsDone,
+        JoinerLooksOnce, LeavesWithRoot, NoKill, NoLookAgain, NoPin, OneHop, RepeatsRootClaim,
+        RootsNotReadAgain, SameToken, WholeWithLeaves,
     };
     let reply = Faults { losses: 1, ..NONE };
     // Two roots for one story, or documents together as no order of them would put them.
@@ -225,6 +225,7 @@ fn what_is_left_out_is_missed() {
             one_text,
         ),
         (RepeatsRootClaim, TWO, "one shared of three", reply, apart),
+        (ConfirmsByValue, TWO, "two and one", reply, apart),
     ];
     for &(variant, scenarios, name, faults, said) in cases {
         let scenario = scenarios

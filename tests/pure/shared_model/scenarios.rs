@@ -75,6 +75,7 @@ pub enum Variant {
     ConfirmedFirst,
     DropsLeaves,
     RepeatsRootClaim,
+    ConfirmsByValue,
 }
 
 impl Tree {

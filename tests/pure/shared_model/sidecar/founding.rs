@@ -3,7 +3,7 @@
 use super::{Desk, Doc, Phase, Pin, Side, Stage, keys};
 use crate::shared_model::law::{View, tree_of};
 use crate::shared_model::scenarios::Variant;
-use crate::shared_model::store::{Leaf, Op, Request, Value};
+use crate::shared_model::store::{Leaf, Op, Request, Root, Value};
 use crate::shared_model::world::Answer;
 
 impl Side {
@@ -176,11 +176,16 @@ impl Side {
         }
         for at in 0..self.count {
             let Request { key, doc, op } = self.ops[at];
-            let Op::Confirm { token, .. } = op else {
+            let Op::Confirm { token, uses, .. } = op else {
                 continue;
             };
             let leader = usize::from(doc);
-            if self.found[at].root().is_none_or(|root| root.token != token) {
+            let by_value = desk.variant == Variant::ConfirmsByValue;
+            let is_own = |root: Root| {
+                let is_same = !root.is_confirmed || root.uses == uses;
+                root.token == token && (is_same || !by_value)
+            };
+            if !self.found[at].root().is_some_and(is_own) {
                 self.fall_back(leader, Stage::Yields);
                 continue;
             }
