@@ -2,13 +2,6 @@
 # An instance is a folder $state_dir/NAME with a file `meta` of shell variables and a file node-I.pid per node;
 # its config, data and logs are in $work.
 
-instance_names() {
-  local meta
-  for meta in "$state_dir"/*/meta; do
-    [ -f "$meta" ] && basename "$(dirname "$meta")"
-  done
-}
-
 node_numbers() { seq 1 "$nodes"; }
 
 # The nodes that kill and restart are about.
@@ -40,36 +33,6 @@ alive_pid() {
   ps -ww -p "$pid" -o command= 2>/dev/null | grep -qF "path.data=$work/node-$1/data" && echo "$pid"
 }
 
-count_alive() {
-  local i count=0
-  for i in $(node_numbers); do alive_pid "$i" >/dev/null && count=$((count + 1)); done
-  echo $count
-}
-
-# To the whole process group where the node leads one (its start script may still have a child).
-signal() { kill "-$1" -- "-$2" 2>/dev/null || kill "-$1" "$2" 2>/dev/null; }
-
-# Waits up to $1 seconds for node $2 to end.
-wait_gone() {
-  local tenths=$(($1 * 10))
-  while alive_pid "$2" >/dev/null; do
-    [ $tenths -gt 0 ] || return 1
-    sleep 0.1
-    tenths=$((tenths - 1))
-  done
-}
-
-# TERM, a bounded wait, KILL.
-end_node() {
-  local pid
-  pid=$(alive_pid "$1") || return 0
-  signal TERM "$pid"
-  wait_gone 20 "$1" && return
-  say "$name: node $1 does not stop, killing it"
-  signal KILL "$pid"
-  wait_gone 10 "$1" || die "$name: node $1 (process $pid) is still there 10 s after SIGKILL"
-}
-
 remove_instance() {
   local i pid
   [ -f "$state_dir/$name/meta" ] || return 0
@@ -81,20 +44,6 @@ remove_instance() {
 }
 
 # ---- making an instance ----
-
-# $1 free ports below the range from which systems take ports for outgoing connections: a killed node
-# must find its port free when it comes back.
-free_ports() {
-  local ports= port left=$1
-  while [ "$left" -gt 0 ]; do
-    port=$((20000 + RANDOM % 12000))
-    case " $ports " in *" $port "*) continue ;; esac
-    (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null && continue
-    ports="$ports $port"
-    left=$((left - 1))
-  done
-  echo "${ports# }"
-}
 
 make_instance() {
   local base ports i

@@ -1,24 +1,6 @@
 # Part of scripts/search-server: what must be there before a server can start (tools, user, JDK, distribution).
 # Reads the variables set by describe_kind; sets as_user (array), java_home, home.
 
-# The Debian and Ubuntu package that brings a command.
-package_of() {
-  case $1 in
-    mvn) echo maven ;;
-    ps) echo procps ;;
-    setpriv | taskset) echo util-linux ;;
-    *) echo "$1" ;;
-  esac
-}
-
-need() {
-  local tool
-  for tool in "$@"; do
-    command -v "$tool" >/dev/null 2>&1 ||
-      die "'$tool' is missing; install it: apt-get install $(package_of "$tool")"
-  done
-}
-
 # The servers refuse to run as root: root hands them to a system user.
 as_user=()
 prepare_user() {

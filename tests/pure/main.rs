@@ -28,6 +28,7 @@ mod memory;
 mod methods;
 mod quality;
 mod response_check;
+mod shared_model;
 mod stamp;
 mod stamp_forms;
 mod stamping;
