@@ -33,6 +33,9 @@ use crate::shutdown::Writes;
 /// Documents of a bulk.
 const BATCH: usize = 500;
 
+/// Of each bulk, so many documents show that it has become visible.
+const WITNESSES: usize = 64;
+
 /// The longest pause after a failure.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
@@ -392,7 +395,8 @@ impl Restamper<'_> {
         }
         for (index, part) in parts {
             let roots: Vec<u64> = part.roots.into_iter().collect();
-            let witnesses: Vec<&Seen> = part.seen.iter().collect();
+            let last = part.seen.len().saturating_sub(WITNESSES);
+            let witnesses: Vec<&Seen> = part.seen.iter().skip(last).collect();
             let written = Written {
                 index,
                 roots: &roots,

@@ -24,7 +24,7 @@ pub(super) struct PlacementGuard {
     in_flight: InFlightGuard,
     /// Until it is settled, nobody knows which roots the cluster has stored.
     writing: Option<WriteGuard>,
-    placed: Option<Placed>,
+    placed: Option<Box<Placed>>,
     /// What the path of the request names.
     index: Option<String>,
     sent: bool,
@@ -42,7 +42,7 @@ impl PlacementGuard {
             state,
             in_flight,
             writing: Some(writing),
-            placed: Some(placed),
+            placed: Some(Box::new(placed)),
             index: None,
             sent: false,
         }
@@ -56,7 +56,7 @@ impl PlacementGuard {
 
     /// Whether nobody knows the writer.
     pub(super) fn is_of_stranger(&self) -> bool {
-        self.placed.as_ref().is_some_and(Placed::is_of_stranger)
+        self.placed.as_deref().is_some_and(Placed::is_of_stranger)
     }
 
     /// From now on the cluster may have seen the documents.
@@ -97,7 +97,7 @@ impl PlacementGuard {
         let (index, writing) = (self.index.take(), self.writing.take());
         let settling = async move {
             counted::note(&state, index.as_deref(), &placed, &resolution);
-            settle(&state, placed, resolution).await;
+            settle(&state, *placed, resolution).await;
             drop((writing, in_flight));
         };
         Some(runtime.spawn(settling.instrument(Span::current())))

@@ -47,7 +47,7 @@ enum Phase {
     /// The response to a write is read as it passes.
     Scan {
         scanner: Scanner,
-        placement: Box<PlacementGuard>,
+        placement: PlacementGuard,
     },
     /// It has been read to its end, of which the last frame, if there is one, waits for the settling task.
     Settle {
@@ -163,7 +163,7 @@ impl<B: HttpBody<Data = Bytes> + Send + Unpin + 'static> ResponseBody<B> {
             inner: Some(inner),
             phase: Phase::Scan {
                 scanner: Scanner::new(encoding(headers), answers),
-                placement: Box::new(placement),
+                placement,
             },
             in_flight,
         }
@@ -297,7 +297,7 @@ where
         {
             let in_flight = self.in_flight.clone();
             let reading = async move {
-                read_rest(rest, scanner, *placement).await;
+                read_rest(rest, scanner, placement).await;
                 drop(in_flight);
             };
             runtime.spawn(reading.instrument(Span::current()));

@@ -2,6 +2,7 @@
 //! are accepted, served over HTTP/1.1 with or without TLS (`accept`), and drained at the end.
 
 mod accept;
+mod background;
 mod catch_up;
 mod connections;
 mod head_timeout;
@@ -15,15 +16,11 @@ use hyper::body::Incoming;
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::{Request, Response};
 use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 use tracing::{Instrument, debug, info, warn};
 
-use crate::adopt::{self, Routes};
 use crate::clock;
-use crate::cluster::operator::Operator;
-use crate::config::{Route, ServeOptions};
-use crate::counts::{Fields, Running};
+use crate::config::ServeOptions;
 use crate::history::{self, Sample};
 use crate::http::tls::{self, TlsError};
 use crate::http::{Body, ProxyError, body};
@@ -32,7 +29,6 @@ use crate::recovery::RecoveryError;
 use crate::state::{AppState, StateError};
 use crate::{api, page, proxy, recovery, shutdown};
 use accept::Listener;
-use inside::Inside;
 
 /// How often expired nodes are removed while nobody writes, and how many at once.
 const EXPIRY_TICK: Duration = Duration::from_millis(100);
@@ -122,9 +118,9 @@ pub(crate) async fn serve(
     ready(address, admin_address);
 
     tokio::spawn(expire(state.clone()));
-    let counting = count(&state, &config);
-    let sweeping = sweep(&state, &config);
-    let restamping = restamp(&state, &config);
+    let counting = background::count(&state, &config);
+    let sweeping = background::sweep(&state, &config);
+    let restamping = background::restamp(&state, &config);
     tokio::spawn(remember(state.clone()));
     let main = Listener::main(acceptor.clone(), config.limits);
     let accepting = tokio::spawn(accept::accept(listener, main, state.clone()));
@@ -165,80 +161,6 @@ pub(crate) async fn serve(
     let _ = tokio::task::spawn_blocking(move || engine.close()).await;
     info!("stopped");
     Ok(())
-}
-
-/// Begins to count groups in the background, if somebody wants that.
-fn count(state: &AppState, config: &ServeOptions) -> Option<Running> {
-    if !config.counts {
-        return None;
-    }
-    let operator = match Operator::new(&config.service_url.0, config.upstream_ca.as_deref()) {
-        Ok(operator) => operator,
-        Err(error) => {
-            state.counts.cannot_start(&error.to_string());
-            return None;
-        }
-    };
-    let patterns = config.routes.iter().flat_map(Route::patterns);
-    let patterns: Vec<String> = patterns.map(str::to_owned).collect();
-    state
-        .counts
-        .start(operator, Fields::new(&config.prefix), &patterns)
-}
-
-/// Begins to look for documents without a stamp, if somebody wants that.
-fn sweep(state: &Arc<AppState>, config: &ServeOptions) -> Option<JoinHandle<()>> {
-    state.swept.every?;
-    let reader = match Operator::new(&config.service_url.0, config.upstream_ca.as_deref()) {
-        Ok(reader) => reader,
-        Err(error) => {
-            warn!(%error, "nobody looks for documents without a stamp");
-            return None;
-        }
-    };
-    let door = Inside {
-        state: state.clone(),
-        credentials: config.service_url.credentials(),
-    };
-    let routes = Routes {
-        prefix: state.engine.prefix().to_owned(),
-        routes: state.engine.adopted_routes(),
-    };
-    let swept = state.clone();
-    Some(tokio::spawn(async move {
-        adopt::sweep(&swept.swept, &reader, &door, &routes).await;
-    }))
-}
-
-/// Begins to let stored documents follow what people say about groups.
-fn restamp(state: &Arc<AppState>, config: &ServeOptions) -> Option<JoinHandle<()>> {
-    if config.routes.is_empty() {
-        return None;
-    }
-    let operator = match Operator::new(&config.service_url.0, config.upstream_ca.as_deref()) {
-        Ok(operator) => operator,
-        Err(error) => {
-            state.restamping.cannot_start(&error.to_string());
-            return None;
-        }
-    };
-    let routes = Routes {
-        prefix: state.engine.prefix().to_owned(),
-        routes: state.engine.adopted_routes(),
-    };
-    let state = state.clone();
-    Some(tokio::spawn(async move {
-        let restamper = adopt::Restamper {
-            shared: &state.restamping,
-            engine: &state.engine,
-            operator: &operator,
-            writes: &state.writes,
-            counts: &state.counts,
-            routes: &routes,
-            context: &|| state.request_context(0),
-        };
-        restamper.run().await;
-    }))
 }
 
 /// Says once that documents are forgotten before their window ends.

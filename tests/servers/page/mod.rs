@@ -8,16 +8,20 @@ use serde_json::json;
 
 use crate::common::fake::{self, Fake, Reply};
 use crate::common::wire::{Answer, Request};
-use crate::common::{self, Server, Spinney, unique_index};
+use crate::common::{self, Server, Spinney, unique_index, wait_until};
 
 const UI: &str = "/_spinney/ui";
 
 fn start(upstream: &str) -> Spinney {
+    start_for(upstream, "news-*")
+}
+
+fn start_for(upstream: &str, pattern: &str) -> Spinney {
     Spinney::start(&[
         "--upstream",
         upstream,
         "--index",
-        "news-*",
+        pattern,
         "--title-field",
         "title",
         "--url-field",
@@ -152,9 +156,16 @@ async fn headers_of_pages_and_files() {
 async fn pages_lead_on_and_back() {
     for upstream in [common::opensearch(), common::elasticsearch()] {
         let server = Server::new(&upstream);
-        let spinney = start(&upstream);
-        let index = unique_index("page-paging");
+        // Nobody else counts its groups, and it counts them once: they keep their order from the first page to the last and back.
+        let index = unique_index("page").replace("news-", "paging-");
+        let spinney = start_for(&upstream, &index);
         let groups = sample::load(&server, &spinney, &index).await;
+        wait_until("its groups are counted", || {
+            let answer = Request::get("/_spinney/_stats").to(&spinney.url);
+            let stats: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
+            let counts = &stats["counts"];
+            counts["lag_s"] == 0.0 && counts["reconciling"] == 0 && counts["reconciled"] == 1
+        });
         for sort in ["most", "fewest", "newest", "relevance"] {
             let mut seen = Vec::new();
             let mut pages = vec![shown(&spinney, &format!("/{index}?sort={sort}"))];

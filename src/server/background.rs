@@ -1,0 +1,88 @@
+//! What goes on beside requests in spinney's own name: counting groups, looking for documents without a stamp, stamping anew those
+//! that people have spoken of.
+
+use std::sync::Arc;
+
+use tokio::task::JoinHandle;
+use tracing::warn;
+
+use super::inside::Inside;
+use crate::adopt::{self, Routes};
+use crate::cluster::operator::Operator;
+use crate::config::{Route, ServeOptions};
+use crate::counts::{Fields, Running};
+use crate::state::AppState;
+
+/// Begins to count groups in the background, if somebody wants that.
+pub(super) fn count(state: &AppState, config: &ServeOptions) -> Option<Running> {
+    if !config.counts {
+        return None;
+    }
+    let operator = match Operator::new(&config.service_url.0, config.upstream_ca.as_deref()) {
+        Ok(operator) => operator,
+        Err(error) => {
+            state.counts.cannot_start(&error.to_string());
+            return None;
+        }
+    };
+    let patterns = config.routes.iter().flat_map(Route::patterns);
+    let patterns: Vec<String> = patterns.map(str::to_owned).collect();
+    state
+        .counts
+        .start(operator, Fields::new(&config.prefix), &patterns)
+}
+
+/// Begins to look for documents without a stamp, if somebody wants that.
+pub(super) fn sweep(state: &Arc<AppState>, config: &ServeOptions) -> Option<JoinHandle<()>> {
+    state.swept.every?;
+    let reader = match Operator::new(&config.service_url.0, config.upstream_ca.as_deref()) {
+        Ok(reader) => reader,
+        Err(error) => {
+            warn!(%error, "nobody looks for documents without a stamp");
+            return None;
+        }
+    };
+    let door = Inside {
+        state: state.clone(),
+        credentials: config.service_url.credentials(),
+    };
+    let routes = Routes {
+        prefix: state.engine.prefix().to_owned(),
+        routes: state.engine.adopted_routes(),
+    };
+    let swept = state.clone();
+    Some(tokio::spawn(async move {
+        adopt::sweep(&swept.swept, &reader, &door, &routes).await;
+    }))
+}
+
+/// Begins to let stored documents follow what people say about groups.
+pub(super) fn restamp(state: &Arc<AppState>, config: &ServeOptions) -> Option<JoinHandle<()>> {
+    if config.routes.is_empty() {
+        return None;
+    }
+    let operator = match Operator::new(&config.service_url.0, config.upstream_ca.as_deref()) {
+        Ok(operator) => operator,
+        Err(error) => {
+            state.restamping.cannot_start(&error.to_string());
+            return None;
+        }
+    };
+    let routes = Routes {
+        prefix: state.engine.prefix().to_owned(),
+        routes: state.engine.adopted_routes(),
+    };
+    let state = state.clone();
+    Some(tokio::spawn(async move {
+        let restamper = adopt::Restamper {
+            shared: &state.restamping,
+            engine: &state.engine,
+            operator: &operator,
+            writes: &state.writes,
+            counts: &state.counts,
+            routes: &routes,
+            context: &|| state.request_context(0),
+        };
+        restamper.run().await;
+    }))
+}
