@@ -37,6 +37,14 @@ local function root(key, token)
   return nil
 end
 
+-- token, value, life, time; by the token and not by the value, because somebody may have pinned it since it was confirmed
+local function confirm(keys, args)
+  local there = redis.call('GET', keys[1])
+  if not there or #there < 20 or there:sub(2, 4) ~= args[1] then return 0 end
+  if there:byte(1) == 0 then put(keys[1], args[2], args[3], args[4]) end
+  return 1
+end
+
 -- token, uses, children, step, life, time
 local function pin(keys, args)
   local value = root(keys[1], args[1])
@@ -125,6 +133,7 @@ end
 
 redis.register_function('spinney1_swap', swap)
 redis.register_function('spinney1_remove', remove)
+redis.register_function('spinney1_confirm', confirm)
 redis.register_function('spinney1_pin', pin)
 redis.register_function('spinney1_release', release)
 redis.register_function('spinney1_count', count)

@@ -59,6 +59,14 @@ pub(super) fn add(command: &Command, pipeline: &mut Pipeline) {
                 .arg(kind)
                 .arg(time);
         }
+        What::Confirm { token, value, life } => {
+            let (kind, time) = life_of(*life);
+            call("spinney1_confirm", key, pipeline)
+                .arg(token.bytes().as_slice())
+                .arg(value.as_slice())
+                .arg(kind)
+                .arg(time);
+        }
         What::Remove { value } => {
             call("spinney1_remove", key, pipeline).arg(value.as_slice());
         }
@@ -128,7 +136,11 @@ pub(super) fn unknown(command: &Command) -> Option<Reply> {
         What::Claim { life, .. } | What::Swap { life, .. } => {
             matches!(life, Life::For(_)).then_some(Reply::Number(0))
         }
-        What::Get | What::Put { .. } | What::Remove { .. } | What::Pin { .. } => None,
+        What::Get
+        | What::Put { .. }
+        | What::Confirm { .. }
+        | What::Remove { .. }
+        | What::Pin { .. } => None,
     }
 }
 

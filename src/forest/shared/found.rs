@@ -330,9 +330,8 @@ impl<F: Family> Inner<F> {
             children: small(own.count()),
             ..founding.value.clone()
         };
-        Some(What::Swap {
-            before: founding.value.bytes(),
-            or_nothing: false,
+        Some(What::Confirm {
+            token: tree.token,
             value: confirmed.bytes(),
             life: self.calendar.life(now, true),
         })

@@ -116,6 +116,16 @@ pub enum What {
         /// How long it is kept.
         life: Life,
     },
+    /// Makes a provisional root of a token a confirmed one. `Number(1)` if it did or if a confirmed root of that token is there, whatever
+    /// has come to it since; else `Number(0)`.
+    Confirm {
+        /// Of the root.
+        token: Token,
+        /// The root, confirmed.
+        value: Vec<u8>,
+        /// How long it is kept.
+        life: Life,
+    },
     /// Removes a value. `Number(1)` if it was there, else `Number(0)`.
     Remove {
         /// What has to be there.

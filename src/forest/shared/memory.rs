@@ -104,6 +104,17 @@ impl Memory {
                 }
                 Reply::Number(i64::from(fits))
             }
+            What::Confirm { token, value, life } => {
+                let of_token = there
+                    .as_ref()
+                    .filter(|there| there.len() >= 20 && there.get(1..4) == Some(&token.bytes()));
+                let state = of_token.and_then(|there| there.first());
+                if state == Some(&0) {
+                    let (bytes, until) = (value.clone(), until(*life));
+                    values.insert(key, Value { bytes, until });
+                }
+                Reply::Number(i64::from(state.is_some()))
+            }
             What::Remove { value } => {
                 let is_it = there.as_ref() == Some(value);
                 if is_it {
