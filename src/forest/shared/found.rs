@@ -377,10 +377,9 @@ impl<F: Family> Inner<F> {
         for tree in trees.iter().filter(|tree| tree.state == State::Done) {
             let standing = tree.documents.iter();
             for &document in standing.filter(|document| !tree.lost.contains(document)) {
-                let own = tree.leaves.iter().filter(|leaf| {
-                    let is_shared = round.plans.shared.contains(&leaf.fingerprint);
-                    leaf.is_own && leaf.document == document && !is_shared
-                });
+                // They only go with the root, when nobody goes by any of them.
+                let own = tree.leaves.iter();
+                let own = own.filter(|leaf| leaf.is_own && leaf.document == document);
                 let handle = Handle {
                     root: tree.root,
                     token: tree.token,

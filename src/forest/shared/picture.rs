@@ -139,8 +139,6 @@ pub(super) struct Plans<P> {
     pub(super) trees: HashMap<Root, OwnTree<P>>,
     /// New nodes, roots included, and their trees.
     pub(super) nodes: HashMap<Fingerprint, Root>,
-    /// New leaves that several documents go by.
-    pub(super) shared: HashSet<Fingerprint>,
     children: HashMap<Root, u32>,
 }
 
@@ -149,7 +147,6 @@ impl<P> Default for Plans<P> {
         Plans {
             trees: HashMap::new(),
             nodes: HashMap::new(),
-            shared: HashSet::new(),
             children: HashMap::new(),
         }
     }
@@ -279,12 +276,7 @@ impl<'r, P: Proof + Durable> Picture<'r, P> {
                         tree.evidence = Some(words);
                     }
                 }
-                Change::Use { fingerprint } => {
-                    if self.plans.nodes.contains_key(&fingerprint) {
-                        self.plans.shared.insert(fingerprint);
-                    }
-                    used.push(fingerprint);
-                }
+                Change::Use { fingerprint } => used.push(fingerprint),
                 Change::Refresh { .. }
                 | Change::Begin(_)
                 | Change::Count { .. }

@@ -25,7 +25,7 @@ pub(super) struct Handle {
     pub(super) has_founded: bool,
     /// Of its new leaves.
     pub(super) step: u8,
-    /// Leaves that it brought, and nobody else goes by.
+    /// Leaves that it brought.
     pub(super) leaves: Vec<Fingerprint>,
 }
 
