@@ -86,28 +86,58 @@ impl Writes {
     }
 }
 
+/// SIGTERM and SIGINT (Ctrl-C elsewhere than on Unix), which end the process no more by themselves once this is there.
+pub(crate) struct Signals {
+    #[cfg(unix)]
+    term: tokio::signal::unix::Signal,
+    #[cfg(unix)]
+    int: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    /// Takes them over from now on.
+    ///
+    /// # Errors
+    /// When the handlers cannot be installed.
+    pub(crate) fn install() -> std::io::Result<Signals> {
+        #[cfg(unix)]
+        {
+            use tokio::signal::unix::{SignalKind, signal};
+            Ok(Signals {
+                term: signal(SignalKind::terminate())?,
+                int: signal(SignalKind::interrupt())?,
+            })
+        }
+        #[cfg(not(unix))]
+        Ok(Signals {})
+    }
+
+    /// Waits for the next one and says which it was.
+    ///
+    /// # Errors
+    /// When the handler cannot be installed.
+    pub(crate) async fn next(&mut self) -> std::io::Result<&'static str> {
+        #[cfg(unix)]
+        {
+            Ok(tokio::select! {
+                _ = self.term.recv() => "SIGTERM",
+                _ = self.int.recv() => "SIGINT",
+            })
+        }
+        #[cfg(not(unix))]
+        {
+            tokio::signal::ctrl_c().await?;
+            Ok("Ctrl-C")
+        }
+    }
+}
+
 /// Waits for SIGTERM or SIGINT (Ctrl-C elsewhere than on Unix) and says which it was.
 ///
 /// # Errors
 /// When the signal handlers cannot be installed.
 pub(crate) async fn signal() -> std::io::Result<&'static str> {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        let (mut term, mut int) = (
-            signal(SignalKind::terminate())?,
-            signal(SignalKind::interrupt())?,
-        );
-        Ok(tokio::select! {
-            _ = term.recv() => "SIGTERM",
-            _ = int.recv() => "SIGINT",
-        })
-    }
-    #[cfg(not(unix))]
-    {
-        tokio::signal::ctrl_c().await?;
-        Ok("Ctrl-C")
-    }
+    Signals::install()?.next().await
 }
 
 #[cfg(test)]

@@ -26,8 +26,9 @@ use crate::http::tls::{self, TlsError};
 use crate::http::{Body, ProxyError, body};
 use crate::proxy::router::{self, Target};
 use crate::recovery::RecoveryError;
+use crate::shutdown::Signals;
 use crate::state::{AppState, StateError};
-use crate::{api, page, proxy, recovery, shutdown};
+use crate::{api, page, proxy, recovery};
 use accept::Listener;
 
 /// How often expired nodes are removed while nobody writes, and how many at once.
@@ -115,6 +116,8 @@ pub(crate) async fn serve(
         state.engine_failed(&reason);
     }
     catch_up::begin(&state, &config).await;
+    // Whoever knows that it listens may stop it.
+    let mut signals = Signals::install().map_err(ServeError::Signals)?;
     ready(address, admin_address);
 
     tokio::spawn(expire(state.clone()));
@@ -131,7 +134,7 @@ pub(crate) async fn serve(
             state.clone(),
         ));
     }
-    let signal = shutdown::signal().await.map_err(ServeError::Signals)?;
+    let signal = signals.next().await.map_err(ServeError::Signals)?;
     info!(signal, in_flight = state.in_flight.count(), "stopping");
     // What it has sent is in flight like all else.
     for own in [sweeping, restamping].into_iter().flatten() {
@@ -140,7 +143,7 @@ pub(crate) async fn serve(
     // Whoever asks a second time does not want to wait.
     let cut_off = tokio::select! {
         cut_off = state.in_flight.drain(config.grace) => cut_off,
-        again = shutdown::signal() => {
+        again = signals.next() => {
             let signal = again.map_err(ServeError::Signals)?;
             warn!(signal, in_flight = state.in_flight.count(), "stopping at once");
             std::process::exit(130);
