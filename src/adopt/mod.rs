@@ -23,7 +23,7 @@ mod verify;
 pub(crate) use backfill::{Backfill, Options, Outcome, Progress};
 
 pub(crate) use door::{Door, Network};
-pub(crate) use restamp::{Restamper, Restamping};
+pub(crate) use restamp::{Restamper, Restamping, shown};
 pub(crate) use survey::{Routes, Target, map_existing, put_fields, survey};
 pub(crate) use sweep::{Swept, sweep};
 pub(crate) use verify::{Verified, verify};

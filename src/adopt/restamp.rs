@@ -10,7 +10,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use hyper::header::{HeaderName, HeaderValue};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -409,7 +408,7 @@ impl Restamper<'_> {
 }
 
 /// The root that a document shows.
-fn shown(source: &Bytes, field: &str) -> Option<Root> {
+pub(crate) fn shown(source: &[u8], field: &str) -> Option<Root> {
     let source: Value = serde_json::from_slice(source).ok()?;
     let root = Fingerprint::written(source.get(field)?.as_str()?, true)?;
     Some(Root(root))

@@ -94,12 +94,7 @@ impl<P: Proof> Forest<P> {
         let number = self.root_number(root, self.ticks.floor());
         let kept = number.and_then(|number| self.proof_at(number));
         let foreign = kept.map_or(0, |kept| query.proof.foreign_titles(kept));
-        match (foreign, query.known_by_whole) {
-            (0, _) => 0,
-            (1, true) => Tally::OWN_FOREIGN,
-            (_, true) => Tally::BOTH_FOREIGN,
-            (_, false) => Tally::FOREIGN,
-        }
+        Tally::sign(foreign, query.known_by_whole)
     }
 
     /// Has an eye on a tree that has become large, or one of furniture.
@@ -119,13 +114,7 @@ impl<P: Proof> Forest<P> {
         if let Some(more) = earlier.and_then(of_root) {
             tally.add_all(&more);
         }
-        if tally.is_furniture() {
-            Some(Refusal::Furniture)
-        } else if self.max_tree.is_some_and(|most| tally.documents >= most) {
-            Some(Refusal::Full)
-        } else {
-            None
-        }
+        tally.closed(self.max_tree)
     }
 
     /// A tree goes.

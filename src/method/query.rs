@@ -229,6 +229,29 @@ impl Tally {
     pub fn is_furniture(&self) -> bool {
         self.signs >= Self::FURNITURE
     }
+
+    /// Why a tree to which this came takes nobody who is not in it, if it does not. `most`: documents that it may have.
+    pub fn closed(&self, most: Option<u32>) -> Option<Refusal> {
+        let documents = self.documents;
+        if self.is_furniture() {
+            Some(Refusal::Furniture)
+        } else if most.is_some_and(|most| documents >= most) {
+            Some(Refusal::Full)
+        } else {
+            None
+        }
+    }
+
+    /// How much of a sign it is of furniture if a document joins the tree of a root: by [`Proof::foreign_titles`], and by whether
+    /// only the hash of its text tells the document.
+    pub fn sign(foreign: usize, known_by_whole: bool) -> u8 {
+        match (foreign, known_by_whole) {
+            (0, _) => 0,
+            (1, true) => Self::OWN_FOREIGN,
+            (_, true) => Self::BOTH_FOREIGN,
+            (_, false) => Self::FOREIGN,
+        }
+    }
 }
 
 /// What the documents of one request have counted, by tree.

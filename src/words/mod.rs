@@ -18,6 +18,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use crate::adopt::shown;
 use crate::bulk::StampNames;
 use crate::cluster::operator::in_path;
 use crate::engine::WordError;
@@ -333,17 +334,11 @@ impl<'a> Speaker<'a> {
             );
             Seen {
                 index: hit.index,
-                shown: self.shown(&source),
+                shown: shown(&source, self.names.root()),
                 source,
             }
         });
         Ok((seen.collect(), ids))
-    }
-
-    fn shown(&self, source: &Bytes) -> Option<Root> {
-        let source: Value = serde_json::from_slice(source).ok()?;
-        let root = source.get(self.names.root())?.as_str()?;
-        Fingerprint::written(root, true).map(Root)
     }
 
     /// Whether the caller may write the indices of these documents; the index of the path where there are none. The cluster is

@@ -311,7 +311,7 @@ impl<F: Family> Inner<F> {
             children: kept.living_children(self.calendar, now),
             documents: tally.documents,
             titles: tally.titles(),
-            closed: picture::closed_by(&tally, self.settings.max_tree),
+            closed: tally.closed(self.settings.max_tree),
             added: kept.added,
             arrival: match self.settings.window {
                 Some(_) => self.calendar.begun(kept.step, now).max(kept.added),
@@ -327,7 +327,7 @@ impl<F: Family> Inner<F> {
         let count = |counter: &AtomicU64| counter.load(Relaxed);
         let counters = &self.counters;
         Ok(Stats {
-            clock: Some(count_clock(&self.clock)).filter(|clock| clock.0 > i64::MIN),
+            clock: Some(Millis(self.clock.load(Relaxed))).filter(|clock| clock.0 > i64::MIN),
             nodes,
             roots: 0,
             dead_nodes: 0,
@@ -353,10 +353,6 @@ impl<F: Family> Inner<F> {
             }),
         })
     }
-}
-
-fn count_clock(clock: &AtomicI64) -> Millis {
-    Millis(clock.load(Relaxed))
 }
 
 impl<F: Family> Port for Shared<F> {
@@ -385,16 +381,9 @@ impl<F: Family> Port for Shared<F> {
         self.plain(async move { inner.settle(batch, now).await })
     }
 
-    fn recover(
-        &self,
-        documents: Vec<Document>,
-        recovery: Recovery,
-        over: bool,
-    ) -> Answer<Recovery> {
-        let inner = self.inner.clone();
-        let _ = (documents, recovery, over);
+    fn recover(&self, _: Vec<Document>, _: Recovery, _: bool) -> Answer<Recovery> {
         let reason = "stored documents cannot be taken into a shared forest yet";
-        let away = inner.away(Away(reason.into()));
+        let away = self.inner.away(Away(reason.into()));
         Box::pin(std::future::ready(Err(away)))
     }
 

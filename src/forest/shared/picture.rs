@@ -446,12 +446,7 @@ impl<'r, P: Proof + Durable> Picture<'r, P> {
         let foreign = self
             .proof(root)
             .map_or(0, |kept| query.proof.foreign_titles(kept));
-        match (foreign, query.known_by_whole) {
-            (0, _) => 0,
-            (1, true) => Tally::OWN_FOREIGN,
-            (_, true) => Tally::BOTH_FOREIGN,
-            (_, false) => Tally::FOREIGN,
-        }
+        Tally::sign(foreign, query.known_by_whole)
     }
 
     /// Why a tree takes nobody who is not in it, if it does not.
@@ -468,7 +463,7 @@ impl<'r, P: Proof + Durable> Picture<'r, P> {
         if let Some(more) = earlier.and_then(|earlier| earlier.of(root.0)) {
             tally.add_all(more);
         }
-        closed_by(&tally, self.max_tree)
+        tally.closed(self.max_tree)
     }
 
     pub(super) fn children(&self, root: Root, now: Millis) -> u32 {
@@ -478,17 +473,5 @@ impl<'r, P: Proof + Durable> Picture<'r, P> {
             .filter(|_| !self.plans.trees.contains_key(&root));
         let kept = kept.map_or(0, |kept| kept.living_children(self.calendar, now));
         kept + self.plans.children.get(&root).copied().unwrap_or_default()
-    }
-}
-
-/// Why a tree takes nobody any more to which this came, if it does not.
-pub(super) fn closed_by(tally: &Tally, max_tree: Option<u32>) -> Option<Refusal> {
-    let documents = tally.documents;
-    if tally.is_furniture() {
-        Some(Refusal::Furniture)
-    } else if max_tree.is_some_and(|most| documents >= most) {
-        Some(Refusal::Full)
-    } else {
-        None
     }
 }
