@@ -263,12 +263,19 @@ impl Tracked {
         }
         self.add_old_roots(generation, searcher).await?;
         let roots: Vec<u64> = generation.roots.iter().copied().collect();
-        for roots in roots.chunks(ROOTS_AT_ONCE) {
+        for (at, roots) in roots.chunks(ROOTS_AT_ONCE).enumerate() {
+            if at > 0 {
+                rest(*began, COUNTING, shared).await;
+                *began = Instant::now();
+            }
             let groups = searcher.count(view, roots).await?;
             if !groups.is_empty() && self.roots_uuid.is_none() {
+                let making = Instant::now();
                 searcher.make_roots(name).await?;
                 let made = searcher.indices(&roots_index(name)).await?;
                 self.roots_uuid = made.first().map(|made| made.uuid.clone());
+                // Once in an index's life, and the slowest of all requests: nothing to rest from.
+                *began += making.elapsed();
             }
             let kept = searcher.keep_counted(name, roots, &groups, version).await?;
             {
@@ -276,8 +283,6 @@ impl Tracked {
                 status.roots_counted += roots.len() as u64;
                 status.kept.add(kept);
             }
-            rest(*began, COUNTING, shared).await;
-            *began = Instant::now();
         }
         Ok(true)
     }
