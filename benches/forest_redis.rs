@@ -33,7 +33,7 @@ use serde_json::json;
 use spinney::fingerprint::Fingerprint;
 use spinney::forest::Decision;
 use spinney::forest::local::Executor;
-use spinney::forest::port::{Batch, Document, Outcome, Port, Settlement, When};
+use spinney::forest::port::{Batch, Document, Outcome, Port, When};
 use spinney::forest::shared::{Shared, SharedSettings};
 use spinney::keystore::{Address, RedisStore};
 use spinney::method::{Family, Features, Founder, Query, StrictFeatures};
@@ -279,13 +279,7 @@ fn main() {
         let placed = replies.into_iter().map(|reply| reply.placed.unwrap());
         let settle = placed.map(|placed| {
             joined += u64::from(matches!(placed.decision, Decision::Joined { .. }));
-            Settlement {
-                rollback: placed.rollback,
-                claimed: None,
-                lesson: None,
-                counted: (placed.root, placed.count),
-                outcome: Outcome::Accepted,
-            }
+            placed.settled(Outcome::Accepted)
         });
         let settle = settle.collect();
         block_on(forest.settle(settle, Millis(0))).unwrap();

@@ -35,6 +35,12 @@ const BATCH: usize = 500;
 /// Of each bulk, so many documents show that it has become visible.
 const WITNESSES: usize = 64;
 
+/// Roots that are looked for in one way through the documents, unless one word names more.
+const MOST_ROOTS: usize = 2_000;
+
+/// So long after the forest has merged groups, stored documents begin to follow.
+const GATHERING: Duration = Duration::from_secs(1);
+
 /// The longest pause after a failure.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
@@ -137,9 +143,19 @@ pub(crate) struct Restamper<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Job {
     forest: String,
-    /// Of the word; none: of all of them, at the start.
-    number: Option<u64>,
+    /// The words, and what each asks for; none: all of them, at the start.
+    numbers: Vec<(u64, Restamp)>,
     restamp: Restamp,
+}
+
+/// What a word asks for: its forest, its number, and which documents.
+type ToDo = (String, u64, Restamp);
+
+impl Job {
+    fn words(&self) -> impl Iterator<Item = ToDo> {
+        let numbers = self.numbers.iter();
+        numbers.map(|(number, restamp)| (self.forest.clone(), *number, restamp.clone()))
+    }
 }
 
 /// A job whose documents were gone through once, and what was on its way before that.
@@ -173,7 +189,7 @@ impl Restamper<'_> {
             match result {
                 Ok(()) => {
                     (at_start, pause) = (false, pages::PAUSE);
-                    self.shared.wake.notified().await;
+                    self.woken().await;
                 }
                 Err(error) => {
                     warn!(%error, "stored documents do not follow yet what was said about groups");
@@ -185,57 +201,60 @@ impl Restamper<'_> {
         }
     }
 
+    /// Somebody has said something, or the forest itself.
+    async fn woken(&self) {
+        tokio::select! {
+            () = self.shared.wake.notified() => {}
+            // Nobody waits for that, and more of it may come at once.
+            () = self.engine.merged() => pause(GATHERING).await,
+        }
+    }
+
     /// Does all that is to be done.
     async fn work(&self, at_start: bool) -> Result<(), RestampError> {
         if at_start {
             for (forest, words) in self.engine.all_words().await? {
-                let job = Job {
+                let roots = words.losers().collect();
+                let by = By::Root;
+                self.complete(&Job {
                     forest,
-                    number: None,
-                    restamp: Restamp {
-                        roots: words.losers().collect(),
-                        by: By::Root,
-                    },
-                };
-                self.complete(&job).await?;
+                    numbers: Vec::new(),
+                    restamp: Restamp { roots, by },
+                })
+                .await?;
             }
         }
         let mut begun: Vec<Begun> = Vec::new();
         loop {
             let jobs = self.jobs().await?;
-            begun.retain(|begun| jobs.contains(&begun.job));
-            for job in jobs {
-                if begun.iter().all(|begun| begun.job != job) {
-                    self.shared.status.lock().is_working = true;
-                    let before = Box::pin(self.writes.begun());
-                    self.pass(&job).await?;
-                    begun.push(Begun { job, before });
-                }
+            begun.retain(|begun| begun.job.words().all(|word| jobs.contains(&word)));
+            for job in together(new_ones(jobs, &begun)) {
+                self.shared.status.lock().is_working = true;
+                let before = Box::pin(self.writes.begun());
+                self.pass(&job).await?;
+                begun.push(Begun { job, before });
             }
             let Some(first) = begun.first_mut() else {
                 return Ok(());
             };
             tokio::select! {
                 () = &mut first.before => {}
-                () = self.shared.wake.notified() => continue,
+                () = self.woken() => continue,
             }
             let Begun { job, .. } = begun.remove(0);
             self.complete(&job).await?;
-            if let Some(number) = job.number {
-                let done = job.restamp;
+            for (number, done) in job.numbers {
                 self.engine.restamped(&job.forest, number, done).await?;
             }
         }
     }
 
-    async fn jobs(&self) -> Result<Vec<Job>, RestampError> {
+    /// What is to be done.
+    async fn jobs(&self) -> Result<Vec<ToDo>, RestampError> {
         let mut jobs = Vec::new();
         for (forest, words) in self.engine.all_words().await? {
-            jobs.extend(words.unfinished().map(|(number, restamp)| Job {
-                forest: forest.clone(),
-                number: Some(number),
-                restamp: restamp.clone(),
-            }));
+            let unfinished = words.unfinished();
+            jobs.extend(unfinished.map(|(number, of)| (forest.clone(), number, of.clone())));
         }
         self.shared.status.lock().waiting = jobs.len() as u64;
         Ok(jobs)
@@ -405,6 +424,47 @@ impl Restamper<'_> {
             self.counts.note(std::iter::once(written));
         }
     }
+}
+
+/// What has not been begun.
+fn new_ones(words: Vec<ToDo>, begun: &[Begun]) -> Vec<ToDo> {
+    let known: Vec<ToDo> = begun.iter().flat_map(|begun| begun.job.words()).collect();
+    let new = words.into_iter().filter(|word| !known.contains(word));
+    new.collect()
+}
+
+/// Words of one forest that need no texts are followed in one way through the documents: a forest says many at once.
+fn together(words: Vec<ToDo>) -> Vec<Job> {
+    let mut jobs: Vec<Job> = Vec::new();
+    for (forest, number, restamp) in words {
+        let takes = |job: &&mut Job| {
+            let is_of_roots = |of: &Restamp| of.by == By::Root;
+            job.forest == forest
+                && is_of_roots(&job.restamp)
+                && is_of_roots(&restamp)
+                && job.restamp.roots.len() + restamp.roots.len() <= MOST_ROOTS
+        };
+        match jobs.last_mut().filter(takes) {
+            Some(job) => {
+                job.restamp.roots.extend(&restamp.roots);
+                job.numbers.push((number, restamp));
+            }
+            None => jobs.push(Job {
+                forest,
+                numbers: vec![(number, restamp.clone())],
+                restamp,
+            }),
+        }
+    }
+    jobs
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what the forest says is gathered for a while"
+)]
+async fn pause(time: Duration) {
+    tokio::time::sleep(time).await;
 }
 
 /// The root that a document shows.

@@ -70,6 +70,11 @@ fn forest(stats: &Stats) -> Value {
             "evicted": stats.evidence.evicted_total,
             "missing": stats.evidence.missing_total,
         },
+        "late_merges": {
+            "suggested": stats.late_merges.suggested,
+            "applied": stats.late_merges.applied_total,
+            "no_room": stats.late_merges.no_room_total,
+        },
         "largest_tree": stats.largest.as_ref().map(tree),
         "furniture_trees": stats.furniture_trees,
         "furniture": stats.furniture.iter().map(tree).collect::<Vec<Value>>(),
@@ -284,6 +289,21 @@ pub(super) async fn metrics(state: &AppState) -> Result<String, ProxyError> {
         "forest_evidence_missing",
         "How often a document met a near tree whose text had gone, and only the proof decided",
         |s| usize::try_from(s.evidence.missing_total).unwrap_or(usize::MAX),
+    );
+    each(
+        "forest_late_merges_suggested",
+        "Pairs of clusters that may be one, and wait for somebody's word",
+        |s| s.late_merges.suggested,
+    );
+    each(
+        "forest_late_merges_applied",
+        "Pairs of clusters that were made one since the start, because a document agrees with both",
+        |s| usize::try_from(s.late_merges.applied_total).unwrap_or(usize::MAX),
+    );
+    each(
+        "forest_late_merges_no_room",
+        "Pairs of clusters that were left apart since the start, because the forest remembers no more words",
+        |s| usize::try_from(s.late_merges.no_room_total).unwrap_or(usize::MAX),
     );
     each(
         "forest_evicted",

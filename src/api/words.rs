@@ -1,4 +1,4 @@
-//! What people say about groups: `POST /_spinney/{index}/_merge`, `_split` and `_pin`, `GET /_spinney/{index}/_words`, and
+//! What people say about groups: `POST /_spinney/{index}/_merge`, `_split` and `_pin`, `GET /_spinney/{index}/_words` and `_merges`, and
 //! `DELETE /_spinney/{index}/_words/{number}`.
 
 use bytes::Bytes;
@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use super::body::decode;
 use super::check::is_one_name;
 use crate::fingerprint::Fingerprint;
-use crate::forest::Root;
 use crate::forest::words::{Word, Words};
+use crate::forest::{Late, Root, Suggestion};
 use crate::http::headers::{Encoding, encoding, is_json};
 use crate::http::json::json as answer_json;
 use crate::http::query::decode_segment;
@@ -28,6 +28,8 @@ enum What<'p> {
     Split,
     Pin,
     List,
+    /// Groups that may be one.
+    Suggestions,
     TakeBack(&'p str),
 }
 
@@ -50,6 +52,7 @@ pub(super) fn target_of(endpoint: &str) -> Option<Target<'_>> {
         "_split" => What::Split,
         "_pin" => What::Pin,
         "_words" => What::List,
+        "_merges" => What::Suggestions,
         _ => match rest.split_once('/')? {
             ("_words", number) if !number.is_empty() && !number.contains('/') => {
                 What::TakeBack(number)
@@ -126,6 +129,10 @@ pub(super) async fn handle(
                 let (forest, words) = speaker.list().await?;
                 Ok(listed(state, &index, &forest, &words))
             }
+            What::Suggestions => {
+                let (forest, late) = speaker.may_be_one().await?;
+                Ok(may_be_one(&index, &forest, &late))
+            }
             What::TakeBack(number) => {
                 let bad =
                     |_| SayError::bad("the number of a word is a whole number, as _words lists it");
@@ -144,7 +151,7 @@ pub(super) async fn handle(
 /// Why a request is not even read.
 fn refuse(what: What<'_>, parts: &Parts) -> Option<ProxyError> {
     match what {
-        What::List => {
+        What::List | What::Suggestions => {
             let reads = parts.method == Method::GET || parts.method == Method::HEAD;
             (!reads).then_some(ProxyError::GetOnly)
         }
@@ -204,6 +211,17 @@ fn shown(number: u64, word: &Word) -> Value {
             "root": root.to_string(),
             "texts": texts.iter().map(Fingerprint::to_string).collect::<Vec<_>>(),
         }),
+        Word::Late { winner, loser } => json!({
+            "word": number,
+            "kind": "late",
+            "winner": winner.to_string(),
+            "losers": [loser.to_string()],
+        }),
+        Word::Apart { roots } => json!({
+            "word": number,
+            "kind": "apart",
+            "roots": roots.map(|root| root.to_string()),
+        }),
     }
 }
 
@@ -221,6 +239,25 @@ fn listed(state: &AppState, index: &str, forest: &str, words: &Words) -> Value {
     })
 }
 
+fn may_be_one(index: &str, forest: &str, late: &Late) -> Value {
+    let suggestion = |pair: &Suggestion| {
+        let roots = [pair.winner, pair.loser].map(|root| root.to_string());
+        json!({
+            "roots": roots,
+            "documents": pair.documents,
+        })
+    };
+    let suggestions = late.suggestions.iter().take(MOST_NAMED).map(suggestion);
+    json!({
+        "index": index,
+        "forest": forest,
+        "suggestions": suggestions.collect::<Vec<_>>(),
+        "suggested": late.suggestions.len(),
+        "applied": late.applied,
+        "no_room": late.no_room,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -232,6 +269,7 @@ mod tests {
         assert_eq!(target_of("/a%2A/_split"), target("a%2A", What::Split));
         assert_eq!(target_of("/a/_pin"), target("a", What::Pin));
         assert_eq!(target_of("/a/_words"), target("a", What::List));
+        assert_eq!(target_of("/a/_merges"), target("a", What::Suggestions));
         assert_eq!(target_of("/a/_words/7"), target("a", What::TakeBack("7")));
         for other in [
             "/_words",

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::{ConfigError, units};
 use crate::fingerprint::Distance;
-use crate::forest::EVIDENCE_BYTES;
+use crate::forest::{EVIDENCE_BYTES, LateMerges};
 use crate::hamming::NodeIndex;
 use crate::method::{Method, Similarity};
 use crate::time::Millis;
@@ -63,6 +63,9 @@ pub struct RawRoute {
     /// Documents that a cluster may have; one that has them takes no text that is not in it already, or none [default: none]
     #[arg(long, env = "SPINNEY_MAX_TREE", value_name = "DOCUMENTS")]
     max_tree: Option<MaxTree>,
+    /// Trees that are found to be one when a later document agrees with both: off, suggest (`_spinney/_merges` shows them) or apply [default: suggest]
+    #[arg(long, env = "SPINNEY_LATE_MERGES", value_name = "MODE")]
+    late_merges: Option<String>,
     /// Bytes of text kept for the second look of verified, such as 256mb: of a cluster whose text has gone only the proof decides; 0 for none [default: 256mb]
     #[arg(long, env = "SPINNEY_EVIDENCE_MEMORY", value_name = "BYTES")]
     evidence_memory: Option<String>,
@@ -172,6 +175,8 @@ pub struct Route {
     pub boilerplate: Vec<String>,
     /// Documents that a tree may have.
     pub max_tree: Option<u32>,
+    /// What becomes of trees that are found to be one.
+    pub late_merges: LateMerges,
     /// Bytes of evidence that its forest keeps for second looks.
     pub evidence_memory: usize,
     /// The date that readers see; `None`: the stamp's arrival.
@@ -245,6 +250,7 @@ impl RawRoute {
             forest: self.forest.or(below.forest),
             boilerplate: self.boilerplate.or(below.boilerplate),
             max_tree: self.max_tree.or(below.max_tree),
+            late_merges: self.late_merges.or(below.late_merges),
             evidence_memory: self.evidence_memory.or(below.evidence_memory),
             time_field: self.time_field.or(below.time_field),
             medium_field: self.medium_field.or(below.medium_field),
@@ -318,6 +324,17 @@ impl RawRoute {
             .map_or(Ok(Vec::new()), sentences)?;
         let max_tree = self.max_tree.as_ref().map_or(Ok(None), MaxTree::validate);
         let max_tree = max_tree.map_err(|reason| wrong("max-tree", reason))?;
+        let late_merges = match self.late_merges.as_deref() {
+            None | Some("suggest") => LateMerges::Suggest,
+            Some("apply") => LateMerges::Apply,
+            Some("off") => LateMerges::Off,
+            Some(other) => {
+                return Err(wrong(
+                    "late-merges",
+                    format!("'{other}' is not one of off, suggest, apply"),
+                ));
+            }
+        };
         let evidence_memory = self.evidence_memory.as_deref();
         let evidence_memory = evidence_memory.map_or(Ok(EVIDENCE_BYTES), units::bytes);
         let evidence_memory = evidence_memory.map_err(|reason| wrong("evidence-memory", reason))?;
@@ -338,6 +355,7 @@ impl RawRoute {
             medium_field,
             boilerplate,
             max_tree,
+            late_merges,
             evidence_memory,
             forest: self.forest.unwrap_or_else(|| index.join(",")),
             index: index.into_iter().map(Pattern).collect(),
@@ -393,7 +411,7 @@ impl Route {
             let first = routes[..at]
                 .iter()
                 .find(|other| other.forest == route.forest);
-            let sizes = |r: &Route| (r.max_tree, r.evidence_memory);
+            let sizes = |r: &Route| (r.max_tree, r.late_merges, r.evidence_memory);
             let numbers = |r: &Route| (r.k, r.similarity, r.window, sizes(r));
             if first.is_some_and(|o| {
                 (&o.method, numbers(o), &o.boilerplate)

@@ -7,11 +7,11 @@ use super::stored::Stores;
 use super::threads::TextThreads;
 use crate::config::{Clock, Route};
 use crate::fingerprint::Distance;
-use crate::forest::Settings;
 use crate::forest::local::{Copied, Local, State};
 use crate::forest::port::Port;
 use crate::forest::shared::keys::KeyStore;
 use crate::forest::shared::{Shared, SharedSettings};
+use crate::forest::{LateMerges, Settings};
 use crate::hash::{HashKey, nonce};
 use crate::method::{Family, LearnedText, Method, Proof, Short, Staged, Strict, Verified, WIDE};
 use crate::store::Identity;
@@ -158,7 +158,11 @@ impl Maker<'_> {
             k,
             identity: self.identity(k),
             copied: Some(local.copied()),
-            port: Arc::new(local.with_max_tree(self.route.max_tree)),
+            port: Arc::new(
+                local
+                    .with_max_tree(self.route.max_tree)
+                    .with_late_merges(self.route.late_merges),
+            ),
         })
     }
 
@@ -184,6 +188,12 @@ impl Maker<'_> {
             return Err(EngineError::NotShared {
                 forest: self.name.to_owned(),
                 reason: "its clock is a field of the documents, and nodes expire there by the time of the engine: use clock = arrival or none".into(),
+            });
+        }
+        if route.late_merges == LateMerges::Apply {
+            return Err(EngineError::NotShared {
+                forest: self.name.to_owned(),
+                reason: "late merges are words about groups, and it keeps none yet: use late-merges = off".into(),
             });
         }
         let settings = SharedSettings {

@@ -67,7 +67,7 @@ use late::Waiting;
 use read::own_root;
 use stored::Stores;
 use threads::TextThreads;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use writers::Writers;
 
 /// Why the engine cannot be built.
@@ -167,6 +167,8 @@ pub struct Engine {
     strangers: Arc<Semaphore>,
     /// What strangers' documents take that wait for the cluster.
     waiting: Waiting,
+    /// A forest has made groups one.
+    merged: Notify,
     explains: bool,
 }
 
@@ -310,6 +312,7 @@ impl Engine {
             batches: Arc::new(Semaphore::new(BATCHES)),
             strangers: Arc::new(Semaphore::new(1)),
             waiting: Waiting::default(),
+            merged: Notify::new(),
             explains: false,
         })
     }

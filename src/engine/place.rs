@@ -211,6 +211,7 @@ impl Engine {
                         claimed: place.claimed,
                         lesson: place.lesson.take(),
                         counted: (place.root, place.count),
+                        others: std::mem::take(&mut place.others),
                         answer: place.answer,
                         // Two strangers who know nothing of each other may both be given one new root.
                         has_joined: place.decision != Decision::NewRoot

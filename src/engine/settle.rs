@@ -32,6 +32,8 @@ pub(super) struct Held {
     pub(super) claimed: Option<Millis>,
     pub(super) lesson: Option<Vec<u64>>,
     pub(super) counted: (Root, Count),
+    /// Other trees that would have taken it.
+    pub(super) others: Vec<Root>,
     /// The root that it shows.
     pub(super) answer: Root,
     /// Whether it joined a tree that was there, or shows another's root, or may: who is placed late may meet another of its root.
@@ -68,6 +70,8 @@ pub struct Settled {
     pub learned: u64,
     /// Accepted documents of strangers that are not remembered: there was no room for them to wait.
     pub not_kept: u64,
+    /// Groups that their forests have made one.
+    pub merged: u64,
     /// What somebody should know of trees, by the names of their forests.
     pub notices: Vec<(String, Notice)>,
 }
@@ -76,6 +80,7 @@ impl Settled {
     fn add(&mut self, forest: &str, told: port::Settled) {
         self.withdrawn += told.withdrawn;
         self.learned += told.learned;
+        self.merged += told.merged;
         let notices = told.notices.into_iter();
         self.notices
             .extend(notices.map(|notice| (forest.to_owned(), notice)));
@@ -197,6 +202,9 @@ impl Engine {
                 Err(unavailable) => failure = Some(unavailable),
             }
         }
+        if settled.merged > 0 {
+            self.merged.notify_one();
+        }
         failure.map_or(Ok(settled), Err)
     }
 
@@ -265,6 +273,7 @@ impl Engine {
                     claimed: held.claimed,
                     lesson: held.lesson,
                     counted: held.counted,
+                    others: held.others,
                 });
             }
         }
@@ -287,13 +296,7 @@ async fn place_accepted(
     };
     let replies = port.place(batch).await?.replies.into_iter();
     let accepted = replies.filter_map(|reply| reply.placed);
-    let accepted = accepted.map(|placed| Settlement {
-        rollback: placed.rollback,
-        claimed: placed.claimed,
-        lesson: placed.lesson,
-        counted: (placed.root, placed.count),
-        outcome: Outcome::Accepted,
-    });
+    let accepted = accepted.map(|placed| placed.settled(Outcome::Accepted));
     port.settle(accepted.collect(), now).await
 }
 

@@ -6,9 +6,9 @@ use bytes::Bytes;
 
 use super::forests::ForestEntry;
 use super::{Engine, RequestContext, Unavailable, own_root};
-use crate::forest::Root;
 use crate::forest::port::Document;
 use crate::forest::words::{Looked, Restamp, Word, Words};
+use crate::forest::{Late, Root};
 
 /// Why nothing can be said about the groups of an index.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -123,6 +123,20 @@ impl Engine {
             }
         }
         Ok(all)
+    }
+
+    /// Groups of the forest of an index that may be one, and the name of the forest.
+    ///
+    /// # Errors
+    /// As [`words`](Engine::words).
+    pub async fn may_be_one(&self, index: &str) -> Result<(String, Late), WordError> {
+        let entry = self.forest_of_words(index)?;
+        Ok((entry.name.clone(), entry.port.late().await?))
+    }
+
+    /// Waits until a forest has made groups one since this was asked last. For one who asks.
+    pub async fn merged(&self) {
+        self.merged.notified().await;
     }
 
     /// Stored documents obey the word of this number, if that is still what is to be done for it.

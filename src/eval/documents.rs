@@ -10,6 +10,8 @@ use serde::Deserialize;
 use crate::bulk::{self, FieldNames, JsonError, Selected, Selection, SelectionError};
 use crate::config::{DEFAULT_PREFIX, Route};
 use crate::engine::{Engine, EngineError, Explanation, RequestContext, Unavailable};
+use crate::fingerprint::Fingerprint;
+use crate::forest::Root;
 use crate::hash::HashKey;
 use crate::text::{Fields, Scratch};
 use crate::time::Millis;
@@ -239,10 +241,22 @@ impl Documents {
         splice.write_to(&self.body, &mut out);
         let lines = out.split(|&byte| byte == b'\n');
         let lines = lines.filter(|line| !line.trim_ascii().is_empty());
-        let roots = lines.zip(&self.ids).map(|(line, id)| root_of(line, id));
+        // As stored documents are stamped anew.
+        let words = block_on(engine.all_words())?;
+        let group = |root: u64| {
+            let root = Root(Fingerprint(root));
+            words
+                .iter()
+                .fold(root, |root, (_, words)| words.group(root))
+                .0
+                .0
+        };
+        let roots = lines
+            .zip(&self.ids)
+            .map(|(line, id)| Ok(group(root_of(line, id)?)));
         let forests = block_on(engine.stats())?;
         Ok(Clustering {
-            roots: roots.collect::<Result<_, _>>()?,
+            roots: roots.collect::<Result<_, ClusteringError>>()?,
             nodes: forests.iter().map(|(_, stats)| stats.nodes as u64).sum(),
             explanations,
         })

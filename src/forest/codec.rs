@@ -42,6 +42,11 @@ impl<P: Durable> StateChange<P> {
                 number.write(out);
                 word.write(out);
             }
+            StateChange::Forget { numbers } => {
+                out.push(13);
+                (numbers.len() as u32).write(out);
+                numbers.iter().for_each(|number| number.write(out));
+            }
             StateChange::Restamp { number, restamp } => {
                 out.push(12);
                 number.write(out);
@@ -100,6 +105,13 @@ impl<P: Durable> StateChange<P> {
                 return Some(StateChange::Say {
                     number: u64::read(bytes)?,
                     word: Durable::read(bytes)?,
+                });
+            }
+            13 => {
+                let count = u32::read(bytes)?;
+                let numbers = (0..count).map(|_| u64::read(bytes));
+                return Some(StateChange::Forget {
+                    numbers: numbers.collect::<Option<_>>()?,
                 });
             }
             12 => {

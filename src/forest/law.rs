@@ -56,6 +56,8 @@ pub(super) struct Outcome {
     pub(super) by: Option<Fingerprint>,
     /// The near trees whose proof does not agree, and why.
     pub(super) refused: Vec<(Root, Refusal)>,
+    /// The other near trees that take the document.
+    pub(super) others: Vec<Root>,
     /// When the root was added, if the tree was there before.
     pub(super) founded: Option<Millis>,
     /// Whether it was this text that founded the tree.
@@ -236,8 +238,11 @@ impl<P: Proof> Law<'_, '_, P> {
                 tree: Some(_),
                 ..
             }) => {
-                let candidates = candidates.len().max(1);
-                return self.decided(Decision::Joined { candidates }, root, by, refused);
+                let decision = Decision::Joined {
+                    candidates: candidates.len().max(1),
+                };
+                let verdict = self.decided(decision, root, by, refused);
+                return self.beside(verdict, &candidates, root);
             }
             Some(Given {
                 root,
@@ -260,13 +265,26 @@ impl<P: Proof> Law<'_, '_, P> {
             return Verdict::Ask(Question::Children(candidates.into_vec()));
         }
         if let Some(winner) = self.winner(&candidates) {
-            let candidates = candidates.len();
-            return self.decided(Decision::Joined { candidates }, winner, by, refused);
+            let decision = Decision::Joined {
+                candidates: candidates.len(),
+            };
+            let verdict = self.decided(decision, winner, by, refused);
+            return self.beside(verdict, &candidates, winner);
         }
         let free = self.seen.isolated(self.query).next();
         match free.filter(|_| !stands_alone(&refused)) {
             Some(first) => self.decided(Decision::NewRoot, Root(first), by, refused),
             None => self.decide_by_hash(by, refused),
+        }
+    }
+
+    /// A verdict with the trees beside that of this root which take the document, too.
+    fn beside(&self, verdict: Verdict, candidates: &[TreeIndex], root: Root) -> Verdict {
+        let others = candidates.iter().map(|&tree| self.root(tree));
+        let others: Vec<Root> = others.filter(|&other| other != root).collect();
+        match verdict {
+            Verdict::Decided(outcome) => Verdict::Decided(Outcome { others, ..outcome }),
+            asked @ Verdict::Ask(_) => asked,
         }
     }
 
@@ -298,6 +316,7 @@ impl<P: Proof> Law<'_, '_, P> {
             decision,
             by,
             refused,
+            others: Vec::new(),
             founded: tree.map(|tree| tree.added),
             is_founder: root.0 == whole || by_proof,
             by_text: matches!(decision, Decision::Joined { .. })

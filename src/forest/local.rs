@@ -21,7 +21,7 @@ use super::port::{
     Unavailable,
 };
 use super::words::{Restamp, Word, Words};
-use super::{ForestError, Portions, Root, Settings, Stats, Stored, TreeView};
+use super::{ForestError, Late, LateMerges, Portions, Root, Settings, Stats, Stored, TreeView};
 use crate::method::{Family, Proof};
 use crate::time::Millis;
 pub use recovery::{Recovered, Recovery};
@@ -140,6 +140,12 @@ impl<F: Family> Local<F> {
     /// The same forest with room for so many bytes of evidence, before anything is placed.
     pub fn with_evidence(self, bytes: usize) -> Local<F> {
         self.shared.state.lock().forest.set_evidence(bytes);
+        self
+    }
+
+    /// The same forest, with this done about trees that are found to be one.
+    pub fn with_late_merges(self, mode: LateMerges) -> Local<F> {
+        self.shared.state.lock().set_late_merges(mode);
         self
     }
 
@@ -390,10 +396,15 @@ impl<F: Family> Port for Local<F> {
         self.with(|state, _| state.words().clone())
     }
 
+    fn late(&self) -> Answer<Late> {
+        self.with(|state, _| state.late())
+    }
+
     fn stats(&self) -> Answer<Stats> {
         let stored = self.shared.journal.as_ref().map(|journal| journal.status());
         self.with(move |state, _| Stats {
             stored,
+            late_merges: state.late_stats(),
             ..state.forest.stats()
         })
     }

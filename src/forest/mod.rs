@@ -22,6 +22,7 @@ mod change;
 mod codec;
 mod evidence;
 mod in_flight;
+mod late_merges;
 mod law;
 pub mod local;
 mod look;
@@ -44,13 +45,16 @@ pub mod words;
 
 pub use change::Change;
 pub use evidence::EVIDENCE_BYTES;
+pub use late_merges::{Late, LateMerges, Suggestion};
 pub use node::{Generation, NodeRef};
 pub use place::{Decision, Placement, Rollback};
 pub use save::{Portions, Restoring, Unreadable};
 pub use summary::Summary;
 pub use tally::{Notice, TreeSize};
 pub use ticks::{Moment, Tick};
-pub use view::{Check, EvidenceStats, Near, NearTree, NodeView, Stats, Stored, TreeView};
+pub use view::{
+    Check, EvidenceStats, LateStats, Near, NearTree, NodeView, Stats, Stored, TreeView,
+};
 
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::hamming::{Entry, HammingError, NodeIndex};

@@ -26,6 +26,8 @@ pub struct Placement {
     pub by: Option<Fingerprint>,
     /// The near trees it was not let into, and why; in no particular order.
     pub refused: Vec<(Root, Refusal)>,
+    /// The other near trees that would have taken it.
+    pub others: Vec<Root>,
     /// What the document counts for at its tree when it is accepted: for [`Forest::count`].
     pub sign: u8,
     /// To be given to [`Forest::settle`] if the document's item was stored, and to [`Forest::withdraw`] if it definitely was
@@ -268,6 +270,7 @@ impl<P: Proof> Forest<P> {
             },
             by: outcome.by,
             refused: outcome.refused,
+            others: outcome.others,
             sign,
             rollback,
         }

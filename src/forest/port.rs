@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::local::Recovery;
 use super::words::{Looked, Restamp, Word, Words};
-use super::{Decision, Near, Notice, Rollback, Root, Stats, TreeView};
+use super::{Decision, Late, Near, Notice, Rollback, Root, Stats, TreeView};
 use crate::fingerprint::Fingerprint;
 use crate::method::{Count, Features, Measure, Refusal, Stage, Tallies};
 use crate::text::boilerplate::Taught;
@@ -59,6 +59,9 @@ pub trait Port: Debug + Send + Sync {
 
     /// What was said and not taken back.
     fn words(&self) -> Answer<Words>;
+
+    /// Groups that may be one.
+    fn late(&self) -> Answer<Late>;
 
     /// Its size and totals.
     fn stats(&self) -> Answer<Stats>;
@@ -210,6 +213,8 @@ pub struct Placed {
     pub answer: Root,
     /// How the root was found.
     pub decision: Decision,
+    /// The other near trees that would have taken it.
+    pub others: Vec<Root>,
     /// When its text first came; none if it came before, and is not the one that founded the tree.
     pub arrived: Option<Millis>,
     /// When its tree was founded.
@@ -236,6 +241,20 @@ pub struct Placed {
     pub rollback: Rollback,
 }
 
+impl Placed {
+    /// What became of it.
+    pub fn settled(self, outcome: Outcome) -> Settlement {
+        Settlement {
+            rollback: self.rollback,
+            claimed: self.claimed,
+            lesson: self.lesson,
+            counted: (self.root, self.count),
+            others: self.others,
+            outcome,
+        }
+    }
+}
+
 /// What became of a placed document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settlement {
@@ -247,6 +266,8 @@ pub struct Settlement {
     pub lesson: Option<Vec<u64>>,
     /// Its tree, and as it was placed: [`Placed::count`].
     pub counted: (Root, Count),
+    /// As it was placed: [`Placed::others`].
+    pub others: Vec<Root>,
     /// What the cluster did.
     pub outcome: Outcome,
 }
@@ -271,6 +292,8 @@ pub struct Settled {
     pub learned: u64,
     /// What somebody should know of the trees.
     pub notices: Vec<Notice>,
+    /// Groups that the forest has made one: stored documents are to follow.
+    pub merged: u64,
 }
 
 /// What would come of a document.

@@ -1,5 +1,7 @@
 //! All that reads the forest. What has expired at the clock is not seen, whether or not it was removed yet.
 
+use std::cell::Cell;
+
 use super::law;
 use super::roots::Record;
 use super::shared::SharedStats;
@@ -105,6 +107,8 @@ pub struct Stats {
     pub furniture: Vec<TreeSize>,
     /// What it keeps for second looks.
     pub evidence: EvidenceStats,
+    /// Trees that were found to be one.
+    pub late_merges: LateStats,
     /// What is on the disk, where it is stored.
     pub stored: Option<Stored>,
     /// What was asked of the engine that keeps it, where it is shared.
@@ -124,6 +128,17 @@ pub struct EvidenceStats {
     pub missing_total: u64,
 }
 
+/// Trees that were found to be one, since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LateStats {
+    /// Pairs of groups that wait for somebody's word.
+    pub suggested: usize,
+    /// Pairs that were merged.
+    pub applied_total: u64,
+    /// Pairs that were not, because there was no room among the words.
+    pub no_room_total: u64,
+}
+
 /// How a forest is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stored {
@@ -140,6 +155,22 @@ pub struct Stored {
 }
 
 impl<P: Proof> Forest<P> {
+    /// Whether the founders of two trees are one text, as far as what is kept of them tells: each as if it came to the tree of the
+    /// other with one fingerprint in common. `None` if one of them is gone.
+    pub(super) fn roots_agree(&self, one: Root, other: Root) -> Option<bool> {
+        let floor = self.ticks.floor();
+        let kept = |root: Root| {
+            let proof = self.proof_at(self.root_number(root, floor)?)?;
+            Some((proof, self.evidence.get(root.0).unwrap_or_default()))
+        };
+        let (one, other) = (kept(one)?, kept(other)?);
+        let agrees = |(own, words): (&P, &[u16]), root: (&P, &[u16])| {
+            own.agrees_by(words, root, 1, self.thresholds, &Cell::new(None))
+                .is_ok()
+        };
+        Some(agrees(one, other) && agrees(other, one))
+    }
+
     /// The root of a fingerprint that has a node.
     pub fn root_of(&self, fingerprint: Fingerprint) -> Option<Root> {
         let root = self.tree_of(fingerprint, self.ticks.floor())?;
@@ -299,6 +330,7 @@ impl<P: Proof> Forest<P> {
                 evicted_total: self.evidence.evicted_total(),
                 missing_total: self.unseen_total,
             },
+            late_merges: LateStats::default(),
             stored: None,
             shared: None,
         }

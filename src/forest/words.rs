@@ -30,6 +30,18 @@ pub enum Word {
         /// The root.
         root: Root,
     },
+    /// These groups are one: said by the forest itself, of trees that a document agrees with both of.
+    Late {
+        /// The root that both show.
+        winner: Root,
+        /// The other.
+        loser: Root,
+    },
+    /// The forest is not to say that these groups are one. What remains of a [`Word::Late`] that somebody has taken back.
+    Apart {
+        /// A root of each.
+        roots: [Root; 2],
+    },
 }
 
 /// All that was said and not taken back, and what follows from it.
@@ -49,6 +61,35 @@ impl Words {
     /// The number of the next word; `None` if there are as many as a forest remembers.
     pub fn next(&self) -> Option<u64> {
         (self.said.len() < MOST_WORDS).then_some(self.next)
+    }
+
+    /// Whether the forest itself may say one more thing: half of the room is for people alone.
+    pub fn has_room_for_late(&self) -> bool {
+        self.said.len() < MOST_WORDS / 2
+    }
+
+    /// The late merges of which nothing is left: the loser's tree is gone, as `is_alive` tells, no other word speaks of that root, and
+    /// all stored documents obey. What is answered for living trees is the same without them.
+    pub fn outlived(&self, is_alive: impl Fn(Root) -> bool) -> Vec<u64> {
+        let mut named: HashMap<Root, u32> = HashMap::new();
+        for root in self.said.values().flat_map(Word::roots) {
+            *named.entry(root).or_default() += 1;
+        }
+        let gone = self.said.iter().filter(|(number, word)| {
+            let (Word::Late { loser: root, .. } | Word::Apart { roots: [root, _] }) = word else {
+                return false;
+            };
+            !is_alive(*root) && named.get(root) == Some(&1) && !self.unfinished.contains_key(number)
+        });
+        gone.map(|(&number, _)| number).collect()
+    }
+
+    /// These words say nothing any more.
+    pub fn forget(&mut self, numbers: &[u64]) {
+        for number in numbers {
+            self.said.remove(number);
+        }
+        self.hear_all();
     }
 
     /// The word of this number is that one, or none any more.
@@ -101,6 +142,16 @@ impl Words {
         self.groups.get(&root).copied().unwrap_or(root)
     }
 
+    /// Whether somebody has said that the forest is not to merge these groups.
+    pub fn are_apart(&self, one: Root, other: Root) -> bool {
+        let apart = self.said.values().filter_map(|word| match word {
+            Word::Apart { roots } => Some(roots.map(|root| self.group(root))),
+            _ => None,
+        });
+        let pairs = [[one, other], [other, one]];
+        apart.into_iter().any(|roots| pairs.contains(&roots))
+    }
+
     /// Whether somebody has said where documents with this text belong.
     pub fn is_pinned(&self, text: Fingerprint) -> bool {
         self.pins.contains_key(&text)
@@ -134,26 +185,47 @@ impl Words {
     fn hear(&mut self, word: &Word) {
         match word {
             Word::Merge { winner, losers } => {
-                let winner = self.group(*winner);
-                for loser in losers {
-                    let loser = self.group(*loser);
-                    if loser == winner {
-                        continue;
-                    }
-                    for group in self.groups.values_mut().filter(|group| **group == loser) {
-                        *group = winner;
-                    }
-                    self.groups.insert(loser, winner);
+                for &loser in losers {
+                    self.join(*winner, loser);
                 }
             }
+            Word::Late { winner, loser } => self.join(*winner, *loser),
+            Word::Apart { .. } => {}
             Word::Pin { texts, root } => {
                 self.pins.extend(texts.iter().map(|&text| (text, *root)));
             }
         }
     }
+
+    fn join(&mut self, winner: Root, loser: Root) {
+        let (winner, loser) = (self.group(winner), self.group(loser));
+        if loser == winner {
+            return;
+        }
+        for group in self.groups.values_mut().filter(|group| **group == loser) {
+            *group = winner;
+        }
+        self.groups.insert(loser, winner);
+    }
 }
 
-/// `| kind 1: 0 none, 1 merge, 2 pin | root 8 | how many 4 | of 8 each |`
+impl Word {
+    /// The roots that it speaks of.
+    fn roots(&self) -> Vec<Root> {
+        match self {
+            Word::Merge { winner, losers } => losers
+                .iter()
+                .chain(std::iter::once(winner))
+                .copied()
+                .collect(),
+            Word::Late { winner, loser } => vec![*winner, *loser],
+            Word::Apart { roots } => roots.to_vec(),
+            Word::Pin { root, .. } => vec![*root],
+        }
+    }
+}
+
+/// `| kind 1: 0 none, 1 merge, 2 pin, 3 late, 4 apart | root 8 | how many 4 | of 8 each |`
 impl Durable for Option<Word> {
     fn write(&self, out: &mut Vec<u8>) {
         let (kind, root, others): (u8, Root, Vec<Fingerprint>) = match self {
@@ -162,6 +234,10 @@ impl Durable for Option<Word> {
                 (1, *winner, losers.iter().map(|loser| loser.0).collect())
             }
             Some(Word::Pin { texts, root }) => (2, *root, texts.clone()),
+            Some(Word::Late { winner, loser }) => (3, *winner, vec![loser.0]),
+            Some(Word::Apart {
+                roots: [root, other],
+            }) => (4, *root, vec![other.0]),
         };
         out.push(kind);
         root.0.write(out);
@@ -175,7 +251,15 @@ impl Durable for Option<Word> {
         }
         let root = Root(Fingerprint::read(bytes)?);
         let others = read_all(bytes)?;
+        let other = || others.first().copied().map(Root);
         Some(Some(match kind {
+            3 => Word::Late {
+                winner: root,
+                loser: other()?,
+            },
+            4 => Word::Apart {
+                roots: [root, other()?],
+            },
             1 => Word::Merge {
                 winner: root,
                 losers: others.into_iter().map(Root).collect(),
@@ -240,16 +324,18 @@ mod tests {
             let mut labels: Vec<u64> = (0..ROOTS).collect();
             let mut pinned: Vec<Option<u64>> = vec![None; TEXTS as usize];
             for word in self.0.values() {
+                let mut join = |winner: &Root, loser: &Root| {
+                    let (from, to) = (labels[loser.0.0 as usize], labels[winner.0.0 as usize]);
+                    for label in labels.iter_mut().filter(|label| **label == from) {
+                        *label = to;
+                    }
+                };
                 match word {
                     Word::Merge { winner, losers } => {
-                        for loser in losers {
-                            let (from, to) =
-                                (labels[loser.0.0 as usize], labels[winner.0.0 as usize]);
-                            for label in labels.iter_mut().filter(|label| **label == from) {
-                                *label = to;
-                            }
-                        }
+                        losers.iter().for_each(|loser| join(winner, loser));
                     }
+                    Word::Late { winner, loser } => join(winner, loser),
+                    Word::Apart { .. } => {}
                     Word::Pin { texts, root } => {
                         for text in texts {
                             pinned[text.0 as usize] = Some(root.0.0);
@@ -271,6 +357,8 @@ mod tests {
     #[derive(Debug, Clone)]
     enum Step {
         Say(Word),
+        /// Of some trees nothing is left.
+        Forget(Vec<bool>),
         /// Takes back one of those that were said.
         Undo(usize),
         /// What was done last is done again, as a journal does it.
@@ -288,13 +376,39 @@ mod tests {
                 texts: texts.into_iter().map(Fingerprint).collect(),
                 root: root(to),
             });
+        let late = (0..ROOTS, 0..ROOTS).prop_map(|(winner, loser)| Word::Late {
+            winner: root(winner),
+            loser: root(loser),
+        });
+        let apart = (0..ROOTS, 0..ROOTS).prop_map(|(one, other)| Word::Apart {
+            roots: [root(one), root(other)],
+        });
         let step = prop_oneof![
             4 => merge.prop_map(Step::Say),
+            3 => late.prop_map(Step::Say),
+            1 => apart.prop_map(Step::Say),
+            1 => prop::collection::vec(any::<bool>(), ROOTS as usize).prop_map(Step::Forget),
             2 => pin.prop_map(Step::Say),
             2 => any::<usize>().prop_map(Step::Undo),
             1 => Just(Step::Again),
         ];
         prop::collection::vec(step, 0..24)
+    }
+
+    /// As a journal has it.
+    #[derive(Debug, Clone)]
+    enum Done {
+        Set(u64, Option<Word>),
+        Forgotten(Vec<u64>),
+    }
+
+    impl Done {
+        fn apply(&self, words: &mut Words) {
+            match self {
+                Done::Set(number, word) => words.set(*number, word.clone()),
+                Done::Forgotten(numbers) => words.forget(numbers),
+            }
+        }
     }
 
     fn written(words: &Words) -> Words {
@@ -310,25 +424,38 @@ mod tests {
         #[test]
         fn every_answer_is_the_models(steps in steps()) {
             let (mut words, mut model) = (Words::default(), Model::default());
-            let mut journal: Vec<(u64, Option<Word>)> = Vec::new();
+            let mut journal: Vec<Done> = Vec::new();
             let mut copy = (0, Words::default());
             for (at, step) in steps.into_iter().enumerate() {
                 let change = match step {
-                    Step::Say(word) => Some((words.next().unwrap(), Some(word))),
+                    Step::Say(word) => Some(Done::Set(words.next().unwrap(), Some(word))),
+                    Step::Forget(alive) => {
+                        let is_alive = |root: Root| alive[root.0.0 as usize];
+                        let numbers = words.outlived(is_alive);
+                        let mut without = words.clone();
+                        without.forget(&numbers);
+                        for tree in (0..ROOTS).map(root).filter(|&tree| is_alive(tree)) {
+                            for text in (0..TEXTS).map(Fingerprint) {
+                                prop_assert_eq!(words.answer(text, tree), without.answer(text, tree));
+                            }
+                        }
+                        Some(Done::Forgotten(numbers))
+                    }
                     Step::Undo(which) => {
                         let numbers: Vec<u64> = model.0.keys().copied().collect();
                         let which = which.checked_rem(numbers.len());
-                        which.map(|which| (numbers[which], None))
+                        which.map(|which| Done::Set(numbers[which], None))
                     }
                     Step::Again => journal.last().cloned(),
                 };
-                let Some((number, word)) = change else { continue };
-                words.set(number, word.clone());
-                match word.clone() {
-                    Some(word) => drop(model.0.insert(number, word)),
-                    None => drop(model.0.remove(&number)),
+                let Some(change) = change else { continue };
+                change.apply(&mut words);
+                match change.clone() {
+                    Done::Set(number, Some(word)) => drop(model.0.insert(number, word)),
+                    Done::Set(number, None) => drop(model.0.remove(&number)),
+                    Done::Forgotten(numbers) => model.0.retain(|number, _| !numbers.contains(number)),
                 }
-                journal.push((number, word));
+                journal.push(change);
                 if at == 7 {
                     copy = (journal.len() / 2, words.clone());
                 }
@@ -344,14 +471,16 @@ mod tests {
             // From the journal alone, from a copy and the changes since some time before it, and from the bytes of both.
             let mut replayed = Words::default();
             let mut restored = written(&copy.1);
-            for (at, (number, word)) in journal.iter().enumerate() {
-                let mut bytes = Vec::new();
-                word.write(&mut bytes);
-                let read = Option::<Word>::read(&mut &bytes[..]).unwrap();
-                prop_assert_eq!(&read, word);
-                replayed.set(*number, read.clone());
+            for (at, change) in journal.iter().enumerate() {
+                if let Done::Set(_, word) = change {
+                    let mut bytes = Vec::new();
+                    word.write(&mut bytes);
+                    let read = Option::<Word>::read(&mut &bytes[..]).unwrap();
+                    prop_assert_eq!(&read, word);
+                }
+                change.apply(&mut replayed);
                 if at >= copy.0 {
-                    restored.set(*number, read);
+                    change.apply(&mut restored);
                 }
             }
             prop_assert_eq!(&replayed, &words);
@@ -398,6 +527,7 @@ mod tests {
         for bytes in [
             &[][..],
             &[1, 0, 0],
+            &[5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
             &[3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
             &[1, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255],
         ] {

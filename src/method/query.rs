@@ -18,6 +18,8 @@ pub trait Proof: Clone {
     /// A document that founds a tree also makes those of its fingerprints leaves that are near another tree whose
     /// proof refused it: it could not be found again otherwise where it has only one.
     const CROWDED: bool = false;
+    /// Whether the proofs of two roots tell that their trees are one.
+    const TELLS_OF_ROOTS: bool = false;
     /// Of the trees near one fingerprint the nearest are candidates, at most so many; of equally near ones those with the
     /// smallest fingerprints. Bounds the work for a document where a crowd is no accident.
     const CANDIDATES: usize = usize::MAX;

@@ -23,8 +23,8 @@ use crate::bulk::StampNames;
 use crate::cluster::operator::in_path;
 use crate::engine::WordError;
 use crate::fingerprint::Fingerprint;
-use crate::forest::Root;
 use crate::forest::words::{Looked, Word, Words};
+use crate::forest::{Late, Root};
 use crate::http::ProxyError;
 use crate::state::AppState;
 
@@ -233,6 +233,16 @@ impl<'a> Speaker<'a> {
             .words(&self.index)
             .await
             .map_err(|error| self.failed(error))
+    }
+
+    /// Groups of the forest of the index that may be one.
+    ///
+    /// # Errors
+    /// When the caller may not search the index.
+    pub(crate) async fn may_be_one(&self) -> Result<(String, Late), SayError> {
+        self.search(json!({"match_none": {}}), 0, false).await?;
+        let late = self.state.engine.may_be_one(&self.index).await;
+        late.map_err(|error| self.failed(error))
     }
 
     /// Takes a word back. Answers what it was.

@@ -9,7 +9,7 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 use spinney::fingerprint::Fingerprint;
 use spinney::forest::local::Executor;
-use spinney::forest::port::{Batch, Document, Outcome, Placed, Port, Settlement, When};
+use spinney::forest::port::{Batch, Document, Outcome, Placed, Port, When};
 use spinney::forest::shared::keys::{Command, Key, KeyStore, Life, Reply, Token, What};
 use spinney::forest::shared::{Shared, SharedSettings};
 use spinney::forest::{Decision, Root};
@@ -85,14 +85,8 @@ fn place(forest: &dyn Port, documents: Vec<Document>) -> Vec<Placed> {
 }
 
 fn settle(forest: &dyn Port, placed: Vec<Placed>, outcome: Outcome) {
-    let settlement = |placed: Placed| Settlement {
-        rollback: placed.rollback,
-        claimed: placed.claimed,
-        lesson: placed.lesson,
-        counted: (placed.root, placed.count),
-        outcome,
-    };
-    let batch = placed.into_iter().map(settlement).collect();
+    let settled = placed.into_iter().map(|placed| placed.settled(outcome));
+    let batch = settled.collect();
     block_on(forest.settle(batch, Millis(0))).unwrap();
 }
 

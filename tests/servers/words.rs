@@ -481,3 +481,98 @@ async fn an_index_that_takes_no_writes_takes_no_words() {
     assert_eq!(words(&spinney.url, &index)["words"], json!([]));
     server.delete_index(&index).await;
 }
+
+/// Two texts that did not find each other though they agree, and a third that agrees with both: its first or its last words are
+/// another story's in the two.
+fn torn(variant: u64) -> Value {
+    const STORY: u64 = 619;
+    let word = |at: u64| {
+        let of = match variant {
+            1 if at < 20 => 1_000_000 + STORY,
+            2 if at >= 140 => 2_000_000 + STORY,
+            _ => STORY,
+        };
+        let mut hash = (of * 1_000 + at + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        hash ^= hash >> 32;
+        format!("w{:x}", hash.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40)
+    };
+    let words: Vec<String> = (0..160).map(word).collect();
+    json!({"content": words.join(" ")})
+}
+
+async fn late_merges(upstream: &str) {
+    let server = Server::new(upstream);
+    let (index, dir) = (unique_index("words-late"), DataDir::new("words-late"));
+    super::adopt::create_mapped(&server, &index).await;
+    let with = |mode| arguments(upstream, &index, dir.path(), &["--late-merges", mode]);
+    let merges = |spinney: &Spinney| {
+        let path = format!("{index}/_merges");
+        let answer = ask(&spinney.url, "GET", &path, &Value::Null);
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.json()
+    };
+
+    // Suggested, and nothing is changed.
+    let mut spinney = Spinney::start(&with("suggest"));
+    bulk(&spinney.url, &index, [("one", torn(1)), ("other", torn(2))]);
+    let before = roots(&server, &index).await;
+    assert_ne!(before["one"], before["other"]);
+    bulk(&spinney.url, &index, [("both", torn(0))]);
+    let suggested = merges(&spinney);
+    let pair = &suggested["suggestions"][0];
+    assert_eq!(pair["documents"], 1, "{suggested}");
+    let mut named = [&pair["roots"][0], &pair["roots"][1]].map(|r| r.as_str().unwrap().to_owned());
+    let winner = named[0].clone();
+    named.sort();
+    let mut expected = ["one", "other"].map(|id| before[id].clone());
+    expected.sort();
+    assert_eq!(named, expected);
+    assert_eq!(words(&spinney.url, &index)["words"], json!([]));
+    spinney.kill9();
+
+    // Applied by the next process, which meets them again; stored documents follow.
+    let mut spinney = Spinney::start(&with("apply"));
+    let more = |n: usize| {
+        let content = torn(0)["content"].as_str().unwrap().to_owned();
+        json!({"content": format!("{content} more{n}")})
+    };
+    bulk(&spinney.url, &index, [("again", more(1))]);
+    let waiting = Waiting::until("stored documents follow");
+    loop {
+        let now = roots(&server, &index).await;
+        if now.values().all(|root| *root == winner) {
+            break;
+        }
+        waiting.pause().await;
+    }
+    followed(&spinney.url, &index).await;
+    let listed = words(&spinney.url, &index);
+    assert_eq!(listed["words"][0]["kind"], "late", "{listed}");
+    assert_eq!(merges(&spinney)["suggestions"], json!([]));
+    assert_eq!(merges(&spinney)["applied"], 1);
+
+    // A person knows better, for good.
+    take_back(&spinney.url, &index, 0);
+    followed(&spinney.url, &index).await;
+    let apart = roots(&server, &index).await;
+    assert_eq!(
+        [&apart["one"], &apart["other"]],
+        [&before["one"], &before["other"]]
+    );
+    spinney.kill9();
+    let spinney = Spinney::start(&with("apply"));
+    bulk(&spinney.url, &index, [("third", more(2))]);
+    assert_eq!(merges(&spinney)["applied"], 0);
+    assert_eq!(words(&spinney.url, &index)["words"][0]["kind"], "apart");
+    server.delete_index(&index).await;
+}
+
+#[tokio::test]
+async fn groups_that_a_later_document_agrees_with_are_suggested_or_merged() {
+    late_merges(&common::opensearch()).await;
+}
+
+#[tokio::test]
+async fn groups_that_a_later_document_agrees_with_are_suggested_or_merged_on_elasticsearch() {
+    late_merges(&common::elasticsearch()).await;
+}

@@ -3,13 +3,12 @@
 use std::future::ready;
 
 use crate::engine::{Engine, Unavailable};
-use crate::forest::Root;
 use crate::forest::local::Recovery;
 use crate::forest::port::{
     Answer, Batch, CheckReply, Document, Placements, Port, Rehearsal, Settled, Settlement,
 };
 use crate::forest::words::{Restamp, Word, Words};
-use crate::forest::{Stats, TreeView};
+use crate::forest::{Late, Root, Stats, TreeView};
 use crate::time::Millis;
 
 /// A forest after a panic in the middle of a change.
@@ -75,6 +74,10 @@ impl Port for OutOfService {
     }
 
     fn words(&self) -> Answer<Words> {
+        self.refuse()
+    }
+
+    fn late(&self) -> Answer<Late> {
         self.refuse()
     }
 

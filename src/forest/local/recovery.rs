@@ -177,6 +177,7 @@ impl<F: Family> State<F> {
                 };
                 moment.earlier.tallies.add(placement.root.0, count);
                 moment.settlements.push(Settlement {
+                    others: Vec::new(),
                     rollback: placement.rollback,
                     claimed: None,
                     lesson,

@@ -142,6 +142,8 @@ impl<F: Family> State<F> {
                 clock,
                 stage: foreseen.by.and_then(|by| F::stage(features, by)),
                 in_turn: foreseen.by.is_some(),
+                // They are met when it is placed.
+                others: Vec::new(),
                 refused: foreseen.refused,
                 learned: Vec::new(),
                 claimed: None,

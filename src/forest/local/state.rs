@@ -2,15 +2,27 @@
 
 use std::collections::VecDeque;
 
+use crate::forest::late_merges::{Candidates, Late, LateMerges, Suggestion};
 use crate::forest::port::{
     Check, CheckReply, CheckedFingerprint, CheckedTree, Commit, Document, Earlier, Outcome, Placed,
     Reply, Settled, Settlement, When,
 };
 use crate::forest::words::{Looked, Restamp, Word, Words};
-use crate::forest::{Change, Decision, Forest, ForestError, Near, Rollback, Root, Settings};
+use crate::forest::{
+    Change, Decision, Forest, ForestError, LateStats, Near, Rollback, Root, Settings,
+};
 use crate::method::{Count, Family, Lesson, Measure, Proof, Query, Refusal};
 use crate::text::boilerplate::Taught;
 use crate::time::Millis;
+/// Trees that one document may bring together with its own.
+const MOST_OTHERS: usize = 4;
+
+/// Pairs of trees that are laid beside each other before two groups become one; larger groups are left to people.
+const MOST_COMPARED: usize = 64;
+
+/// Without room for late merges, those of which nothing is left are looked for again after so many.
+const FORGET_EVERY: u64 = 1_024;
+
 /// Trees and what was learned: pure, documents in and places out.
 #[derive(Debug)]
 pub struct State<F: Family> {
@@ -18,6 +30,8 @@ pub struct State<F: Family> {
     pub(super) learned: F::Learned,
     /// What people have said about groups.
     words: Words,
+    /// Trees that may be one.
+    late: Candidates,
     /// Placements of unknown outcome, and when they are taken back, in that order.
     unknown: VecDeque<(Millis, Rollback)>,
     /// The changes since they were last taken; `None` where nobody wants to know.
@@ -50,6 +64,11 @@ pub enum StateChange<P> {
         /// `None`: it is taken back.
         word: Option<Word>,
     },
+    /// Nothing is left of what these words speak of.
+    Forget {
+        /// Their numbers.
+        numbers: Vec<u64>,
+    },
     /// Stored documents may not obey a word yet, or do.
     Restamp {
         /// The number of the word.
@@ -73,6 +92,7 @@ impl<F: Family> State<F> {
             forest: Forest::new(settings)?.with_thresholds(thresholds),
             learned,
             words: Words::default(),
+            late: Candidates::default(),
             unknown: VecDeque::new(),
             recorded: None,
         })
@@ -82,6 +102,11 @@ impl<F: Family> State<F> {
     pub fn with_evidence(mut self, bytes: usize) -> State<F> {
         self.forest.set_evidence(bytes);
         self
+    }
+
+    /// What is done from now on about trees that are found to be one.
+    pub fn set_late_merges(&mut self, mode: LateMerges) {
+        self.late.mode = mode;
     }
 
     /// From now on every change is taken down, for [`take_changes`](State::take_changes).
@@ -117,6 +142,7 @@ impl<F: Family> State<F> {
                 F::learn(&mut self.learned, hashes, *founders);
             }
             StateChange::Say { number, word } => self.words.set(*number, word.clone()),
+            StateChange::Forget { numbers } => self.words.forget(numbers),
             StateChange::Restamp { number, restamp } => {
                 self.words.set_restamp(*number, restamp.clone());
             }
@@ -132,11 +158,18 @@ impl<F: Family> State<F> {
         Some(number)
     }
 
-    /// Takes a word back. Answers what it was, if there was one of this number.
+    /// Takes a word back. Answers what it was, if there was one of this number. A late merge that is taken back would be said again:
+    /// that it is not to be remains in its place.
     pub fn take_back(&mut self, number: u64) -> Option<Word> {
         let word = self.words.word(number)?.clone();
         let restamp = self.words.restamp_without(number, &word);
-        self.change_word(number, None, restamp);
+        let remains = match word {
+            Word::Late { winner, loser } => Some(Word::Apart {
+                roots: [loser, winner],
+            }),
+            _ => None,
+        };
+        self.change_word(number, remains, restamp);
         Some(word)
     }
 
@@ -166,6 +199,82 @@ impl<F: Family> State<F> {
         if self.recorded.is_some() {
             self.collect_changes();
             self.recorded.get_or_insert_default().push(change);
+        }
+    }
+
+    /// What was met since the start, as far as it still holds.
+    pub fn late(&self) -> Late {
+        let words = &self.words;
+        let open = |&Suggestion { winner, loser, .. }: &Suggestion| {
+            words.group(winner) != words.group(loser)
+                && !words.are_apart(words.group(winner), words.group(loser))
+        };
+        Late {
+            suggestions: self.late.agreeing().filter(open).collect(),
+            applied: self.late.applied,
+            no_room: self.late.no_room,
+        }
+    }
+
+    /// The same as figures.
+    pub fn late_stats(&self) -> LateStats {
+        let Late {
+            suggestions,
+            applied,
+            no_room,
+        } = self.late();
+        LateStats {
+            suggested: suggestions.len(),
+            applied_total: applied,
+            no_room_total: no_room,
+        }
+    }
+
+    /// The forest itself says that two groups are one, if there is room for it.
+    fn say_late(&mut self, winner: Root, loser: Root) {
+        // What nothing is left of goes when there is no room, and then much of it at once.
+        if !self.words.has_room_for_late() && self.late.no_room.is_multiple_of(FORGET_EVERY) {
+            let floor = self.forest.clock();
+            let numbers = self
+                .words
+                .outlived(|root| self.forest.tree_at(root, floor).is_some());
+            self.change_words(StateChange::Forget { numbers });
+        }
+        let said = match self.words.has_room_for_late() {
+            true => self.say(Word::Late { winner, loser }, &[]),
+            false => None,
+        };
+        match said {
+            Some(_) => self.late.applied += 1,
+            None => self.late.no_room += 1,
+        }
+    }
+
+    /// An accepted document of a tree agrees with these, too: their groups are candidates to be one with its own.
+    fn meet(&mut self, tree: Root, others: &[Root]) {
+        if self.late.mode == LateMerges::Off || !F::Proof::TELLS_OF_ROOTS {
+            return;
+        }
+        for &other in others.iter().take(MOST_OTHERS) {
+            let (words, forest) = (&self.words, &self.forest);
+            let (winner, loser) = (words.group(tree), words.group(other));
+            if winner == loser || words.are_apart(winner, loser) {
+                continue;
+            }
+            // Each with each, so that no group is made by way of a third.
+            let agree = || {
+                let (ones, others) = (words.one_with(winner), words.one_with(loser));
+                let mut pairs = ones
+                    .iter()
+                    .flat_map(|&one| others.iter().map(move |&other| (one, other)));
+                ones.len() * others.len() <= MOST_COMPARED
+                    && pairs.all(|(one, other)| forest.roots_agree(one, other) != Some(false))
+                    && forest.roots_agree(tree, other) == Some(true)
+            };
+            let agree = self.late.meet(winner, loser, agree);
+            if agree && self.late.mode == LateMerges::Apply {
+                self.say_late(winner, loser);
+            }
         }
     }
 
@@ -228,6 +337,7 @@ impl<F: Family> State<F> {
                 Commit::AtOnce => {
                     self.forest.count(placed.root, placed.count);
                     self.forest.settle(&placed.rollback);
+                    self.meet(placed.root, &placed.others);
                 }
                 Commit::Provisional => earlier.tallies.add(placed.root.0, placed.count),
             }
@@ -281,6 +391,11 @@ impl<F: Family> State<F> {
             clock: self.forest.clock().max(at),
             stage: placement.by.and_then(|by| F::stage(features, by)),
             in_turn: placement.by.is_some(),
+            // Where somebody has said where a text belongs, it tells of no other.
+            others: match self.words.is_pinned(text) {
+                true => Vec::new(),
+                false => placement.others,
+            },
             refused: placement.refused,
             learned: Vec::new(),
             claimed,
@@ -331,6 +446,7 @@ impl<F: Family> State<F> {
     /// of one request, and `now` is when its answer came.
     pub fn settle(&mut self, batch: Vec<Settlement>, now: Millis) -> Settled {
         let (mut refused, mut lessons) = (Vec::new(), Vec::new());
+        let merged_before = self.late.applied;
         let due = 2 * batch.len();
         for settlement in batch {
             match settlement.outcome {
@@ -341,6 +457,7 @@ impl<F: Family> State<F> {
                     }
                     self.forest.count(root, count);
                     self.forest.settle(&settlement.rollback);
+                    self.meet(root, &settlement.others);
                     lessons.extend(settlement.lesson);
                 }
                 Outcome::Refused => refused.push(settlement.rollback),
@@ -354,6 +471,7 @@ impl<F: Family> State<F> {
         settled.learned = self.learn_from_request(lessons);
         self.forest.expire(self.forest.clock(), due);
         settled.notices = self.forest.take_notices();
+        settled.merged = self.late.applied - merged_before;
         settled
     }
 

@@ -91,6 +91,7 @@ impl<'p, 'r, 'q, P: Proof + Durable> Glance<'p, 'r, 'q, P> {
                         decision: Decision::Outside,
                         by: None,
                         refused: Vec::new(),
+                        others: Vec::new(),
                         founded: None,
                         is_founder: false,
                         by_text: false,

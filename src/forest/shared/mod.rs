@@ -45,7 +45,7 @@ use super::port::{
     Unavailable,
 };
 use super::words::{Restamp, Word, Words};
-use super::{EvidenceStats, Rollback, Root, Stats, TreeView};
+use super::{EvidenceStats, Late, LateStats, Rollback, Root, Stats, TreeView};
 use crate::fingerprint::Fingerprint;
 use crate::hash::splitmix64;
 use crate::method::{Family, Proof};
@@ -331,6 +331,7 @@ impl<F: Family> Inner<F> {
             nodes,
             roots: 0,
             dead_nodes: 0,
+            late_merges: LateStats::default(),
             expired_total: 0,
             withdrawn_total: count(&counters.withdrawn),
             evicted_total: 0,
@@ -422,6 +423,11 @@ impl<F: Family> Port for Shared<F> {
 
     fn words(&self) -> Answer<Words> {
         Box::pin(std::future::ready(Ok(Words::default())))
+    }
+
+    /// Without words, nobody looks.
+    fn late(&self) -> Answer<Late> {
+        Box::pin(std::future::ready(Ok(Late::default())))
     }
 
     /// The engine lets nodes go by itself.

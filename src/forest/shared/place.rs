@@ -389,6 +389,8 @@ impl<F: Family> Inner<F> {
             root: outcome.root,
             answer: outcome.root,
             decision: outcome.decision,
+            // Nobody looks for late merges here.
+            others: Vec::new(),
             arrived: outcome.arrived(at),
             founded: outcome.founded.unwrap_or(at),
             clock: at,

@@ -84,14 +84,8 @@ fn place(forest: &dyn Port, documents: Vec<Document>) -> Vec<Placed> {
 }
 
 fn settle(forest: &dyn Port, placed: Vec<Placed>, outcome: Outcome) -> Settled {
-    let settlement = |placed: Placed| Settlement {
-        rollback: placed.rollback,
-        claimed: placed.claimed,
-        lesson: placed.lesson,
-        counted: (placed.root, placed.count),
-        outcome,
-    };
-    let batch = placed.into_iter().map(settlement).collect();
+    let settled = placed.into_iter().map(|placed| placed.settled(outcome));
+    let batch = settled.collect();
     block_on(forest.settle(batch, Millis(0))).unwrap()
 }
 

@@ -6,9 +6,7 @@ use futures_executor::block_on;
 
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::forest::local::{Executor, Local, State};
-use crate::forest::port::{
-    Batch, Commit, Document, Earlier, Outcome, Placed, Port, Settlement, When,
-};
+use crate::forest::port::{Batch, Commit, Document, Earlier, Outcome, Placed, Port, When};
 use crate::forest::{Decision, Notice, Root, Settings};
 use crate::hash::HashKey;
 use crate::method::{
@@ -195,13 +193,7 @@ fn place_all(port: &dyn Port) -> Vec<Placed> {
 }
 
 fn settle(port: &dyn Port, placed: Vec<Placed>, outcome: Outcome) -> Vec<Notice> {
-    let batch = placed.into_iter().map(|placed| Settlement {
-        claimed: placed.claimed,
-        lesson: placed.lesson,
-        counted: (placed.root, placed.count),
-        rollback: placed.rollback,
-        outcome,
-    });
+    let batch = placed.into_iter().map(|placed| placed.settled(outcome));
     block_on(port.settle(batch.collect(), Millis(1)))
         .unwrap()
         .notices

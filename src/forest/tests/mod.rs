@@ -3,6 +3,7 @@ use crate::fingerprint::Distance;
 use crate::method::{Query, Refusal};
 
 mod furniture;
+mod late;
 mod memory;
 mod method_short;
 mod method_verified;

@@ -9,7 +9,7 @@ use futures_executor::block_on;
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::forest::local::{Executor, Local, RETRY_WINDOW, State, StateChange};
 use crate::forest::port::{
-    Batch, Commit, Document, Earlier, Outcome, Placed, Port, Reply, Settlement, Unavailable, When,
+    Batch, Commit, Document, Earlier, Outcome, Placed, Port, Reply, Unavailable, When,
 };
 use crate::forest::shared::memory::Memory;
 use crate::forest::shared::{Shared, SharedSettings};
@@ -211,19 +211,9 @@ fn provisional(documents: Vec<Document>) -> Batch {
     }
 }
 
-fn settlement(placed: Placed, outcome: Outcome) -> Settlement {
-    Settlement {
-        rollback: placed.rollback,
-        claimed: placed.claimed,
-        lesson: placed.lesson,
-        counted: (placed.root, placed.count),
-        outcome,
-    }
-}
-
 fn settle(subject: &Subject, placed: Vec<Placed>, outcome: Outcome) -> u64 {
-    let settlement = |placed: Placed| settlement(placed, outcome);
-    let batch = placed.into_iter().map(settlement).collect();
+    let settled = placed.into_iter().map(|placed| placed.settled(outcome));
+    let batch = settled.collect();
     block_on(subject.port.settle(batch, NOW)).unwrap().withdrawn
 }
 
@@ -599,7 +589,7 @@ fn learning_waits_for_acceptance_and_one_request_counts_once() {
             .unwrap()
             .replies;
         let placed = replies.into_iter().map(|reply| reply.placed.unwrap());
-        let batch = placed.map(|placed| settlement(placed, outcome)).collect();
+        let batch = placed.map(|placed| placed.settled(outcome)).collect();
         block_on(port.settle(batch, NOW)).unwrap().learned
     };
     for outcome in [Outcome::Refused, Outcome::Unknown] {
@@ -819,7 +809,7 @@ fn a_panic_takes_the_forest_out_of_service() {
         );
         assert_eq!(block_on(port.stats()).unwrap_err(), broken);
         assert_eq!(block_on(port.expire(Millis(0), 1)).unwrap_err(), broken);
-        let settlement = |reply: Reply| settlement(reply.placed.unwrap(), Outcome::Refused);
+        let settlement = |reply: Reply| reply.placed.unwrap().settled(Outcome::Refused);
         let settlements = placed.replies.into_iter().map(settlement).collect();
         assert_eq!(block_on(port.settle(settlements, NOW)).unwrap_err(), broken);
     }
@@ -880,7 +870,7 @@ fn the_changes_of_a_forest_make_the_same_forest() {
             1 => Outcome::Unknown,
             _ => Outcome::Accepted,
         };
-        placements.push(settlement(placed, outcome));
+        placements.push(placed.settled(outcome));
         if number % 20 == 19 {
             learned += first.settle(std::mem::take(&mut placements), NOW).learned;
             first.forget_unknown(Millis(NOW.0 + RETRY_WINDOW.0), 2);

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::forest::local::{Recovered, Recovery, State};
-use crate::forest::port::{Commit, Document, Earlier, Outcome, Settlement, When};
+use crate::forest::port::{Commit, Document, Earlier, Outcome, When};
 use crate::method::{
     Attributes, Family, Method, Short, Similarity, Staged, Strict, Verified, WIDE, Workspace,
 };
@@ -110,16 +110,10 @@ impl<F: Family> Kind<F> {
                         arrival,
                     });
                 }
-                settlements.push(Settlement {
-                    rollback: placed.rollback,
-                    claimed: None,
-                    lesson: placed.lesson,
-                    counted: (root, placed.count),
-                    outcome: match request.refused {
-                        true => Outcome::Refused,
-                        false => Outcome::Accepted,
-                    },
-                });
+                settlements.push(placed.settled(match request.refused {
+                    true => Outcome::Refused,
+                    false => Outcome::Accepted,
+                }));
             }
             state.settle(settlements, Millis(now));
         }

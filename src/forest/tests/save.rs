@@ -6,7 +6,7 @@ use super::*;
 use crate::forest::local::{State, StateChange};
 use crate::forest::port::{Commit, Document, Earlier, Outcome, Settlement, When};
 use crate::forest::words::Word;
-use crate::forest::{Portions, Restoring};
+use crate::forest::{LateMerges, Portions, Restoring};
 use crate::method::{
     Attributes, Family, LearnedText, Method, Short, Similarity, Staged, Strict, Verified, WIDE,
     Workspace,
@@ -167,13 +167,7 @@ impl<F: Family> Run<F> {
                 let reply = self.state.place_by(document, commit, &mut self.earlier);
                 let placed = reply.placed.unwrap();
                 if commit == Commit::Provisional {
-                    self.open.push(Settlement {
-                        rollback: placed.rollback,
-                        claimed: placed.claimed,
-                        lesson: placed.lesson,
-                        counted: (placed.root, placed.count),
-                        outcome: Outcome::Accepted,
-                    });
+                    self.open.push(placed.settled(Outcome::Accepted));
                 }
             }
             Step::Settle { outcome } => {
@@ -321,7 +315,9 @@ proptest! {
         run("short", short, &before, &during);
         let verified = || {
             let settings = settings(Distance(0), window);
-            State::<Verified>::new(settings, Similarity::default(), LearnedText::default()).unwrap()
+            let mut state = State::<Verified>::new(settings, Similarity::default(), LearnedText::default()).unwrap();
+            state.set_late_merges(LateMerges::Apply);
+            state
         };
         run("verified", verified, &before, &during);
     }

@@ -72,6 +72,8 @@ impl Words {
                 let roots = losers.iter().chain(std::iter::once(winner));
                 self.restamp(roots.copied(), By::Root)
             }
+            Word::Late { winner, loser } => self.restamp([*winner, *loser].into_iter(), By::Root),
+            Word::Apart { .. } => self.restamp(std::iter::empty(), By::Root),
             Word::Pin { texts, .. } => {
                 let pinned = texts.iter().filter_map(|text| self.pins.get(text));
                 let roots = shown.iter().chain(pinned).copied();
@@ -83,18 +85,26 @@ impl Words {
     /// What is to be stamped anew when the word of this number is taken back. To be asked before it is.
     pub fn restamp_without(&self, number: u64, word: &Word) -> Restamp {
         let (root, by) = match word {
-            Word::Merge { winner, .. } => (winner, By::Trees),
-            Word::Pin { texts, root } => (root, By::Texts(texts.clone())),
+            Word::Merge { winner, .. } | Word::Late { winner, .. } => (Some(*winner), By::Trees),
+            // Nothing follows from it; but what it has followed may not be obeyed yet.
+            Word::Apart { .. } => (None, By::Trees),
+            Word::Pin { texts, root } => (Some(*root), By::Texts(texts.clone())),
         };
         // What has not obeyed it yet may have to obey another one.
         let waiting = self.unfinished.get(&number);
         let waiting = waiting.into_iter().flat_map(|restamp| &restamp.roots);
-        self.restamp(waiting.chain([root]).copied(), by)
+        self.restamp(waiting.copied().chain(root), by)
     }
 
-    /// Documents that show one of these roots, or show by an older word what is one with it.
+    /// Documents that show one of these roots, or show by an older word what is one with it. Where texts decide, also those that
+    /// wait for another word: one with such a text may be among them, and show a root that nobody would look for.
     fn restamp(&self, roots: impl Iterator<Item = Root>, by: By) -> Restamp {
-        let mut roots: Vec<Root> = roots.flat_map(|root| self.one_with(root)).collect();
+        let waiting = self.unfinished.values().filter(|_| by != By::Root);
+        let waiting = waiting.flat_map(|restamp| &restamp.roots).copied();
+        let mut roots: Vec<Root> = roots
+            .chain(waiting)
+            .flat_map(|root| self.one_with(root))
+            .collect();
         roots.sort_unstable();
         roots.dedup();
         Restamp { roots, by }
