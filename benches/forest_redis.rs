@@ -16,14 +16,13 @@
 mod support {
     pub mod documents;
     pub mod random;
+    pub mod redis;
     pub mod reprints;
     pub mod stats;
     pub mod words;
 }
 
-use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -40,6 +39,7 @@ use spinney::method::{Family, Features, Founder, Query, StrictFeatures};
 use spinney::text::boilerplate::Taught;
 use spinney::time::Millis;
 
+use support::redis;
 use support::reprints::{Text, document, pool};
 use support::stats::{quantile, rounded};
 
@@ -120,94 +120,6 @@ impl Executor for Inline {
     }
 }
 
-struct Node {
-    port: u16,
-    child: Child,
-}
-
-impl Node {
-    fn start(work: &Path, options: &[&str]) -> Node {
-        let port = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
-        let port = 10_000 + port % 20_000;
-        let dir = work.join(port.to_string());
-        std::fs::create_dir_all(&dir).unwrap();
-        let child = Command::new("redis-server")
-            .args([
-                "--port",
-                &port.to_string(),
-                "--bind",
-                "127.0.0.1",
-                "--save",
-                "",
-            ])
-            .args(["--appendonly", "no", "--dir"])
-            .arg(dir)
-            .args(options)
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("redis-server is missing: apt-get install redis-server (7 or newer)");
-        let node = Node { port, child };
-        let until = Instant::now() + Duration::from_secs(30);
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(Instant::now() < until, "redis-server did not start");
-            std::thread::yield_now();
-        }
-        node
-    }
-
-    /// A figure of `INFO`.
-    fn info(&self, section: &str, name: &str) -> f64 {
-        let port = self.port.to_string();
-        let info = Command::new("redis-cli")
-            .args(["-p", &port, "info", section])
-            .output();
-        let info = String::from_utf8(info.expect("redis-cli is there").stdout).unwrap();
-        let line = info
-            .lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        line.unwrap().trim().parse().unwrap()
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn nodes(options: &Options) -> Vec<Node> {
-    if options.masters == 1 {
-        return vec![Node::start(&options.work, &[])];
-    }
-    let nodes: Vec<Node> = (0..options.masters)
-        .map(|_| Node::start(&options.work, &["--cluster-enabled", "yes"]))
-        .collect();
-    let hosts = nodes.iter().map(|node| format!("127.0.0.1:{}", node.port));
-    let made = Command::new("redis-cli")
-        .args(["--cluster", "create"])
-        .args(hosts)
-        .arg("--cluster-yes")
-        .output()
-        .expect("redis-cli is missing: apt-get install redis-tools");
-    assert!(
-        made.status.success(),
-        "{}",
-        String::from_utf8_lossy(&made.stdout)
-    );
-    while nodes
-        .iter()
-        .any(|node| node.info("cluster", "cluster_enabled") != 1.0)
-    {
-        std::thread::yield_now();
-    }
-    nodes
-}
-
 /// Seconds of processor time that this process has taken.
 fn spent() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
@@ -234,12 +146,8 @@ fn main() {
     );
     let docs = if options.quick { 50_000 } else { options.docs };
     TEXTS.get_or_init(pool);
-    let nodes = nodes(&options);
-    let hosts: Vec<String> = nodes
-        .iter()
-        .map(|node| format!("127.0.0.1:{}", node.port))
-        .collect();
-    let address = Address::parse(&format!("redis://{}", hosts.join(","))).unwrap();
+    let nodes = redis::nodes(&options.work, options.masters);
+    let address = Address::parse(&redis::url(&nodes)).unwrap();
     let settings = SharedSettings {
         window: Some(Millis(30 * 86_400_000)),
         max_tree: None,

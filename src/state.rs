@@ -104,8 +104,12 @@ fn engine(config: &ServeOptions) -> Result<Engine, StateError> {
         return Ok(Engine::stored(routes, prefix, threads, key, storage)?);
     };
     let ca = store.ca.as_deref().map(std::fs::read).transpose()?;
-    let keys: Arc<dyn KeyStore> = Arc::new(RedisStore::new(store.address.clone(), ca)?);
-    Ok(Engine::shared(routes, prefix, threads, key, &keys)?)
+    let keys = RedisStore::new(store.address.clone(), ca)?.when_away(store.on_loss.told());
+    let keys: Arc<dyn KeyStore> = Arc::new(keys);
+    let on_loss = store.on_loss;
+    Ok(Engine::shared(
+        routes, prefix, threads, key, &keys, on_loss,
+    )?)
 }
 
 impl AppState {

@@ -80,6 +80,8 @@ counters! {
     documents_unstamped,
     /// Documents that joined a tree that was there.
     documents_joined,
+    /// Documents with a root of this process alone because the forest store was away, for a sweep to stamp again.
+    documents_alone,
     /// Write requests forwarded unstamped because their body was not understood.
     bodies_not_understood,
     /// Bytes of write requests received.

@@ -512,7 +512,8 @@ fn got(answer: &Bytes, root: &str, documents: usize) -> Result<Vec<Option<Read>>
         let members: serde_json::Map<String, Value> =
             serde_json::from_str(source.get()).unwrap_or_default();
         Ok(Some(Read {
-            is_stamped: members.contains_key(root),
+            // Null: it waits to be stamped again.
+            is_stamped: members.get(root).is_some_and(|root| !root.is_null()),
             found: Found {
                 index: one.index,
                 id: one.id,
@@ -536,9 +537,10 @@ mod tests {
             {"_index": "a", "_id": "1", "found": true, "_seq_no": 3, "_primary_term": 1, "_routing": "r", "_source": {"content": "x"}},
             {"_index": "a", "_id": "2", "found": true, "_seq_no": 4, "_primary_term": 1, "_source": {"content": "x", "cluster_root": "0"}},
             {"_index": "a", "_id": "3", "found": false},
+            {"_index": "a", "_id": "4", "found": true, "_seq_no": 5, "_primary_term": 1, "_source": {"content": "x", "cluster_root": null, "cluster_key": 7}},
         ]});
         let answer = Bytes::from(answer.to_string());
-        let read = got(&answer, "cluster_root", 3).unwrap();
+        let read = got(&answer, "cluster_root", 4).unwrap();
         let first = read[0].as_ref().unwrap();
         assert!(!first.is_stamped);
         assert_eq!(
@@ -548,6 +550,7 @@ mod tests {
         assert_eq!(&first.found.source[..], b"{\"content\":\"x\"}");
         assert!(read[1].as_ref().unwrap().is_stamped);
         assert!(read[2].is_none());
+        assert!(!read[3].as_ref().unwrap().is_stamped);
         assert!(got(&answer, "cluster_root", 2).is_err());
     }
 

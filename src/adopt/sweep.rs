@@ -145,11 +145,21 @@ impl Swept {
     }
 }
 
-/// Looks again and again. `reader` asks in spinney's own name, `door` is its own.
-pub(crate) async fn sweep<D: Door>(swept: &Swept, reader: &Operator, door: &D, routes: &Routes) {
+/// Looks again and again. `reader` asks in spinney's own name, `door` is its own; while `is_shut`, it would stamp nothing.
+pub(crate) async fn sweep<D: Door>(
+    swept: &Swept,
+    reader: &Operator,
+    door: &D,
+    routes: &Routes,
+    is_shut: impl Fn() -> bool,
+) {
     let Some(every) = swept.every else { return };
     loop {
         tokio::time::sleep_until((Instant::now() + every).into()).await;
+        if is_shut() {
+            debug!("the look for documents without a stamp waits for the forests");
+            continue;
+        }
         let begun = Instant::now();
         swept.begin();
         let mut found = 0;

@@ -263,6 +263,13 @@ pub(super) async fn metrics(state: &AppState) -> Result<String, ProxyError> {
     for (name, help, value) in state.swept.metrics() {
         gauges.add(name, help, value);
     }
+    if let Some(is_away) = state.engine.store_is_away() {
+        gauges.add(
+            "forest_store_away",
+            "Whether the engine that keeps the shared forests is away",
+            is_away.into(),
+        );
+    }
     // Counters and readiness say what is wrong then.
     let forests = state.engine.stats().await.unwrap_or_default();
     let mut each = |name, help, value: fn(&Stats) -> usize| {

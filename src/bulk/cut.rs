@@ -187,6 +187,7 @@ mod tests {
     fn stamped(source: &str) -> String {
         let stamp = Stamp {
             root: 1,
+            is_alone: false,
             hashes: &[],
             arrival: None,
             proof: None,

@@ -294,6 +294,7 @@ mod tests {
         let names = StampNames::new("c_").unwrap();
         let stamp = Stamp {
             root: 1,
+            is_alone: false,
             hashes: &[],
             arrival: None,
             proof: None,
@@ -326,6 +327,7 @@ mod tests {
         let names = StampNames::new("c_").unwrap();
         let stamp = Stamp {
             root: 255,
+            is_alone: false,
             hashes: &[],
             arrival: None,
             proof: None,

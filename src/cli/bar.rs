@@ -1,4 +1,4 @@
-//! How far a command is, in documents: a bar on a terminal, lines elsewhere.
+//! How far a command is, mostly in documents: a bar on a terminal, lines elsewhere.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -13,6 +13,7 @@ const TELL: Duration = Duration::from_secs(5);
 
 pub(super) struct Bar {
     bar: ProgressBar,
+    unit: &'static str,
     /// What is done with the documents, such as `read`.
     done: &'static str,
     last: Mutex<(Instant, u64)>,
@@ -21,15 +22,23 @@ pub(super) struct Bar {
 impl Bar {
     /// For so many documents. `done`: what is done with them, as in "17 documents read".
     pub(super) fn new(documents: u64, done: &'static str) -> anyhow::Result<Bar> {
+        let bar = Bar::of("documents", done)?;
+        bar.bar.set_length(documents);
+        Ok(bar)
+    }
+
+    /// The same for something else, of which nobody knows yet how many there are.
+    pub(super) fn of(unit: &'static str, done: &'static str) -> anyhow::Result<Bar> {
         let bar = match std::io::stderr().is_terminal() {
-            true => ProgressBar::new(documents),
+            true => ProgressBar::no_length(),
             false => ProgressBar::hidden(),
         };
-        bar.set_style(ProgressStyle::with_template(
-            "{msg} [{wide_bar}] {human_pos}/{human_len} documents {per_sec} {eta}",
-        )?);
+        bar.set_style(ProgressStyle::with_template(&format!(
+            "{{msg}} [{{wide_bar}}] {{human_pos}}/{{human_len}} {unit} {{per_sec}} {{eta}}"
+        ))?);
         Ok(Bar {
             bar,
+            unit,
             done,
             last: Mutex::new((Instant::now(), 0)),
         })
@@ -50,9 +59,10 @@ impl Bar {
         *last = (Instant::now(), position);
         let left = Duration::from_secs_f64(total.saturating_sub(position) as f64 / rate.max(1.0));
         say(format_args!(
-            "spinney: forest {forest}: {} of {} documents {}, {rate:.0} a second, {} left",
+            "spinney: forest {forest}: {} of {} {} {}, {rate:.0} a second, {} left",
             HumanCount(position),
             HumanCount(total),
+            self.unit,
             self.done,
             HumanDuration(left)
         ));

@@ -1,21 +1,28 @@
-//! `spinney inspect`: what is stored.
+//! `spinney inspect`: what is stored, in a directory or in the Redis that several spinneys share.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::ensure;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
+use super::bar::Bar;
 use super::print;
-use crate::engine::{Inspected, inspect};
+use crate::engine::{CarryTold, Inspected, inspect, inspect_shared};
+use crate::forest::shared::keys::KeyStore;
+use crate::keystore::{Address, RedisStore};
 use crate::time::format_date;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// The directory that was given to serve as --data-dir; no spinney may be running on it (ask a running one at
-    /// /_spinney/_stats)
-    #[arg(value_name = "DIR", env = "SPINNEY_DATA_DIR")]
+    /// /_spinney/_stats). Or the URL that was given as --forest-store: all of it is read, which those that run may notice
+    #[arg(value_name = "DIR|URL", env = "SPINNEY_DATA_DIR")]
     data_dir: PathBuf,
+    /// PEM file of the authority that signed the certificates of a forest store; only it is trusted then
+    #[arg(long, env = "SPINNEY_FOREST_STORE_CA", value_name = "FILE")]
+    forest_store_ca: Option<PathBuf>,
     /// How many of the largest clusters are listed
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
@@ -29,6 +36,21 @@ pub(super) struct Args {
 /// # Errors
 /// When it is in use, or something in it cannot be read.
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let store = args.data_dir.to_str().map(Address::parse);
+    if let Some(Ok(address)) = store {
+        let ca = args.forest_store_ca.as_deref();
+        let keys = RedisStore::new(address, ca.map(std::fs::read).transpose()?)?;
+        let keys: Arc<dyn KeyStore> = Arc::new(keys);
+        let bar = Arc::new(Bar::of("keys", "read")?);
+        let told: Arc<CarryTold> = {
+            let bar = bar.clone();
+            Arc::new(move |forest, done, total| bar.tell(forest, done, total))
+        };
+        let forests = inspect_shared(&keys, args.top, &told);
+        bar.clear();
+        print_all(args, &forests?, "the forest store");
+        return Ok(());
+    }
     ensure!(
         args.data_dir.is_dir(),
         "{} is no directory: give the one that serve has as --data-dir",
@@ -46,18 +68,21 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         shown.set_position(progress.done);
     });
     bar.finish_and_clear();
-    let forests = forests?;
+    print_all(args, &forests?, &args.data_dir.display().to_string());
+    Ok(())
+}
+
+fn print_all(args: &Args, forests: &[Inspected], place: &str) {
     if forests.is_empty() {
-        print(format_args!("{} has no forest", args.data_dir.display()));
+        print(format_args!("{place} has no forest"));
     }
-    for forest in &forests {
+    for forest in forests {
         if args.json {
             print(as_json(forest));
         } else {
             show(forest);
         }
     }
-    Ok(())
 }
 
 fn as_json(forest: &Inspected) -> Value {
@@ -84,7 +109,7 @@ fn as_json(forest: &Inspected) -> Value {
         "torn_bytes": forest.torn,
         "oldest": summary.arrivals.map(|(oldest, _)| format_date(oldest)),
         "newest": summary.arrivals.map(|(_, newest)| format_date(newest)),
-        "boilerplate": forest.boilerplate,
+        "boilerplate": (!forest.is_shared).then_some(forest.boilerplate),
         "furniture_trees": summary.furniture_trees,
         "tree_sizes": sizes,
         "largest": largest.collect::<Vec<Value>>(),
@@ -110,10 +135,13 @@ fn show(forest: &Inspected) {
     );
     row(
         "bytes",
-        format!(
-            "{} stored, {} in memory",
-            forest.bytes, summary.memory_bytes
-        ),
+        match forest.is_shared {
+            true => format!("{} in the forest store, all that it has", forest.bytes),
+            false => format!(
+                "{} stored, {} in memory",
+                forest.bytes, summary.memory_bytes
+            ),
+        },
     );
     if forest.torn > 0 {
         row(
@@ -127,7 +155,9 @@ fn show(forest: &Inspected) {
             format!("{} to {}", format_date(oldest), format_date(newest)),
         );
     }
-    row("boilerplate", format!("{} sentences", forest.boilerplate));
+    if !forest.is_shared {
+        row("boilerplate", format!("{} sentences", forest.boilerplate));
+    }
     row("furniture", format!("{} clusters", summary.furniture_trees));
     print("  documents a cluster   clusters");
     let mut above = 0;

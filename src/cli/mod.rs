@@ -4,6 +4,7 @@ mod backfill;
 mod bar;
 mod eval;
 mod inspect;
+mod move_forest;
 mod reconcile;
 mod recover;
 mod serve;
@@ -51,8 +52,10 @@ enum Command {
     Stamp(Box<stamp::Args>),
     /// Score a method on labelled documents of your own
     Eval(Box<eval::Args>),
-    /// Show the forests that are stored in a directory
+    /// Show the forests that are stored in a directory, or shared in a Redis
     Inspect(inspect::Args),
+    /// Copy the forests from a directory into the Redis that several spinneys share, or back
+    MoveForest(Box<move_forest::Args>),
     /// Rebuild the forests from the stamped documents of their indices, when what was stored is lost
     Recover(Box<recover::Args>),
     /// Stamp the documents of existing indices that have no stamp yet, through a spinney that is running
@@ -73,6 +76,7 @@ pub fn main() -> ExitCode {
         Command::Stamp(args) => stamp::run(&args),
         Command::Eval(args) => eval::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Inspect(args) => inspect::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::MoveForest(args) => move_forest::run(*args).map(|()| ExitCode::SUCCESS),
         Command::Recover(args) => recover::run(*args),
         Command::Backfill(args) => backfill::run(&args),
         Command::Reconcile(args) => reconcile::run(&args).map(|()| ExitCode::SUCCESS),

@@ -3,6 +3,7 @@
 //! Raw options ([`RawServeOptions`], [`RawRoute`]) are what was written there: strings, any of which may be absent.
 //! `validate` turns them into validated options ([`ServeOptions`], [`Route`]): typed, with the defaults filled in.
 
+mod carry;
 mod docid;
 mod form;
 mod limits;
@@ -25,6 +26,7 @@ use serde::Deserialize;
 use crate::bulk::StampNames;
 use crate::time::Millis;
 
+pub use carry::{MoveOptions, RawMoveOptions};
 pub use form::StampForm;
 pub use limits::Limits;
 pub use readers::RestrictedReaders;
@@ -32,7 +34,7 @@ pub use recovery::RawRecoverOptions;
 pub(crate) use route::fits;
 pub use route::{Clock, RawRoute, Route};
 pub use service::ServiceUrl;
-pub use shared::ForestStore;
+pub use shared::{ForestStore, OnLoss};
 pub use storage::{OnFailure, Storage};
 
 /// What the names of the stamp's fields begin with where nobody chose another prefix.
@@ -135,7 +137,7 @@ pub struct RawServeOptions {
     on_store_failure: Option<String>,
     /// Keep the forests in Redis 7 or Valkey, where several spinneys share them: redis://user:password@host:6379, several
     /// hosts of a cluster with commas; rediss:// over TLS; redis+sentinel://host:26379/NAME for the master of that name. For
-    /// routes with k = 0, such as the method verified. If it cannot be reached, writes are refused (503)
+    /// routes with k = 0, such as the method verified
     #[arg(
         long,
         env = "SPINNEY_FOREST_STORE",
@@ -146,6 +148,10 @@ pub struct RawServeOptions {
     /// PEM file of the authority that signed the certificates of --forest-store; only it is trusted then
     #[arg(long, env = "SPINNEY_FOREST_STORE_CA", value_name = "FILE")]
     forest_store_ca: Option<PathBuf>,
+    /// When --forest-store cannot be reached: refuse writes (503), or give documents roots of this spinney alone, which --sweep puts
+    /// right when it is back [default: refuse]
+    #[arg(long, env = "SPINNEY_ON_STORE_LOSS", value_name = "WHAT")]
+    on_store_loss: Option<String>,
     /// URL of a cluster node for what spinney asks in its own name: counting groups, and what was indexed and not stored. It
     /// may contain credentials, https://user:password@host:9200 [default: the first --upstream, without credentials]
     #[arg(
@@ -334,6 +340,7 @@ impl RawServeOptions {
             on_store_failure: self.on_store_failure.or(below.on_store_failure),
             forest_store: self.forest_store.or(below.forest_store),
             forest_store_ca: self.forest_store_ca.or(below.forest_store_ca),
+            on_store_loss: self.on_store_loss.or(below.on_store_loss),
             service_url: self.service_url.or(below.service_url),
             recover_at_start: self.recover_at_start.or(below.recover_at_start),
             client_share: self.client_share.or(below.client_share),

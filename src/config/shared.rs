@@ -12,6 +12,41 @@ pub struct ForestStore {
     pub address: Address,
     /// PEM file of the only authority to trust.
     pub ca: Option<PathBuf>,
+    /// What becomes of writes when it is away.
+    pub on_loss: OnLoss,
+}
+
+/// What becomes of writes when the engine of the shared forests is away.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OnLoss {
+    /// They are refused with 503, and readiness is off.
+    #[default]
+    Refuse,
+    /// Documents get roots of this process alone, marked, until a sweep stamps them again.
+    Alone,
+}
+
+impl OnLoss {
+    fn of(text: Option<&str>) -> Result<OnLoss, ConfigError> {
+        match text {
+            None | Some("refuse") => Ok(OnLoss::Refuse),
+            Some("alone") => Ok(OnLoss::Alone),
+            Some(text) => Err(ConfigError::option(
+                "on_store_loss",
+                format!("'{text}' is not one of refuse, alone"),
+            )),
+        }
+    }
+
+    /// What the log says of writes then.
+    pub(crate) fn told(self) -> &'static str {
+        match self {
+            OnLoss::Refuse => "writes are refused",
+            OnLoss::Alone => {
+                "documents get roots of this process alone, and are found and put right by a sweep (--sweep) when it is back"
+            }
+        }
+    }
 }
 
 impl ForestStore {
@@ -21,12 +56,16 @@ impl ForestStore {
     /// When the URL is not one of an engine, or another option says that the forests are kept elsewhere.
     pub(super) fn of(raw: &RawServeOptions) -> Result<Option<ForestStore>, ConfigError> {
         let Some(url) = &raw.forest_store else {
-            return match raw.forest_store_ca {
-                Some(_) => Err(ConfigError::option(
+            return match (&raw.forest_store_ca, &raw.on_store_loss) {
+                (Some(_), _) => Err(ConfigError::option(
                     "forest_store_ca",
                     "says whom to trust, and forest_store is missing, which says where to connect",
                 )),
-                None => Ok(None),
+                (None, Some(_)) => Err(ConfigError::option(
+                    "on_store_loss",
+                    "says what is done without the forest store, and forest_store is missing, which says where that is",
+                )),
+                (None, None) => Ok(None),
             };
         };
         let address = Address::parse(url);
@@ -47,6 +86,7 @@ impl ForestStore {
         Ok(Some(ForestStore {
             address,
             ca: raw.forest_store_ca.clone(),
+            on_loss: OnLoss::of(raw.on_store_loss.as_deref())?,
         }))
     }
 }
@@ -75,7 +115,35 @@ mod tests {
         let chosen = store(Some("rediss://me:secret@a,b:7"), Some("ca.pem"), None);
         let chosen = chosen.unwrap().unwrap();
         assert_eq!(chosen.address.to_string(), "rediss://a:6379,b:7");
-        assert_eq!(chosen.ca, Some("ca.pem".into()));
+        assert_eq!(
+            (chosen.ca, chosen.on_loss),
+            (Some("ca.pem".into()), OnLoss::Refuse)
+        );
+        let lost = |store: Option<&str>, what: &str| {
+            let raw = RawServeOptions {
+                forest_store: store.map(str::to_owned),
+                on_store_loss: Some(what.to_owned()),
+                ..RawServeOptions::default()
+            };
+            let chosen = ForestStore::of(&raw).map_err(|error| error.to_string());
+            chosen.map(|chosen| chosen.unwrap().on_loss)
+        };
+        assert_eq!(lost(Some("redis://a"), "alone"), Ok(OnLoss::Alone));
+        assert_eq!(lost(Some("redis://a"), "refuse"), Ok(OnLoss::Refuse));
+        for (store, what, error) in [
+            (
+                Some("redis://a"),
+                "wait",
+                "on_store_loss: 'wait' is not one of refuse, alone",
+            ),
+            (
+                None,
+                "alone",
+                "on_store_loss: says what is done without the forest store, and forest_store is missing, which says where that is",
+            ),
+        ] {
+            assert_eq!(lost(store, what), Err(error.to_owned()));
+        }
         for (url, ca, data_dir, error) in [
             (
                 Some("localhost"),

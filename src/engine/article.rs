@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Engine, RequestContext, StampError, Write};
+use super::{Engine, RequestContext, StampError, Unavailable, Write};
 use crate::bulk::Op;
 use crate::forest::Root;
 use crate::method::Stage;
@@ -40,6 +40,16 @@ impl Engine {
             ..context
         };
         let mut stamped = self.parse_and_stamp(article, write, context).await?;
+        if stamped.tally().alone > 0 {
+            // Whoever asked keeps the root, and nobody would put it right.
+            self.withdraw(stamped.take_placed());
+            let reason = "an article is given no root that is of one process alone";
+            return Err(Unavailable::Away {
+                forest: index.to_owned(),
+                reason: reason.into(),
+            }
+            .into());
+        }
         let stage = stamped.stages().first().map(|&(_, stage)| stage);
         let root = stamped.take_placed().first_root();
         Ok(root.map(|root| PlacedArticle { root, stage }))

@@ -135,6 +135,7 @@ impl Engine {
             let arrival = reply.now.map(format_date);
             let members = Stamp {
                 root: root.0.0,
+                is_alone: false,
                 hashes: &prepared.hashes,
                 arrival: arrival.as_deref(),
                 proof: prepared.proof.as_deref(),

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use super::EngineError;
 use super::stored::Stores;
 use super::threads::TextThreads;
-use crate::config::{Clock, Route};
+use crate::config::{Clock, OnLoss, Route};
 use crate::fingerprint::Distance;
 use crate::forest::local::{Copied, Local, State};
 use crate::forest::port::Port;
 use crate::forest::shared::keys::KeyStore;
-use crate::forest::shared::{Shared, SharedSettings};
-use crate::forest::{LateMerges, Settings};
+use crate::forest::shared::{Carry, Shared, SharedSettings};
+use crate::forest::{LateMerges, OrAlone, Settings};
 use crate::hash::{HashKey, nonce};
 use crate::method::{Family, LearnedText, Method, Proof, Short, Staged, Strict, Verified, WIDE};
 use crate::store::Identity;
@@ -29,6 +29,8 @@ pub(super) struct ForestEntry {
     pub(super) identity: Identity,
     /// It, to be copied, where this process keeps it.
     pub(super) copied: Option<Arc<dyn Copied>>,
+    /// It, to be carried, where it is kept elsewhere.
+    pub(super) carry: Option<Arc<dyn Carry>>,
 }
 
 impl ForestEntry {
@@ -95,8 +97,8 @@ pub(super) enum Kept<'a> {
     InMemory,
     /// There, and on the disk.
     Stored(&'a Stores),
-    /// By an engine that other processes ask too.
-    Shared(&'a Arc<dyn KeyStore>),
+    /// By an engine that other processes ask too; what is done when it is away.
+    Shared(&'a Arc<dyn KeyStore>, OnLoss),
 }
 
 /// Raised whenever the fingerprints of the same text become others: what is stored is of no use then.
@@ -144,7 +146,21 @@ impl Maker<'_> {
         };
         let threads = self.threads.clone();
         let local = match self.kept {
-            Kept::Shared(keys) => return self.share::<F>(k, thresholds, learned, keys),
+            Kept::Shared(keys, on_loss) => {
+                let shared = self.share::<F>(k, thresholds, learned, keys)?;
+                if on_loss == OnLoss::Refuse {
+                    return Ok(shared);
+                }
+                let mut learned = F::Learned::default();
+                seed(&mut learned);
+                let alone = Local::<F>::new(self.name, settings, thresholds, learned, threads)?
+                    .with_evidence(self.route.evidence_memory)
+                    .with_max_tree(self.route.max_tree);
+                return Ok(ForestEntry {
+                    port: Arc::new(OrAlone::new(shared.port, Arc::new(alone))),
+                    ..shared
+                });
+            }
             Kept::InMemory => Local::<F>::new(self.name, settings, thresholds, learned, threads)?
                 .with_evidence(self.route.evidence_memory),
             Kept::Stored(stores) => {
@@ -158,6 +174,7 @@ impl Maker<'_> {
             k,
             identity: self.identity(k),
             copied: Some(local.copied()),
+            carry: None,
             port: Arc::new(
                 local
                     .with_max_tree(self.route.max_tree)
@@ -220,12 +237,14 @@ impl Maker<'_> {
             keys.clone(),
             nonce(),
         );
+        let shared = Arc::new(shared);
         Ok(ForestEntry {
             name: self.name.to_owned(),
             k,
             identity,
             copied: None,
-            port: Arc::new(shared),
+            carry: Some(shared.clone()),
+            port: shared,
         })
     }
 

@@ -1,14 +1,21 @@
 //! Stored forests, read to be looked at.
 
 use std::path::Path;
+use std::sync::Arc;
+
+use futures_executor::block_on;
 
 use super::stored::read;
+use super::{CarryTold, Unavailable};
 use crate::fingerprint::Distance;
-use crate::forest::local::State;
+use crate::forest::local::{Executor, State};
+use crate::forest::shared::keys::{Away, KeyStore};
+use crate::forest::shared::{Carry, Shared, SharedSettings};
 use crate::forest::{Settings, Summary};
 use crate::hash::HashKey;
 use crate::method::{Family, Method, Short, Staged, Strict, Verified};
 use crate::store::{DataDir, Durability, Identity, Progress, Store, StoreError};
+use crate::time::Millis;
 
 /// Is told which forest is being read, and how far that is.
 pub type Told = dyn Fn(&str, Progress);
@@ -26,6 +33,8 @@ pub struct Inspected {
     pub bytes: u64,
     /// Bytes of a batch at the end that was not written whole.
     pub torn: u64,
+    /// It is kept by an engine, and its memory is that of all that the engine has.
+    pub is_shared: bool,
 }
 
 /// Why stored forests cannot be shown.
@@ -34,6 +43,12 @@ pub enum InspectError {
     /// The directory or a file.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The engine that keeps forests for several processes.
+    #[error("the forest store cannot be asked: {0}")]
+    Away(Away),
+    /// A forest in it.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
     /// A method that this version does not have.
     #[error(
         "the forest \"{forest}\" is of the method '{method}', which this version of spinney does not know"
@@ -116,6 +131,83 @@ fn load<F: Family>(
         boilerplate: F::known(state.learned()),
         bytes: replay.progress().total,
         torn: replay.torn_end().map_or(0, |torn| torn.bytes),
+        is_shared: false,
         identity,
     })
+}
+
+/// Reads all forests that an engine keeps for several processes, while these go on; nothing is changed. `top` and `told` as in
+/// [`inspect`].
+///
+/// # Errors
+/// When the engine cannot be asked.
+pub fn inspect_shared(
+    keys: &Arc<dyn KeyStore>,
+    top: usize,
+    told: &Arc<CarryTold>,
+) -> Result<Vec<Inspected>, InspectError> {
+    let away = |away| InspectError::Away(away);
+    let forests = block_on(keys.forests()).map_err(away)?;
+    let inspect = |(name, _, of): (String, u8, String)| -> Result<Inspected, InspectError> {
+        let settings = of.split(' ').filter_map(|setting| setting.split_once('='));
+        let identity = settings.fold(Identity::new(name), |identity, (key, value)| {
+            identity.with(key, value)
+        });
+        let setting = |name| {
+            let found = identity.settings().find(|(key, _)| *key == name);
+            found.map(|(_, value)| value).unwrap_or_default()
+        };
+        let window = setting("window")
+            .strip_suffix("ms")
+            .and_then(|ms| ms.parse().ok());
+        let settings = SharedSettings {
+            window: window.filter(|&ms| ms > 0).map(Millis),
+            max_tree: None,
+            evidence_bytes: 0,
+        };
+        let method: Method = setting("method")
+            .parse()
+            .map_err(|_| InspectError::Method {
+                forest: identity.forest().to_owned(),
+                method: setting("method").to_owned(),
+            })?;
+        let of = (identity.forest(), of.as_str());
+        let carry: Box<dyn Carry> = match method {
+            Method::Verified => Box::new(shared::<Verified>(of, settings, keys)),
+            Method::Staged => Box::new(shared::<Staged>(of, settings, keys)),
+            _ => Box::new(shared::<Strict>(of, settings, keys)),
+        };
+        let (forest, told) = (identity.forest().to_owned(), told.clone());
+        let told = Arc::new(move |done, total| told(&forest, done, total));
+        let summary = block_on(carry.summary(top, told))?;
+        Ok(Inspected {
+            bytes: summary.memory_bytes as u64,
+            summary,
+            boilerplate: 0,
+            torn: 0,
+            is_shared: true,
+            identity,
+        })
+    };
+    forests.into_iter().map(inspect).collect()
+}
+
+fn shared<F: Family>(
+    of: (&str, &str),
+    settings: SharedSettings,
+    keys: &Arc<dyn KeyStore>,
+) -> Shared<F> {
+    let learned = F::Learned::default();
+    let thresholds = Default::default();
+    let inline = Arc::new(Inline);
+    Shared::new(of, settings, thresholds, learned, inline, keys.clone(), 0)
+}
+
+/// Runs what is to be reckoned on the thread that asks.
+struct Inline;
+
+impl Executor for Inline {
+    fn run(&self, job: Box<dyn FnOnce() + Send>) {
+        job();
+    }
 }

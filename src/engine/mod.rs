@@ -12,6 +12,7 @@
 
 mod adopted;
 mod article;
+mod carry;
 mod check;
 mod date_math;
 mod explain;
@@ -36,9 +37,10 @@ pub use crate::forest::local::Recovered;
 pub use crate::forest::port::Unavailable;
 pub use adopted::AdoptedRoute;
 pub use article::PlacedArticle;
+pub use carry::{CarryError, CarryTold};
 pub use check::{CheckError, Checked, Fate};
 pub use explain::Explanation;
-pub use inspect::{InspectError, Inspected, Told, inspect};
+pub use inspect::{InspectError, Inspected, Told, inspect, inspect_shared};
 pub use read::{Parsed, Unstamped};
 pub use readers::{ReaderFields, ReaderRoute};
 pub use recover::{Recovering, Source, StoredDocument};
@@ -54,7 +56,7 @@ use bytes::Bytes;
 use crate::bulk::{
     self, BulkError, FieldNames, Item, JsonError, Op, Selection, SelectionError, StampNames,
 };
-use crate::config::{Clock, Route, StampForm, Storage};
+use crate::config::{Clock, OnLoss, Route, StampForm, Storage};
 use crate::forest::shared::keys::KeyStore;
 use crate::forest::{ForestError, Stats};
 use crate::hash::HashKey;
@@ -167,6 +169,8 @@ pub struct Engine {
     strangers: Arc<Semaphore>,
     /// What strangers' documents take that wait for the cluster.
     waiting: Waiting,
+    /// The engine that keeps the forests, if it is not this process.
+    store: Option<Arc<dyn KeyStore>>,
     /// A forest has made groups one.
     merged: Notify,
     explains: bool,
@@ -270,7 +274,7 @@ impl Engine {
         Engine::keeping(routes, prefix, threads, key, kept)
     }
 
-    /// The same with forests that an engine keeps for several processes.
+    /// The same with forests that an engine keeps for several processes. `on_loss`: what becomes of documents while it is away.
     ///
     /// # Errors
     /// As [`new`](Engine::new), and when a route's forest cannot be shared: only equal fingerprints are found there.
@@ -280,8 +284,14 @@ impl Engine {
         threads: usize,
         key: HashKey,
         keys: &Arc<dyn KeyStore>,
+        on_loss: OnLoss,
     ) -> Result<Engine, EngineError> {
-        Engine::keeping(routes, prefix, threads, key, Kept::Shared(keys))
+        let kept = Kept::Shared(keys, on_loss);
+        let engine = Engine::keeping(routes, prefix, threads, key, kept)?;
+        Ok(Engine {
+            store: Some(keys.clone()),
+            ..engine
+        })
     }
 
     fn keeping(
@@ -312,6 +322,7 @@ impl Engine {
             batches: Arc::new(Semaphore::new(BATCHES)),
             strangers: Arc::new(Semaphore::new(1)),
             waiting: Waiting::default(),
+            store: None,
             merged: Notify::new(),
             explains: false,
         })
@@ -553,6 +564,11 @@ impl Engine {
         for entry in &self.forests {
             entry.port.close();
         }
+    }
+
+    /// Whether the engine that keeps the forests is away; `None`: this process keeps them. Never waits.
+    pub fn store_is_away(&self) -> Option<bool> {
+        self.store.as_ref().map(|store| store.away().is_some())
     }
 
     /// Why writes cannot be stamped any more, if they cannot. Never waits.

@@ -208,6 +208,7 @@ impl Engine {
                         forest,
                         route,
                         rollback: std::mem::take(&mut place.rollback),
+                        is_alone: place.is_alone,
                         claimed: place.claimed,
                         lesson: place.lesson.take(),
                         counted: (place.root, place.count),
@@ -274,6 +275,8 @@ impl Writer<'_> {
 
     /// Writes the stamp of one object.
     fn write(&mut self, prepared: &Prepared, reply: Reply) {
+        let is_alone = reply.placed.as_ref().is_some_and(|place| place.is_alone);
+        self.stamped.tally.alone += u64::from(is_alone);
         let (root, since) = match reply.placed {
             None => {
                 self.stamped.tally.without_text += 1;
@@ -314,6 +317,7 @@ impl Writer<'_> {
         };
         let stamp = Stamp {
             root: root.0.0,
+            is_alone,
             hashes: &prepared.hashes,
             arrival: since.map(|since| self.arrivals.text(since)),
             proof: prepared.proof.as_deref(),

@@ -29,6 +29,7 @@ pub(super) struct Held {
     pub(super) forest: usize,
     pub(super) route: usize,
     pub(super) rollback: Rollback,
+    pub(super) is_alone: bool,
     pub(super) claimed: Option<Millis>,
     pub(super) lesson: Option<Vec<u64>>,
     pub(super) counted: (Root, Count),
@@ -270,6 +271,7 @@ impl Engine {
                 batch.push(Settlement {
                     outcome: outcome(&placed.ops, held.item, resolution).0,
                     rollback: held.rollback,
+                    is_alone: held.is_alone,
                     claimed: held.claimed,
                     lesson: held.lesson,
                     counted: held.counted,

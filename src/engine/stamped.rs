@@ -26,6 +26,8 @@ pub struct Tally {
     pub unstamped: u64,
     /// Documents that joined a tree that was there.
     pub joined: u64,
+    /// Documents that were placed by this process alone, because the forest that it shares was away.
+    pub alone: u64,
 }
 
 /// A stamped body: edits over the original bytes, and the nodes that are to be settled.
@@ -73,6 +75,7 @@ impl Tally {
         self.without_text += other.without_text;
         self.unstamped += other.unstamped;
         self.joined += other.joined;
+        self.alone += other.alone;
     }
 }
 

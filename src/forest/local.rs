@@ -65,6 +65,11 @@ pub trait Copied: Send + Sync {
     /// # Errors
     /// When the forest cannot be asked any more.
     fn next(&self, portions: &mut Portions) -> Result<Option<(u8, Vec<u8>)>, Unavailable>;
+    /// Makes changes that another forest of its kind has had, as [`StateChange::write`] wrote them. They go to no journal.
+    ///
+    /// # Errors
+    /// When the forest cannot be asked any more, or they are of another kind.
+    fn replay(&self, changes: &[u8]) -> Result<(), Unavailable>;
 }
 
 /// A forest in this process.
@@ -435,6 +440,25 @@ impl<F: Family> Copied for Shared<F> {
 
     fn next(&self, portions: &mut Portions) -> Result<Option<(u8, Vec<u8>)>, Unavailable> {
         self.with(|state, _| state.next_portion(portions, self.appended.load(Relaxed)))
+    }
+
+    fn replay(&self, mut changes: &[u8]) -> Result<(), Unavailable> {
+        let is_read = self.with(|state, _| {
+            while !changes.is_empty() {
+                let Some(change) = StateChange::read(&mut changes) else {
+                    return false;
+                };
+                state.apply(&change);
+            }
+            true
+        })?;
+        match is_read {
+            true => Ok(()),
+            false => Err(Unavailable::NotStored {
+                forest: self.name.clone(),
+                reason: "changes of another kind of forest cannot be made in it".into(),
+            }),
+        }
     }
 }
 

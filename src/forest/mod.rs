@@ -17,6 +17,7 @@
 //! holds what is kept of each tree, `tally.rs` knows how large they are, `in_flight.rs` which nodes may yet be withdrawn;
 //! `view.rs` is all that reads. `words.rs` stands beside all of it: what people have said about groups.
 
+mod alone;
 mod beside;
 mod change;
 mod codec;
@@ -43,6 +44,7 @@ mod view;
 mod window;
 pub mod words;
 
+pub use alone::OrAlone;
 pub use change::Change;
 pub use evidence::EVIDENCE_BYTES;
 pub use late_merges::{Late, LateMerges, Suggestion};

@@ -120,7 +120,7 @@ pub enum Unavailable {
 }
 
 /// The documents of one request, or a part of them.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Batch {
     /// In the order in which they are to be placed.
     pub documents: Vec<Document>,
@@ -152,7 +152,7 @@ pub enum Commit {
 }
 
 /// Documents placed as if by themselves: they see the forest and each other, and nothing of them is seen.
-pub trait Rehearsal: Send {
+pub trait Rehearsal: Send + Sync {
     /// What [`Port::place`] would answer, with handles that name nothing. To be asked again after the answer came.
     fn place(&self, documents: Vec<Document>) -> Answer<Placements>;
 }
@@ -239,6 +239,9 @@ pub struct Placed {
     pub count: Count,
     /// For [`Port::settle`].
     pub rollback: Rollback,
+    /// Whether the place is one of this process alone, because the forest that it shares was away: the document is to be placed
+    /// again.
+    pub is_alone: bool,
 }
 
 impl Placed {
@@ -246,6 +249,7 @@ impl Placed {
     pub fn settled(self, outcome: Outcome) -> Settlement {
         Settlement {
             rollback: self.rollback,
+            is_alone: self.is_alone,
             claimed: self.claimed,
             lesson: self.lesson,
             counted: (self.root, self.count),
@@ -260,6 +264,8 @@ impl Placed {
 pub struct Settlement {
     /// Its nodes.
     pub rollback: Rollback,
+    /// As it was placed: [`Placed::is_alone`].
+    pub is_alone: bool,
     /// As it was placed: [`Placed::claimed`].
     pub claimed: Option<Millis>,
     /// As it was placed: [`Placed::lesson`].

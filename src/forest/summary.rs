@@ -61,7 +61,8 @@ impl<P: Proof> Forest<P> {
 }
 
 impl Summary {
-    fn add(&mut self, size: TreeSize, top: usize) {
+    /// Counts a tree.
+    pub(super) fn add(&mut self, size: TreeSize, top: usize) {
         let step = size.documents.max(1).checked_next_power_of_two();
         let step = step.unwrap_or(u32::MAX);
         match self.sizes.binary_search_by_key(&step, |&(up_to, _)| up_to) {

@@ -172,7 +172,7 @@ impl<P: Proof> Forest<P> {
 }
 
 impl TreeSize {
-    fn of(root: Root, tally: &Tally) -> TreeSize {
+    pub(super) fn of(root: Root, tally: &Tally) -> TreeSize {
         TreeSize {
             root,
             documents: tally.documents,

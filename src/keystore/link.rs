@@ -17,14 +17,13 @@ use super::pipeline::{self, Answered, LIBRARY};
 use super::slots::{SLOTS, slot};
 use super::{Address, sleep};
 use crate::forest::shared::keys::{Away, Command, Reply};
-use crate::hash::splitmix64;
 
 /// How long a connection may take to be made, and an answer to come.
 const CONNECT: Duration = Duration::from_millis(1_000);
 const ANSWER: Duration = Duration::from_millis(1_500);
 /// How often commands are sent that a node has not done.
-const TRIES: usize = 40;
-const PAUSE: Duration = Duration::from_millis(50);
+pub(super) const TRIES: usize = 40;
+pub(super) const PAUSE: Duration = Duration::from_millis(50);
 /// Commands of one pipeline: more of them are sent in several, so that none is large.
 const COMMANDS: usize = 8_192;
 
@@ -38,8 +37,8 @@ pub(super) struct Link {
 }
 
 /// The nodes that keys are at.
-struct Nodes {
-    each: Vec<Arc<Node>>,
+pub(super) struct Nodes {
+    pub(super) each: Vec<Arc<Node>>,
     /// The place of the node of each slot; empty where there is but one.
     slots: Vec<u16>,
 }
@@ -48,13 +47,13 @@ struct Nodes {
 type Sent = (Arc<Node>, Vec<usize>, Result<Vec<Value>, RedisError>);
 
 /// One node. There is one connection to it, which all requests share.
-struct Node {
+pub(super) struct Node {
     client: Client,
     connection: Mutex<Option<MultiplexedConnection>>,
 }
 
 impl Nodes {
-    fn node_of(&self, key: &[u8]) -> usize {
+    pub(super) fn node_of(&self, key: &[u8]) -> usize {
         match self.slots.as_slice() {
             [] => 0,
             slots => slots
@@ -82,7 +81,7 @@ impl Node {
     }
 
     /// Sends commands and gives what each of them says, errors of the node included.
-    async fn send(&self, pipeline: &Pipeline) -> Result<Vec<Value>, RedisError> {
+    pub(super) async fn send(&self, pipeline: &Pipeline) -> Result<Vec<Value>, RedisError> {
         let mut connection = self.connection().await?;
         let sent = connection
             .send_packed_commands(pipeline, 0, pipeline.len())
@@ -94,7 +93,7 @@ impl Node {
         sent
     }
 
-    async fn ask(&self, command: &Cmd) -> Result<Value, RedisError> {
+    pub(super) async fn ask(&self, command: &Cmd) -> Result<Value, RedisError> {
         let mut pipeline = Pipeline::with_capacity(1);
         pipeline.add_command(command.clone());
         let mut values = self.send(&pipeline).await?;
@@ -104,7 +103,7 @@ impl Node {
         }
     }
 
-    async fn load(&self) -> Result<(), RedisError> {
+    pub(super) async fn load(&self) -> Result<(), RedisError> {
         let mut load = redis::cmd("FUNCTION");
         load.arg("LOAD").arg("REPLACE").arg(LIBRARY);
         self.ask(&load).await.map(drop)
@@ -130,10 +129,8 @@ impl Link {
         *self.nodes.write().await = None;
         let nodes = self.nodes().await?;
         for node in &nodes.each {
-            // One that still reads its data answers with an error.
-            let mut get = redis::cmd("GET");
-            get.arg("spinney");
-            node.ask(&get).await.map_err(away)?;
+            // One that still reads its data answers with an error. Of any key all nodes of a cluster but one would.
+            node.ask(&redis::cmd("PING")).await.map_err(away)?;
         }
         Ok(())
     }
@@ -262,48 +259,6 @@ impl Link {
         sending
     }
 
-    /// The number of a forest, and what it is of.
-    pub(super) async fn enroll(
-        &self,
-        key: &[u8],
-        name: &str,
-        identity: &str,
-    ) -> Result<(u8, String), Away> {
-        let proposed = name
-            .bytes()
-            .fold(7, |hash, byte| splitmix64(hash ^ u64::from(byte)))
-            % 100;
-        let mut call = redis::cmd("FCALL");
-        call.arg("spinney1_enroll").arg(1).arg(key);
-        call.arg(name).arg(identity).arg(proposed);
-        let mut last = Away("the engine does not say which node has the names of forests".into());
-        for _ in 0..TRIES {
-            let nodes = self.nodes().await?;
-            let Some(node) = nodes.each.get(nodes.node_of(key)) else {
-                break;
-            };
-            match node.ask(&call).await {
-                Ok(Value::Array(parts)) => {
-                    if let [Value::Int(number), Value::BulkString(identity)] = parts.as_slice() {
-                        let identity = String::from_utf8_lossy(identity).into_owned();
-                        return Ok((*number as u8, identity));
-                    }
-                }
-                Ok(_) => {}
-                Err(error) if error.to_string().contains("Function not found") => {
-                    node.load().await.map_err(away)?;
-                    continue;
-                }
-                Err(error) => {
-                    last = away(error);
-                    *self.nodes.write().await = None;
-                }
-            }
-            sleep(PAUSE).await;
-        }
-        Err(last)
-    }
-
     /// Keys, and bytes of memory.
     pub(super) async fn size(&self) -> Result<(usize, usize), Away> {
         let nodes = self.nodes().await?;
@@ -323,7 +278,7 @@ impl Link {
         Ok((keys, bytes))
     }
 
-    async fn nodes(&self) -> Result<Arc<Nodes>, Away> {
+    pub(super) async fn nodes(&self) -> Result<Arc<Nodes>, Away> {
         if let Some(nodes) = &*self.nodes.read().await {
             return Ok(nodes.clone());
         }
@@ -334,6 +289,11 @@ impl Link {
         let found = Arc::new(self.find().await.map_err(away)?);
         *self.nodes.write().await = Some(found.clone());
         Ok(found)
+    }
+
+    /// They have to be asked for again.
+    pub(super) async fn forget_nodes(&self) {
+        *self.nodes.write().await = None;
     }
 
     /// Asks for the nodes.
@@ -522,6 +482,6 @@ fn set(replies: &mut [Option<Reply>], at: usize, reply: Reply) {
     clippy::needless_pass_by_value,
     reason = "it stands where an error is mapped"
 )]
-fn away(error: RedisError) -> Away {
+pub(super) fn away(error: RedisError) -> Away {
     Away(error.to_string())
 }

@@ -5,8 +5,10 @@
 //! and only what it did not do is sent again. Every wait ends: whoever asks hears that the engine is away.
 
 mod address;
+mod lessons;
 mod link;
 mod pipeline;
+mod registry;
 mod slots;
 
 use std::pin::Pin;
@@ -18,7 +20,9 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tracing::{info, warn};
 
 use crate::clock;
-use crate::forest::shared::keys::{Asked, Away, Command, KeyStore, Reply};
+use crate::forest::shared::keys::{
+    Asked, Away, Command, Heard, Key, KeyStore, Lesson, Lessons, Place, Reply,
+};
 use crate::time::Millis;
 pub use address::{Address, AddressError};
 use link::Link;
@@ -44,6 +48,8 @@ pub struct RedisStore {
 struct Shared {
     link: Link,
     away: Mutex<Option<Away>>,
+    /// What the log says is done while it is away.
+    meanwhile: Mutex<&'static str>,
 }
 
 impl RedisStore {
@@ -63,8 +69,15 @@ impl RedisStore {
             shared: Arc::new(Shared {
                 link: Link::new(address, ca),
                 away: Mutex::new(None),
+                meanwhile: Mutex::new("nothing is placed"),
             }),
         })
+    }
+
+    /// The same, which says in the log what is done while it is away.
+    pub fn when_away(self, meanwhile: &'static str) -> RedisStore {
+        *self.shared.meanwhile.lock() = meanwhile;
+        self
     }
 }
 
@@ -95,7 +108,8 @@ impl Shared {
         }
         *away = Some(why.clone());
         drop(away);
-        warn!(engine = %self.link.address(), reason = %why, "the engine of the shared forests is away: writes are refused");
+        let meanwhile = *self.meanwhile.lock();
+        warn!(engine = %self.link.address(), reason = %why, "the engine of the shared forests is away: {meanwhile}");
         let shared = self.clone();
         tokio::spawn(async move {
             loop {
@@ -138,6 +152,24 @@ impl KeyStore for RedisStore {
                     "it is kept there as a forest of other settings ({known}) than those of this process ({identity}): use another --forest, or the same settings everywhere"
                 )),
             })
+        })
+    }
+
+    fn forests(&self) -> Asked<Vec<(String, u8, String)>> {
+        let shared = self.shared.clone();
+        self.on_runtime(async move { shared.wait(shared.link.forests(FORESTS)).await })
+    }
+
+    fn keys(&self, forest: u8, place: Place) -> Asked<(Vec<Key>, Option<Place>)> {
+        let shared = self.shared.clone();
+        self.on_runtime(async move { shared.wait(shared.link.keys(forest, place)).await })
+    }
+
+    fn lessons(&self, forest: u8, lesson: Option<Lesson>, after: Heard) -> Asked<Lessons> {
+        let shared = self.shared.clone();
+        self.on_runtime(async move {
+            let answer = shared.link.lessons(forest, lesson.as_ref(), after);
+            shared.wait(answer).await
         })
     }
 

@@ -21,6 +21,9 @@ pub trait Family: Debug + Send + Sync + 'static {
     /// Whether its questions have [`Query::evidence`].
     const EVIDENCE: bool = false;
 
+    /// Whether it learns anything of the documents that found trees.
+    const LEARNS: bool = false;
+
     /// The features, if they are of this kind.
     fn features(features: &mut Features) -> Option<&mut Self::Features>;
 
@@ -182,6 +185,7 @@ impl Family for Verified {
     type Proof = Founder;
     type Learned = LearnedText;
     const EVIDENCE: bool = true;
+    const LEARNS: bool = true;
 
     fn features(features: &mut Features) -> Option<&mut VerifiedFeatures> {
         match features {

@@ -271,6 +271,13 @@ async fn prepare(
     };
     let placement = PlacementGuard::new(state.clone(), in_flight.clone(), writing, placed);
     let placement = placement.of_index(named);
+    if adopted.is_some() && stamped.tally().alone > 0 {
+        // Whoever puts such documents right would only mark them again.
+        placement.roll_back().await;
+        return Err(ProxyError::ForestAway {
+            forest: "of the documents to adopt".into(),
+        });
+    }
     if let Err(reason) = log_stamped(&state.engine, write, &plain, &stamped).await {
         placement.roll_back().await;
         return Err(state.engine_failed(&reason));
@@ -350,6 +357,7 @@ fn count(state: &AppState, stamped: &Stamped, began: Instant) {
     counters.documents_without_text.inc_by(tally.without_text);
     counters.documents_unstamped.inc_by(tally.unstamped);
     counters.documents_joined.inc_by(tally.joined);
+    counters.documents_alone.inc_by(tally.alone);
     state.metrics.count_refusals(stamped.reasons());
     state
         .metrics

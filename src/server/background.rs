@@ -52,7 +52,8 @@ pub(super) fn sweep(state: &Arc<AppState>, config: &ServeOptions) -> Option<Join
     };
     let swept = state.clone();
     Some(tokio::spawn(async move {
-        adopt::sweep(&swept.swept, &reader, &door, &routes).await;
+        let is_shut = || swept.engine.store_is_away() == Some(true);
+        adopt::sweep(&swept.swept, &reader, &door, &routes, is_shut).await;
     }))
 }
 

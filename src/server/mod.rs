@@ -20,7 +20,7 @@ use tokio_rustls::TlsAcceptor;
 use tracing::{Instrument, debug, info, warn};
 
 use crate::clock;
-use crate::config::ServeOptions;
+use crate::config::{ForestStore, OnLoss, ServeOptions};
 use crate::history::{self, Sample};
 use crate::http::tls::{self, TlsError};
 use crate::http::{Body, ProxyError, body};
@@ -105,6 +105,12 @@ pub(crate) async fn serve(
     if !is_kept && !config.routes.is_empty() {
         warn!(
             "the forests are in memory alone: after a restart no document is known; give a directory with --data-dir"
+        );
+    }
+    let alone = |store: &ForestStore| store.on_loss == OnLoss::Alone;
+    if config.forest_store.as_ref().is_some_and(alone) && config.sweep.is_none() {
+        warn!(
+            "documents that get roots while the forest store is away keep them until a spinney with --sweep puts them right, and this one has none"
         );
     }
     if config.routes.is_empty() {

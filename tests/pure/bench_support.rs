@@ -4,6 +4,8 @@
 mod answers;
 #[path = "../../benches/support/documents.rs"]
 mod documents;
+#[path = "../../benches/support/pairs.rs"]
+mod pairs;
 #[path = "../../benches/support/stats.rs"]
 mod stats;
 #[path = "../../benches/support/words.rs"]
@@ -12,6 +14,7 @@ mod words;
 use crate::random;
 use bytes::Bytes;
 use documents::{Documents, Language, REPRINTS_PERCENT};
+use pairs::{Alike, Pairs, compare};
 use proptest::prelude::*;
 use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_64;
@@ -176,4 +179,34 @@ fn a_failed_or_missing_item_is_noticed() {
     );
     assert!(check(&[&contradiction], 2).is_err());
     assert!(check(&["<html>"], 2).is_err());
+}
+
+proptest! {
+    /// Against going through all pairs.
+    #[test]
+    fn clusterings_are_compared_in_pairs(
+        roots in prop::collection::vec((0_u64..5, 0_u64..5), 0..40),
+        labels in prop::collection::vec((0_usize..40, 0_usize..40), 0..40),
+    ) {
+        let (first, second): (Vec<u64>, Vec<u64>) = roots.iter().copied().unzip();
+        let ids: Vec<String> = (0..roots.len()).map(|id| id.to_string()).collect();
+        let labels: Vec<_> = labels.into_iter().filter(|(a, b)| a < b).collect();
+        let lines = labels.iter().map(|(a, b)| format!("{b}\t{a}\tdup\n"));
+        let file = std::env::temp_dir().join(format!("spinney-pairs-{}", std::process::id()));
+        std::fs::write(&file, lines.collect::<String>()).unwrap();
+        let labelled = Pairs::read(std::slice::from_ref(&file), &ids);
+        std::fs::remove_file(&file).unwrap();
+        let mut naive = Alike { pairs: 0, only_first: 0, only_second: 0 };
+        for b in 0..roots.len() {
+            for a in 0..b {
+                let (in_first, in_second) = (first[a] == first[b], second[a] == second[b]);
+                let counts = in_first || in_second || labels.contains(&(a, b));
+                naive.pairs += u64::from(counts);
+                naive.only_first += u64::from(in_first && !in_second);
+                naive.only_second += u64::from(in_second && !in_first);
+            }
+        }
+        prop_assert_eq!(compare(&first, &second, &labelled), naive);
+        prop_assert!(labelled.len() <= labels.len() && naive.share() <= 1.0);
+    }
 }

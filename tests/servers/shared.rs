@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 use spinney::fingerprint::Fingerprint;
 use spinney::forest::local::Executor;
 use spinney::forest::port::{Batch, Document, Outcome, Placed, Port, When};
-use spinney::forest::shared::keys::{Command, Key, KeyStore, Life, Reply, Token, What};
+use spinney::forest::shared::keys::{
+    Command, Heard, Key, KeyStore, Lesson, Life, Place, Reply, Token, What,
+};
 use spinney::forest::shared::{Shared, SharedSettings};
 use spinney::forest::{Decision, Root};
 use spinney::keystore::{Address, RedisStore};
@@ -20,6 +22,7 @@ use spinney::method::{
 use spinney::text::Fields;
 use spinney::time::Millis;
 
+use crate::adopt::create_mapped;
 use crate::common::redis::Redis;
 use crate::common::{self, Server, Spinney, Waiting};
 use crate::restart::{document, foretold, send, stats, stored_roots};
@@ -202,10 +205,71 @@ fn single_keys_are_changed_as_the_protocol_needs_it() {
         assert_eq!(run(4, release(1)), Reply::Nothing);
         assert_eq!(run(4, What::Get), Reply::Nothing);
 
+        let lesson = |bytes: &[u8], most| {
+            let bytes = bytes.to_vec();
+            let life = Some(Millis(60_000));
+            Some(Lesson { bytes, most, life })
+        };
+        let hear = |lesson, after| block_on(store.lessons(3, lesson, after)).unwrap();
+        let none = Heard::default();
+        assert_eq!(hear(None, none), (vec![], true));
+        let (first, is_all) = hear(lesson(b"a\0\r\n", 100), none);
+        assert_eq!(
+            (first.len(), first[0].1.as_slice(), is_all),
+            (1, &b"a\0\r\n"[..], true)
+        );
+        let (second, _) = hear(lesson(b"b", 100), first[0].0);
+        assert_eq!((second.len(), second[0].1.as_slice()), (1, &b"b"[..]));
+        assert_eq!(hear(None, none).0, [first, second.clone()].concat());
+        assert_eq!(hear(None, second[0].0), (vec![], true));
+        assert_eq!(
+            block_on(store.lessons(4, None, none)).unwrap(),
+            (vec![], true)
+        );
+        // The oldest go, in lumps; what is too much for one answer comes in several.
+        let lump = vec![7; 4_000];
+        for _ in 0..300 {
+            hear(lesson(&lump, 280), second[0].0);
+        }
+        let (heard, is_all) = hear(None, none);
+        assert!(!is_all && heard.len() == 256 && heard[0].1 == lump);
+        let (rest, is_all) = hear(None, heard[255].0);
+        assert!(is_all && rest.len() < 45, "{}", rest.len());
+
+        // All keys of a forest, and of no other, whatever its number means in a pattern.
+        for forest in [b'*', b'?', b'[', b'\\', 7] {
+            let commands = (0..300).map(|n| Command {
+                key: Key {
+                    forest,
+                    fingerprint: Fingerprint(n),
+                    is_evidence: n % 3 == 0,
+                },
+                what: claim(b"x"),
+            });
+            block_on(store.run(commands.collect())).unwrap();
+        }
+        for forest in [b'*', b'?', b'[', b'\\', 7, 8] {
+            let (mut found, mut place) = (HashSet::new(), Some(Place::default()));
+            while let Some(at) = place {
+                let (keys, next) = block_on(store.keys(forest, at)).unwrap();
+                assert!(keys.iter().all(|key| key.forest == forest));
+                found.extend(keys);
+                place = next;
+            }
+            assert_eq!(found.len(), if forest == 8 { 0 } else { 300 });
+        }
+
         let enroll = |name: &str, of: &str| block_on(store.enroll(name, of)).unwrap();
         let news = enroll("news", "k=0").unwrap();
         assert_eq!(enroll("news", "k=0"), Ok(news));
-        assert_ne!(enroll("wires", "k=0").unwrap(), news);
+        let wires = enroll("wires", "k=0").unwrap();
+        assert_ne!(wires, news);
+        let forests = block_on(store.forests()).unwrap();
+        let expected = [("news", news), ("wires", wires)];
+        assert_eq!(
+            forests,
+            expected.map(|(name, n)| (name.into(), n, "k=0".into()))
+        );
         let other = enroll("news", "k=0 method=sentences:3").unwrap_err();
         assert!(other.contains("(k=0)"), "{other}");
     }
@@ -400,6 +464,292 @@ async fn sidecars_that_share_a_redis_give_the_same_roots() {
     assert!(server.get(&first, "late").await.is_some());
     for index in [&first, &second] {
         server.delete_index(index).await;
+    }
+}
+
+#[tokio::test]
+async fn while_redis_is_away_documents_get_roots_alone_that_a_sweep_puts_right() {
+    let (upstream, redis) = (common::opensearch(), Redis::start());
+    let (server, client) = (Server::new(&upstream), common::http());
+    let index = format!("shared-alone-{}", common::unique_index("a"));
+    create_mapped(&server, &index).await;
+    let url = redis.url();
+    let more = ["--forest-store", &url, "--on-store-loss", "alone"];
+    let route = ["--text-field", "content", "--title-field", "title"];
+    let base = [
+        "--upstream",
+        &upstream,
+        "--index",
+        &index,
+        "--counts",
+        "off",
+    ];
+    let sweep = ["--sweep", "200ms"];
+    let spinney = Spinney::start(&[&base[..], &route, &more, &sweep].concat());
+    // Every third document is a reprint of the one before it.
+    let numbers = |rest: usize| (0..60).filter(move |n| n % 3 == rest).collect::<Vec<_>>();
+    for part in [&numbers(0)[..1], &numbers(1)] {
+        let stored = send(&client, &spinney.url, &index, part).await.unwrap();
+        assert_eq!(stored.len(), part.len());
+    }
+    let before = stored_roots(&server, &index).await;
+
+    redis.freeze(true);
+    let reprints = numbers(2);
+    let stored = send(&client, &spinney.url, &index, &reprints)
+        .await
+        .unwrap();
+    assert_eq!(stored.len(), reprints.len());
+    // One that was there before gets a new text: its old root must not stay.
+    let update = client
+        .post(format!("{}/{index}/_update/1", spinney.url))
+        .json(
+            &json!({"doc": {"content": document(300)["content"], "title": document(300)["title"]}}),
+        )
+        .send();
+    assert_eq!(update.await.unwrap().status(), StatusCode::OK);
+    let ready = client.get(format!("{}/_spinney/_ready", spinney.url));
+    assert_eq!(ready.send().await.unwrap().status(), StatusCode::OK);
+    let metrics = client.get(format!("{}/_spinney/_metrics", spinney.url));
+    let metrics = metrics.send().await.unwrap().text().await.unwrap();
+    let alone = reprints.len() + 1;
+    for line in [
+        format!("spinney_documents_alone_total {alone}"),
+        "spinney_forest_store_away 1".to_owned(),
+    ] {
+        assert!(
+            metrics.lines().any(|found| found == line),
+            "{line}\n{metrics}"
+        );
+    }
+    spinney.log_line("what is done without Redis is said", |line| {
+        line.contains("is away: documents get roots of this process alone")
+    });
+    server.refresh(&index).await;
+    let documents = server.documents(&index).await;
+    let own = |n: usize| &documents[&n.to_string()];
+    let mut keys = HashSet::new();
+    for &n in &reprints {
+        // Readers who collapse see it by itself: it is not one of all that have no key.
+        assert!(own(n)["cluster_root"].is_null(), "{}", own(n));
+        assert!(own(n)["cluster_arrival"].is_string(), "{}", own(n));
+        assert!(keys.insert(own(n)["cluster_key"].as_i64().unwrap()));
+    }
+    assert!(own(1)["cluster_root"].is_null() && own(1)["cluster_key"].is_i64());
+    // Nobody stamps it again while that would only mark it again.
+    let adopted = client
+        .post(format!("{}/{index}/_bulk", spinney.url))
+        .header("content-type", "application/x-ndjson")
+        .header("x-spinney-adopt", "-")
+        .body(format!(
+            "{}\n{}\n",
+            json!({"update": {"_id": "2"}}),
+            json!({"doc": document(2)})
+        ))
+        .send();
+    assert_eq!(
+        adopted.await.unwrap().status(),
+        StatusCode::SERVICE_UNAVAILABLE
+    );
+
+    redis.freeze(false);
+    let waiting = Waiting::until("everything has a root that all share");
+    loop {
+        let sweep = stats(&client, &spinney.url).await["sweep"].take();
+        if sweep["stamped"].as_u64() >= Some(alone as u64) && sweep["left"] == 0 {
+            break;
+        }
+        waiting.pause().await;
+    }
+    let after = stored_roots(&server, &index).await;
+    assert_eq!(after.len(), 41);
+    for &n in &reprints {
+        assert_eq!(after[&n], before[&(n - 1)], "document {n}");
+    }
+    assert_ne!(after[&1], before[&1]);
+    let documents = server.documents(&index).await;
+    for source in documents.values() {
+        let root = u64::from_str_radix(source["cluster_root"].as_str().unwrap(), 16).unwrap();
+        assert_eq!(source["cluster_key"], json!(root.cast_signed()));
+    }
+    let log = spinney.end_and_log();
+    assert!(
+        log.contains("the engine of the shared forests is back"),
+        "{log}"
+    );
+    server.delete_index(&index).await;
+}
+
+/// Sends a bulk until all of it is stored, as a writer does who is told to come again.
+async fn send_until_stored(client: &reqwest::Client, url: &str, index: &str, numbers: &[usize]) {
+    let waiting = Waiting::until("a bulk is stored");
+    while send(client, url, index, numbers)
+        .await
+        .map(|stored| stored.len())
+        != Some(numbers.len())
+    {
+        waiting.pause().await;
+    }
+}
+
+#[tokio::test]
+async fn a_master_that_dies_in_the_middle_of_a_load_loses_no_document() {
+    let (upstream, mut redis) = (common::opensearch(), Redis::replicated(3, 1));
+    let (server, client) = (Server::new(&upstream), common::http());
+    let index = format!("shared-failover-{}", common::unique_index("a"));
+    let url = redis.url();
+    let base = [
+        "--upstream",
+        &upstream,
+        "--index",
+        &index,
+        "--counts",
+        "off",
+    ];
+    let route = ["--text-field", "content", "--title-field", "title"];
+    let serve = || Spinney::start(&[&base[..], &route, &["--forest-store", &url]].concat());
+    let sidecars = [serve(), serve()];
+    const DOCUMENTS: usize = 1_200;
+    let writers = sidecars.iter().enumerate().map(|(part, sidecar)| {
+        let (client, url, index) = (client.clone(), sidecar.url.clone(), index.clone());
+        // Each sends every third story's reprint to the other's original.
+        let own = (0..DOCUMENTS).filter(move |n| (n + n / 3) % 2 == part);
+        let own: Vec<usize> = own.collect();
+        tokio::spawn(async move {
+            for bulk in own.chunks(20) {
+                send_until_stored(&client, &url, &index, bulk).await;
+            }
+        })
+    });
+    let writers: Vec<_> = writers.collect();
+    let waiting = Waiting::until("some of the bulks have come");
+    while server.get(&index, "120").await.is_none() {
+        waiting.pause().await;
+    }
+    redis.kill_a_master();
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    let roots = stored_roots(&server, &index).await;
+    assert_eq!(
+        roots.len(),
+        DOCUMENTS,
+        "every document is stored, with a root"
+    );
+    assert_eq!(server.count(&index).await, DOCUMENTS as u64, "and once");
+    // What was not replicated yet may have put a story into two: never more than came within a moment.
+    let apart = (0..DOCUMENTS).filter(|n| n % 3 == 2 && roots[n] != roots[&(n - 1)]);
+    let apart: Vec<usize> = apart.collect();
+    assert!(apart.len() <= 20, "{apart:?}");
+    // Whoever is asked says the same, and a story that is written again is together.
+    let again: Vec<usize> = (0..DOCUMENTS).collect();
+    for (at, bulk) in again.chunks(100).enumerate() {
+        send_until_stored(&client, &sidecars[at % 2].url, &index, bulk).await;
+    }
+    let roots = stored_roots(&server, &index).await;
+    for n in [1, 2, 500, 700, 1_199] {
+        for sidecar in &sidecars {
+            assert_eq!(foretold(&client, &sidecar.url, &index, n).await, roots[&n]);
+        }
+    }
+    assert_eq!(server.count(&index).await, DOCUMENTS as u64);
+    drop(sidecars);
+    server.delete_index(&index).await;
+}
+
+fn moved(args: &[&str]) -> (bool, String) {
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_spinney"))
+        .args(args)
+        .output()
+        .unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8(said).unwrap())
+}
+
+/// One spinney with a directory, then two with a Redis, then one with a directory again: nothing is forgotten on the way.
+#[tokio::test]
+async fn a_forest_moves_into_redis_and_back() {
+    let (upstream, redis) = (common::opensearch(), Redis::cluster(3));
+    let (server, client) = (Server::new(&upstream), common::http());
+    let index = format!("shared-moved-{}", common::unique_index("a"));
+    let (from, to) = (common::scratch("moved-from"), common::scratch("moved-to"));
+    let (url, from_dir, to_dir) = (redis.url(), from.to_str().unwrap(), to.to_str().unwrap());
+    let base = ["--upstream", &upstream, "--counts", "off"];
+    let route = [
+        "--index",
+        &index,
+        "--text-field",
+        "content",
+        "--title-field",
+        "title",
+    ];
+    let serve = |more: &[&str]| Spinney::start(&[&base[..], &route, more].concat());
+    let first: Vec<usize> = (0..120).filter(|n| n % 3 != 2).collect();
+    let reprints: Vec<usize> = (0..120).filter(|n| n % 3 == 2).collect();
+
+    let mut alone = serve(&["--data-dir", from_dir]);
+    for bulk in [&first[..1], &first] {
+        send(&client, &alone.url, &index, bulk).await.unwrap();
+    }
+    let roots = stored_roots(&server, &index).await;
+    let into = [
+        &["move-forest", "--from", from_dir, "--to", &url][..],
+        &route,
+    ]
+    .concat();
+    let (done, said) = moved(&into);
+    assert!(!done && said.contains("another process"), "{said}");
+    assert_eq!(alone.terminate(), Some(0));
+    let (done, said) = moved(&into);
+    assert!(
+        done && said.contains("of them roots; 0 stayed behind"),
+        "{said}"
+    );
+    let (done, said) = moved(&into);
+    assert!(
+        !done && said.contains("--replace to remove it first"),
+        "{said}"
+    );
+    let (done, said) = moved(&[&into[..], &["--replace"]].concat());
+    assert!(done, "{said}");
+    let (done, said) = moved(&["inspect", &url]);
+    assert!(
+        done && said.contains(&format!("forest {index} (method verified, k 0")),
+        "{said}"
+    );
+    assert!(said.contains(", 80 of them roots"), "{said}");
+
+    let sharing = [(); 2].map(|()| serve(&["--forest-store", &url]));
+    for &n in &first {
+        assert_eq!(
+            foretold(&client, &sharing[n % 2].url, &index, n).await,
+            roots[&n]
+        );
+    }
+    for (spinney, bulk) in sharing.iter().zip([&reprints[..20], &reprints[20..]]) {
+        for bulk in [&bulk[..1], bulk] {
+            send(&client, &spinney.url, &index, bulk).await.unwrap();
+        }
+    }
+    let roots = stored_roots(&server, &index).await;
+    for n in &reprints {
+        assert_eq!(roots[n], roots[&(n - 1)], "document {n}");
+    }
+    drop(sharing);
+
+    let out = [&["move-forest", "--from", &url, "--to", to_dir][..], &route].concat();
+    let (done, said) = moved(&out);
+    assert!(done && said.contains("80 of them roots"), "{said}");
+    let (done, said) = moved(&out);
+    assert!(!done && said.contains("move its folder away"), "{said}");
+    let again = serve(&["--data-dir", to_dir]);
+    for (&n, root) in &roots {
+        assert_eq!(&foretold(&client, &again.url, &index, n).await, root);
+    }
+    drop(again);
+    server.delete_index(&index).await;
+    for dir in [from, to] {
+        std::fs::remove_dir_all(dir).unwrap();
     }
 }
 

@@ -148,7 +148,8 @@ fn reprints_in_one_bulk_share_the_root_of_the_first() {
             stamped: 3,
             without_text: 0,
             unstamped: 0,
-            joined: 1
+            joined: 1,
+            alone: 0,
         }
     );
 }
@@ -456,7 +457,8 @@ fn one_object_a_line() {
             stamped: 3,
             without_text: 1,
             unstamped: 1,
-            joined: 1
+            joined: 1,
+            alone: 0,
         }
     );
     let (splice, _) = stamped.into_parts();

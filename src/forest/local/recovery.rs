@@ -179,6 +179,7 @@ impl<F: Family> State<F> {
                 moment.settlements.push(Settlement {
                     others: Vec::new(),
                     rollback: placement.rollback,
+                    is_alone: false,
                     claimed: None,
                     lesson,
                     counted: (placement.root, count),

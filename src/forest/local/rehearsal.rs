@@ -152,6 +152,7 @@ impl<F: Family> State<F> {
                     title: document.title,
                     sign,
                 },
+                is_alone: false,
                 rollback: Rollback::default(),
             };
             earlier.tallies.add(placed.root.0, placed.count);

@@ -405,6 +405,7 @@ impl<F: Family> State<F> {
                 sign: placement.sign,
             },
             rollback: placement.rollback,
+            is_alone: false,
         }
     }
 

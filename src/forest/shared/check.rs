@@ -37,6 +37,7 @@ impl<F: Family> Inner<F> {
                 check: None,
             });
         }
+        self.hear().await?;
         let mut read = Read::default();
         loop {
             let (check, kept, read_again, missing) = self

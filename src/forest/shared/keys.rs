@@ -27,6 +27,16 @@ pub trait KeyStore: std::fmt::Debug + Send + Sync {
     /// of; the outer error is that of the engine, the inner one says that a forest of that name is of something else.
     fn enroll(&self, name: &str, identity: &str) -> Asked<Result<u8, String>>;
 
+    /// The name, the number and the identity of every forest that was ever [enrolled](KeyStore::enroll).
+    fn forests(&self) -> Asked<Vec<(String, u8, String)>>;
+
+    /// Some keys of a forest, and where the next are; a key that is there all the while comes at least once.
+    fn keys(&self, forest: u8, place: Place) -> Asked<(Vec<Key>, Option<Place>)>;
+
+    /// Puts a lesson at the end of those of a forest, if there is one, and gives those after one that was heard, in their order; and
+    /// whether that was all.
+    fn lessons(&self, forest: u8, lesson: Option<Lesson>, after: Heard) -> Asked<Lessons>;
+
     /// Keys that it holds and bytes that they take, for all forests.
     fn size(&self) -> Asked<(usize, usize)>;
 
@@ -64,6 +74,49 @@ impl Key {
         *kind = b'E';
         (bytes, 9 + usize::from(self.is_evidence))
     }
+
+    /// What [`bytes`](Key::bytes) gave.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Key> {
+        let (&forest, rest) = bytes.split_first()?;
+        let (fingerprint, kind) = rest.split_first_chunk()?;
+        let is_evidence = match kind {
+            [] => false,
+            b"E" => true,
+            _ => return None,
+        };
+        Some(Key {
+            forest,
+            fingerprint: Fingerprint(u64::from_be_bytes(*fingerprint)),
+            is_evidence,
+        })
+    }
+}
+
+/// What somebody has taught all who share a forest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lesson {
+    /// What it says.
+    pub bytes: Vec<u8>,
+    /// Lessons that are kept, about: the oldest go.
+    pub most: usize,
+    /// How long they are kept after this one; without it for ever.
+    pub life: Option<Millis>,
+}
+
+/// The place of a lesson: two numbers, as the engine counts them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Heard(pub u64, pub u64);
+
+/// Some lessons in their order, and whether there are no more.
+pub type Lessons = (Vec<(Heard, Vec<u8>)>, bool);
+
+/// How far the keys of an engine were gone through.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Place {
+    /// How many of its nodes are done.
+    pub node: usize,
+    /// What the next one has said last.
+    pub cursor: u64,
 }
 
 /// How long a value is kept.

@@ -9,7 +9,9 @@ use std::time::Duration;
 use futures_executor::block_on;
 use parking_lot::Mutex;
 
-use super::keys::{Asked, Away, Command, Key, KeyStore, Life, Reply, What};
+use super::keys::{
+    Asked, Away, Command, Heard, Key, KeyStore, Lesson, Lessons, Life, Place, Reply, What,
+};
 use crate::method::{Durable, Tally};
 use crate::time::Millis;
 
@@ -22,6 +24,7 @@ struct Inner {
     clock: AtomicI64,
     values: Mutex<HashMap<Key, Value>>,
     forests: Mutex<Vec<(String, String)>>,
+    lessons: Mutex<Vec<(u8, Heard, Vec<u8>)>>,
     away: Mutex<Option<Away>>,
 }
 
@@ -249,6 +252,46 @@ impl KeyStore for Memory {
             (_, known) => Err(known.clone()),
         };
         Box::pin(std::future::ready(Ok(enrolled)))
+    }
+
+    fn forests(&self) -> Asked<Vec<(String, u8, String)>> {
+        let forests = self.0.forests.lock();
+        let forests = forests.iter().zip(0..);
+        let forests = forests.map(|((name, of), number)| (name.clone(), number, of.clone()));
+        Box::pin(std::future::ready(Ok(forests.collect())))
+    }
+
+    fn keys(&self, forest: u8, place: Place) -> Asked<(Vec<Key>, Option<Place>)> {
+        let values = self.0.values.lock();
+        let mut keys: Vec<Key> = values.keys().copied().collect();
+        keys.retain(|key| key.forest == forest && key.fingerprint.0 >= place.cursor);
+        keys.sort_unstable();
+        // In small parts, and some keys twice, as an engine may do it.
+        let next = keys.get(6).filter(|_| keys.len() > 7).map(|key| Place {
+            node: 0,
+            cursor: key.fingerprint.0,
+        });
+        keys.truncate(7);
+        Box::pin(std::future::ready(Ok((keys, next))))
+    }
+
+    fn lessons(&self, forest: u8, lesson: Option<Lesson>, after: Heard) -> Asked<Lessons> {
+        if let Some(away) = self.away() {
+            return Box::pin(std::future::ready(Err(away)));
+        }
+        let mut all = self.0.lessons.lock();
+        if let Some(lesson) = lesson {
+            let at = Heard(1, all.len() as u64 + 1);
+            all.push((forest, at, lesson.bytes));
+        }
+        let heard = all
+            .iter()
+            .filter(|(of, at, _)| *of == forest && *at > after);
+        let mut heard: Vec<_> = heard.map(|(_, at, bytes)| (*at, bytes.clone())).collect();
+        // A few at a time.
+        let is_all = heard.len() <= 2;
+        heard.truncate(2);
+        Box::pin(std::future::ready(Ok((heard, is_all))))
     }
 
     fn size(&self) -> Asked<(usize, usize)> {

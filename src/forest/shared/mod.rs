@@ -11,12 +11,14 @@
 //! `docs/shared-forest.md` has the protocol, why it is safe, and what a crash between two steps leaves behind.
 
 mod again;
+mod carry;
 mod check;
 mod fetch;
 mod found;
 mod glance;
 pub mod keys;
 mod layout;
+mod lessons;
 #[cfg(test)]
 pub(super) mod memory;
 mod pace;
@@ -35,7 +37,8 @@ use std::time::Duration;
 use futures_channel::oneshot;
 use parking_lot::Mutex;
 
-use self::keys::{Away, Command, Key, KeyStore, Life, Reply, Token, What};
+pub use self::carry::{Carried, Carry, Told};
+use self::keys::{Away, Command, Heard, Key, KeyStore, Life, Reply, Token, What};
 use self::layout::{Calendar, Node};
 use self::pace::Pace;
 use super::local::{Executor, Recovery};
@@ -77,8 +80,11 @@ struct Inner<F: Family> {
     calendar: Calendar,
     /// Its number in the engine, once that has said it.
     number: OnceLock<u8>,
-    /// What this process has learned. One document after the other is asked about, and each leaves its mask here.
+    /// What all processes have learned, as far as this one has heard. One document after the other is asked about, and each leaves its
+    /// mask here. Locked after `heard`.
     learned: Mutex<F::Learned>,
+    /// The last lesson that it has heard.
+    heard: Mutex<Heard>,
     /// The latest arrival here.
     clock: AtomicI64,
     /// Placements of unknown outcome, and when they are taken back, in that order.
@@ -89,6 +95,8 @@ struct Inner<F: Family> {
     counters: Counters,
 }
 
+/// Bytes of lessons that the engine keeps for a forest, about: for a process that begins, or that was away.
+const LESSON_BYTES: usize = 16 << 20;
 /// What evidence takes in the engine besides its words.
 const EVIDENCE_OVERHEAD: usize = 120;
 
@@ -140,6 +148,7 @@ impl<F: Family> Shared<F> {
                 calendar: Calendar::new(settings.window),
                 number: OnceLock::new(),
                 learned: Mutex::new(learned),
+                heard: Mutex::default(),
                 clock: AtomicI64::new(i64::MIN),
                 unknown: Mutex::default(),
                 tokens: AtomicU64::new(seed),

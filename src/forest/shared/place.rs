@@ -203,12 +203,19 @@ impl<F: Family> Inner<F> {
             missing: Missing::default(),
             plans: base.clone(),
         };
+        let mut hearing = self.hears().await?;
         loop {
             let (earlier, base) = (earlier.clone(), base.clone());
             let Round { work, read, .. } = round;
             round = self
                 .compute(move |inner| inner.ask(work, read, earlier, base, is_rehearsal))
                 .await?;
+            if let Some(heard) = hearing.take()
+                && self.has_heard(heard).await?
+            {
+                // Other sentences are left out now, so other fingerprints are to be read.
+                continue;
+            }
             if round.missing.is_empty() {
                 return Ok(round);
             }
@@ -312,7 +319,7 @@ impl<F: Family> Inner<F> {
         replies: &mut [Option<Reply>],
     ) -> Result<Vec<Work>, Unavailable> {
         let mut again = Vec::new();
-        let (mut counted, mut killed) = (Vec::new(), HashSet::new());
+        let (mut counted, mut lessons, mut killed) = (Vec::new(), Vec::new(), HashSet::new());
         let each = round.work.into_iter().zip(round.answers);
         for (at, (work, answer)) in each.enumerate() {
             let claimed = claimed.get_mut(at).map(std::mem::take).unwrap_or_default();
@@ -335,15 +342,19 @@ impl<F: Family> Inner<F> {
                 }
             };
             let (fate, rollback) = fate;
-            let placed = self.placed(&work, *fate, rollback, commit, earlier);
+            let mut placed = self.placed(&work, *fate, rollback, commit, earlier);
             earlier.time = work.now.or(earlier.time);
             match commit {
-                Commit::AtOnce => counted.push((placed.rollback.clone(), placed.count)),
+                Commit::AtOnce => {
+                    counted.push((placed.rollback.clone(), placed.count));
+                    lessons.extend(placed.lesson.take());
+                }
                 Commit::Provisional => earlier.tallies.add(placed.root.0, placed.count),
             }
             self.reply(&work, Some(placed), replies);
         }
         self.count(counted.into_iter()).await?;
+        self.teach(lessons).await?;
         let kill = killed.into_iter().filter_map(|root: Root| {
             let kept = round.read.kept(root.0)?;
             let value = kept.bytes.clone();
@@ -405,22 +416,13 @@ impl<F: Family> Inner<F> {
                 sign: decided.sign,
             },
             rollback,
+            is_alone: false,
         };
-        let Some(lesson) = lesson else {
-            return placed;
-        };
-        match commit {
-            Commit::AtOnce => {
-                let became = F::learn(&mut self.learned.lock(), &lesson.hashes, 1);
-                let sentences = became.into_iter();
-                placed.learned = sentences
-                    .filter_map(|at| lesson.sentences.get(at).copied())
-                    .collect();
-            }
-            Commit::Provisional => {
+        if let Some(lesson) = lesson {
+            if commit == Commit::Provisional {
                 earlier.taught.add(&lesson.hashes);
-                placed.lesson = Some(lesson.hashes);
             }
+            placed.lesson = Some(lesson.hashes);
         }
         placed
     }

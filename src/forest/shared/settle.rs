@@ -13,9 +13,6 @@ use crate::forest::{Generation, NodeRef, Rollback, Root};
 use crate::method::{Count, Family, Tally};
 use crate::time::Millis;
 
-/// Documents of one request that teach, as in a local forest.
-const TEACHERS: usize = 1_000;
-
 /// What a placement rests on, as its rollback names it: the root with its token and whether the document founded it, and its new
 /// leaves with token and step.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,20 +80,8 @@ impl<F: Family> Inner<F> {
         }
         self.count(accepted.into_iter()).await?;
         let mut settled = self.withdraw(refused).await?;
-        settled.learned = self.learn(lessons);
+        settled.learned = self.teach(lessons).await?;
         Ok(settled)
-    }
-
-    /// One request counts each sentence once, and no more than so many documents.
-    fn learn(&self, lessons: Vec<Vec<u64>>) -> u64 {
-        let founders = lessons.len().min(TEACHERS);
-        if founders == 0 {
-            return 0;
-        }
-        let mut hashes: Vec<u64> = lessons.into_iter().take(founders).flatten().collect();
-        hashes.sort_unstable();
-        hashes.dedup();
-        F::learn(&mut self.learned.lock(), &hashes, founders as u64).len() as u64
     }
 
     /// Counts accepted documents at their trees. The founder of a tree counts from the start.

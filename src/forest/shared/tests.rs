@@ -422,3 +422,53 @@ proptest! {
         prop_assert!(begun.0 <= now && now - begun.0 < length);
     }
 }
+
+/// A story with a sentence that others have too.
+fn with_footer(number: u64) -> Features {
+    let word = |n: u64| format!("{:x}", splitmix64(number.wrapping_mul(1_000) ^ n) >> 40);
+    let words: Vec<String> = (0..70).map(word).collect();
+    let mut text: Vec<String> = words.chunks(14).map(|words| words.join(" ")).collect();
+    text.push("All rights reserved by the house that has sent this to you".into());
+    let fields = Fields {
+        title: None,
+        body: &[&text.join(".\n\n")],
+    };
+    let method = Method::Verified;
+    let features = method.read_with(&fields, Attributes::default(), &mut Workspace::default());
+    features.unwrap()
+}
+
+#[test]
+fn what_one_process_learns_the_others_hear() {
+    let memory = Memory::default();
+    let [one, other] = [1, 2].map(|seed| process(&memory, seed));
+    let excluded = |forest: &Shared<Verified>, number| {
+        let reply = block_on(forest.check(at(with_footer(number), 5)));
+        reply.unwrap().check.unwrap().boilerplate
+    };
+    // The fourth founder makes it boilerplate, whoever has taught it to whom.
+    let mut learned = 0;
+    for (number, forest) in [(1, &one), (2, &other), (3, &one)] {
+        let placed = place(&**forest, vec![at(with_footer(number), 1)]);
+        learned += settle(&**forest, placed, Outcome::Accepted).learned;
+    }
+    // One that is refused teaches nobody.
+    let placed = place(&*one, vec![at(with_footer(4), 1)]);
+    settle(&*one, placed, Outcome::Refused);
+    assert_eq!((learned, excluded(&other, 9).len()), (0, 0));
+    let placed = place(&*other, vec![at(with_footer(5), 1)]);
+    learned += settle(&*other, placed, Outcome::Accepted).learned;
+    assert_eq!(learned, 1);
+    // Also to one that was there from the start, to one that begins now, and to one that only places.
+    let beginner = process(&memory, 3);
+    for forest in [&one, &other, &beginner] {
+        assert_eq!(excluded(forest, 9).len(), 1);
+    }
+    let tables =
+        [&one, &other, &beginner].map(|forest| format!("{:?}", forest.inner.learned.lock()));
+    assert!(tables[0] == tables[1] && tables[1] == tables[2]);
+    let late = process(&memory, 4);
+    let placed = place(&*late, vec![at(with_footer(6), 1)]);
+    assert!(placed[0].rollback.nodes().len() > 1);
+    assert_eq!(format!("{:?}", late.inner.learned.lock()), tables[0]);
+}

@@ -2,6 +2,8 @@ use super::*;
 use crate::fingerprint::Distance;
 use crate::method::{Query, Refusal};
 
+mod alone;
+mod carry;
 mod furniture;
 mod late;
 mod memory;

@@ -36,14 +36,26 @@ impl Redis {
 
     /// A cluster of so many masters without replicas.
     pub fn cluster(masters: usize) -> Redis {
-        let options = ["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"];
+        Redis::replicated(masters, 0)
+    }
+
+    /// A cluster of so many masters, each with so many replicas, one of which takes its place two seconds after it has gone.
+    pub fn replicated(masters: usize, replicas: usize) -> Redis {
+        let options = [
+            "--cluster-enabled",
+            "yes",
+            "--cluster-node-timeout",
+            "2000",
+            "--repl-diskless-sync-delay",
+            "0",
+        ];
         let node = |_| Node::start(free_port(), &options);
-        let nodes: Vec<Node> = (0..masters).map(node).collect();
+        let nodes: Vec<Node> = (0..masters * (1 + replicas)).map(node).collect();
         let hosts = nodes.iter().map(|node| format!("127.0.0.1:{}", node.port));
         let made = Command::new("redis-cli")
             .args(["--cluster", "create"])
             .args(hosts)
-            .arg("--cluster-yes")
+            .args(["--cluster-replicas", &replicas.to_string(), "--cluster-yes"])
             .output()
             .expect("redis-cli is missing: apt-get install redis-tools");
         let said = String::from_utf8_lossy(&made.stdout).into_owned();
@@ -51,6 +63,10 @@ impl Redis {
         for node in &nodes {
             wait_until("the cluster is up", || {
                 node.ask("CLUSTER INFO\r\n").contains("cluster_state:ok")
+            });
+            wait_until("a replica has all that its master has", || {
+                let info = node.ask("INFO replication\r\n");
+                info.contains("role:master") || info.contains("master_link_status:up")
             });
         }
         Redis {
@@ -71,6 +87,26 @@ impl Redis {
     /// Of its first node.
     pub fn port(&self) -> u16 {
         self.nodes[0].port
+    }
+
+    /// Stops all nodes as they are: nothing is answered and nothing forgotten. Or lets them go on.
+    pub fn freeze(&self, is_frozen: bool) {
+        let signal = if is_frozen { "STOP" } else { "CONT" };
+        for node in &self.nodes {
+            // The shell's own `kill`, as for a spinney.
+            let sent = Command::new("sh")
+                .args(["-c", &format!("kill -{signal} {}", node.child.id())])
+                .status()
+                .unwrap();
+            assert!(sent.success(), "SIG{signal} could not be sent");
+        }
+    }
+
+    /// Ends a master as a crash would.
+    pub fn kill_a_master(&mut self) {
+        let masters = |node: &Node| node.ask("INFO replication\r\n").contains("role:master");
+        let at = self.nodes.iter().position(masters).expect("a master");
+        drop(self.nodes.remove(at));
     }
 
     /// Keys of all nodes.

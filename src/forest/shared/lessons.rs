@@ -1,0 +1,105 @@
+//! What processes learn of boilerplate, from each other: the founders of a settled request teach their sentences through one log in the
+//! engine, which everybody reads in its order and counts in a table of its own. So all tables have the same counts, a moment later.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::keys::{Asked, Heard, Lesson, Lessons};
+use super::{Inner, LESSON_BYTES};
+use crate::forest::port::Unavailable;
+use crate::method::{Durable, Family};
+
+/// Documents of one request that teach, as in a local forest.
+const TEACHERS: usize = 1_000;
+
+impl<F: Family> Inner<F> {
+    /// Teaches what the founders of one request have brought, and hears of it with the others. Answers how many sentences became
+    /// boilerplate. One request counts each sentence once, and no more than so many documents.
+    pub(super) async fn teach(&self, lessons: Vec<Vec<u64>>) -> Result<u64, Unavailable> {
+        let founders = lessons.len().min(TEACHERS);
+        if founders == 0 || !F::LEARNS {
+            return Ok(0);
+        }
+        let mut hashes: Vec<u64> = lessons.into_iter().take(founders).flatten().collect();
+        hashes.sort_unstable();
+        hashes.dedup();
+        let mut lesson = Vec::with_capacity(8 + 8 * hashes.len());
+        (founders as u64).write(&mut lesson);
+        hashes.iter().for_each(|hash| hash.write(&mut lesson));
+        self.hear_after(Some(lesson)).await
+    }
+
+    /// Hears what others have taught. Answers how many sentences became boilerplate.
+    pub(super) async fn hear(&self) -> Result<u64, Unavailable> {
+        match F::LEARNS {
+            true => self.hear_after(None).await,
+            false => Ok(0),
+        }
+    }
+
+    /// Begins to hear what others have taught; it comes while something else is done. `None`: there is nothing to wait for.
+    pub(super) async fn hears(&self) -> Result<Option<Asked<Lessons>>, Unavailable> {
+        if !F::LEARNS {
+            return Ok(None);
+        }
+        let forest = self.number().await?;
+        let after = *self.heard.lock();
+        self.counters.commands.fetch_add(1, Relaxed);
+        Ok(Some(self.keys.lessons(forest, None, after)))
+    }
+
+    /// Takes down what was heard. Answers whether that was anything.
+    pub(super) async fn has_heard(&self, heard: Asked<Lessons>) -> Result<bool, Unavailable> {
+        let (lessons, is_all) = heard.await.map_err(|away| self.away(away))?;
+        self.count_lessons(&lessons);
+        if !is_all {
+            self.hear().await?;
+        }
+        Ok(!lessons.is_empty())
+    }
+
+    async fn hear_after(&self, mut lesson: Option<Vec<u8>>) -> Result<u64, Unavailable> {
+        let forest = self.number().await?;
+        let mut became = 0;
+        loop {
+            let after = *self.heard.lock();
+            self.counters.commands.fetch_add(1, Relaxed);
+            self.counters.rounds.fetch_add(1, Relaxed);
+            let teach = lesson.take().map(|bytes| Lesson {
+                // As many as fit, if the others are like this one.
+                most: (LESSON_BYTES / (bytes.len() + 1)).max(1),
+                life: self.settings.window,
+                bytes,
+            });
+            let heard = self.keys.lessons(forest, teach, after).await;
+            let (lessons, is_all) = heard.map_err(|away| self.away(away))?;
+            became += self.count_lessons(&lessons);
+            if is_all {
+                return Ok(became);
+            }
+        }
+    }
+
+    fn count_lessons(&self, lessons: &[(Heard, Vec<u8>)]) -> u64 {
+        let mut became = 0;
+        // Two may have heard the same.
+        let mut heard = self.heard.lock();
+        let mut learned = self.learned.lock();
+        for (at, bytes) in lessons {
+            if *at <= *heard {
+                continue;
+            }
+            *heard = *at;
+            let mut bytes = bytes.as_slice();
+            let Some(founders) = u64::read(&mut bytes) else {
+                continue;
+            };
+            let (hashes, _) = bytes.as_chunks::<8>();
+            let hashes: Vec<u64> = hashes
+                .iter()
+                .map(|hash| u64::from_le_bytes(*hash))
+                .collect();
+            became += F::learn(&mut learned, &hashes, founders).len() as u64;
+        }
+        became
+    }
+}

@@ -1,0 +1,199 @@
+//! A forest that is carried into an engine and back is the same forest.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use futures_executor::block_on;
+
+use super::super::port::{Batch, Document, Outcome, Placed, Port, When};
+use super::super::shared::memory::Memory;
+use super::super::shared::{Carried, Carry, Shared, SharedSettings, Told};
+use super::super::{Decision, Portions, Restoring};
+use super::*;
+use crate::forest::local::{Copied, Executor, Local, State};
+use crate::method::{Attributes, LearnedText, Method, Similarity, Verified, Workspace};
+use crate::text::Fields;
+
+const WINDOW: Millis = Millis(64 * 60_000);
+
+struct Inline;
+
+impl Executor for Inline {
+    fn run(&self, job: Box<dyn FnOnce() + Send>) {
+        job();
+    }
+}
+
+fn shared(engine: &Memory) -> Shared<Verified> {
+    let settings = SharedSettings {
+        window: Some(WINDOW),
+        max_tree: None,
+        evidence_bytes: 1 << 20,
+    };
+    Shared::new(
+        ("test", "a test"),
+        settings,
+        Similarity::default(),
+        LearnedText::default(),
+        Arc::new(Inline),
+        Arc::new(engine.clone()),
+        1,
+    )
+}
+
+fn settings() -> Settings {
+    Settings {
+        k: Distance(0),
+        window: Some(WINDOW),
+        key: HashKey::FIXED,
+    }
+}
+
+fn local() -> Local<Verified> {
+    let (similarity, learned) = (Similarity::default(), LearnedText::default());
+    Local::new("test", settings(), similarity, learned, Arc::new(Inline)).unwrap()
+}
+
+/// Every third is a reprint of the one before it with another end, that comes later.
+fn story(number: usize, at: Millis) -> Document {
+    let of = if number % 3 == 2 { number - 1 } else { number };
+    let word = |n: usize| format!("{:x}", (of * 101 + n + 1).wrapping_mul(0x9e37_79b9_7f4a));
+    let words: Vec<String> = (0..60).map(word).collect();
+    let mut text: Vec<String> = words.chunks(12).map(|words| words.join(" ")).collect();
+    text.push(format!(
+        "printed by the paper of place {}",
+        ["ash", "elm", "oak"][number % 3]
+    ));
+    let fields = Fields {
+        title: None,
+        body: &[&text.join(". ")],
+    };
+    let method = Method::Verified;
+    Document {
+        features: method.read_with(&fields, Attributes::default(), &mut Workspace::default()),
+        when: When::At(at),
+        title: Some(number as u32),
+        given: None,
+    }
+}
+
+/// One arrives a minute.
+fn place(forest: &dyn Port, numbers: std::ops::Range<usize>, at: Option<Millis>) -> Vec<Placed> {
+    let arrival = |number: usize| at.unwrap_or(Millis(60_000 * (number as i64 + 1)));
+    let batch = Batch {
+        documents: numbers
+            .map(|number| story(number, arrival(number)))
+            .collect(),
+        ..Batch::default()
+    };
+    let replies = block_on(forest.place(batch)).unwrap().replies;
+    let placed = replies.into_iter().map(|reply| reply.placed.unwrap());
+    placed.collect()
+}
+
+fn settle(forest: &dyn Port, placed: Vec<Placed>) {
+    let settlements = placed
+        .into_iter()
+        .map(|placed| placed.settled(Outcome::Accepted));
+    block_on(forest.settle(settlements.collect(), Millis(0))).unwrap();
+}
+
+/// Fingerprint, root, documents, and whether there is evidence, of all nodes.
+fn rows_of(copied: &dyn Copied) -> Vec<(Fingerprint, Root, u32, bool)> {
+    let empty = State::new(settings(), Similarity::default(), LearnedText::default());
+    let mut restoring = Restoring::<Verified>::new(empty.unwrap());
+    let (section, bytes) = copied.begin().unwrap();
+    restoring.part(section, &bytes).unwrap();
+    let mut portions = Portions::default();
+    while let Some((section, bytes)) = copied.next(&mut portions).unwrap() {
+        restoring.part(section, &bytes).unwrap();
+    }
+    let state = restoring.finish();
+    let forest = state.forest();
+    let row = |node: NodeView<'_, _>| {
+        let documents = forest.tree(node.root).unwrap().documents;
+        let has_evidence = forest.evidence.get(node.root.0).is_some();
+        (node.fingerprint, node.root, documents, has_evidence)
+    };
+    let mut rows: Vec<_> = forest.nodes().into_iter().map(row).collect();
+    rows.sort_unstable();
+    rows
+}
+
+fn silent() -> Arc<Told> {
+    Arc::new(|_, _| ())
+}
+
+#[test]
+fn a_forest_goes_into_an_engine_and_comes_back() {
+    let (own, engine) = (local(), Memory::default());
+    let placed = place(&own, 0..60, None);
+    let roots: Vec<Root> = placed.iter().map(|placed| placed.root).collect();
+    assert!((2..60).step_by(3).all(|n| roots[n] == roots[n - 1]));
+    settle(&own, placed);
+    engine.advance(60_000 * 60);
+    let sharing = shared(&engine);
+    assert!(block_on(Carry::is_empty(&sharing)).unwrap());
+    let most = Arc::new(AtomicU64::new(0));
+    let told = most.clone();
+    let told: Arc<Told> = Arc::new(move |done, total| {
+        assert!(done <= total);
+        told.fetch_max(done, Relaxed);
+    });
+    let rows = rows_of(&*own.copied());
+    let carried = block_on(sharing.fill(own.copied(), told)).unwrap();
+    let all = Carried {
+        nodes: rows.len() as u64,
+        roots: 40,
+        behind: 0,
+    };
+    assert_eq!((carried, most.load(Relaxed)), (all, all.nodes));
+    assert!(!block_on(Carry::is_empty(&sharing)).unwrap());
+    // Again: what stands there stays.
+    let again = block_on(sharing.fill(own.copied(), silent())).unwrap();
+    assert_eq!((again.nodes, again.behind), (0, all.nodes));
+    let summary = block_on(sharing.summary(3, silent())).unwrap();
+    assert_eq!((summary.nodes, summary.roots), (rows.len(), 40));
+    assert_eq!(summary.sizes, [(1, 20), (2, 20)]);
+    assert_eq!(summary.largest.len(), 3);
+
+    let back = local();
+    let poured = block_on(sharing.pour(back.copied(), silent())).unwrap();
+    assert_eq!(poured, all);
+    assert_eq!(rows_of(&*back.copied()), rows);
+    // Whoever comes again is known in both, and what is new is not.
+    for forest in [&sharing as &dyn Port, &back] {
+        let now = Some(Millis(60_000 * 60));
+        let placed = place(forest, 0..61, now);
+        let found: Vec<Root> = placed[..60].iter().map(|placed| placed.root).collect();
+        assert_eq!(found, roots);
+        assert!(
+            placed[..60]
+                .iter()
+                .all(|p| p.decision == Decision::Refreshed)
+        );
+        assert_eq!(placed[60].decision, Decision::NewRoot);
+    }
+    assert!(block_on(sharing.clear()).unwrap() > all.nodes);
+    assert!(block_on(Carry::is_empty(&sharing)).unwrap());
+}
+
+#[test]
+fn what_is_older_than_the_window_stays_behind() {
+    let (own, engine) = (local(), Memory::default());
+    settle(&own, place(&own, 0..30, None));
+    let rows = rows_of(&*own.copied());
+    // The first half has gone by now, and two steps more that roots are kept.
+    engine.advance(WINDOW.0 + 60_000 * 18);
+    let sharing = shared(&engine);
+    let carried = block_on(sharing.fill(own.copied(), silent())).unwrap();
+    assert!(carried.behind > 0 && carried.nodes > 0, "{carried:?}");
+    assert_eq!(carried.nodes + carried.behind, rows.len() as u64);
+    let back = local();
+    let poured = block_on(sharing.pour(back.copied(), silent())).unwrap();
+    assert_eq!(poured.nodes, carried.nodes);
+    let now = Some(Millis(WINDOW.0 + 60_000 * 18));
+    let placed = place(&sharing, 0..30, now);
+    assert_eq!(placed[0].decision, Decision::NewRoot);
+    assert_eq!(placed[29].decision, Decision::Refreshed);
+}

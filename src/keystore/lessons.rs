@@ -1,0 +1,116 @@
+//! What processes teach each other: a stream for each forest, whose entries have one field.
+
+use redis::{Pipeline, Value};
+
+use super::link::{Link, PAUSE, TRIES, away};
+use super::pipeline::{self, Answered};
+use super::sleep;
+use crate::forest::shared::keys::{Away, Heard, Lesson, Lessons};
+
+/// Lessons that are read at once.
+const AT_ONCE: usize = 256;
+
+impl Link {
+    /// Adds a lesson to those of a forest, if there is one, and reads those after one. A lesson that was sent is not sent again: it would
+    /// count twice.
+    pub(super) async fn lessons(
+        &self,
+        forest: u8,
+        lesson: Option<&Lesson>,
+        after: Heard,
+    ) -> Result<Lessons, Away> {
+        let key = format!("spinney:lessons:{forest}");
+        let mut commands = Pipeline::with_capacity(3);
+        if let Some(lesson) = lesson {
+            let add = commands.cmd("XADD").arg(&key);
+            add.arg("MAXLEN").arg("~").arg(lesson.most).arg("*");
+            add.arg("l").arg(lesson.bytes.as_slice());
+            if let Some(life) = lesson.life {
+                commands.cmd("PEXPIRE").arg(&key).arg(life.0.max(1));
+            }
+        }
+        let from = format!("({}-{}", after.0, after.1);
+        let read = commands.cmd("XRANGE").arg(&key).arg(from).arg("+");
+        read.arg("COUNT").arg(AT_ONCE);
+        let mut last = Away("the engine does not say which node has the lessons".into());
+        for _ in 0..TRIES {
+            let nodes = self.nodes().await?;
+            let Some(node) = nodes.each.get(nodes.node_of(key.as_bytes())) else {
+                break;
+            };
+            let mut values = match node.send(&commands).await {
+                Ok(values) => values,
+                Err(error) => {
+                    self.forget_nodes().await;
+                    return Err(away(error));
+                }
+            };
+            let read = values.pop().unwrap_or(Value::Nil);
+            // Nothing was done where the first of them was not.
+            let first = match values.is_empty() {
+                true => &read,
+                false => values.first().unwrap_or(&read),
+            };
+            if let Value::ServerError(_) = first {
+                match pipeline::read(first.clone()) {
+                    Answered::Failed(reason) => return Err(Away(reason)),
+                    _ => last = Away("the lessons are on their way to another node".into()),
+                }
+                self.forget_nodes().await;
+                sleep(PAUSE).await;
+                continue;
+            }
+            return read_lessons(read).ok_or_else(|| {
+                Away("the engine gave no lessons where it was asked for them".into())
+            });
+        }
+        Err(last)
+    }
+}
+
+/// `[[id, [field, value]], …]`
+fn read_lessons(value: Value) -> Option<Lessons> {
+    let entries = match value {
+        Value::Array(entries) => entries,
+        Value::Nil => Vec::new(),
+        _ => return None,
+    };
+    let is_all = entries.len() < AT_ONCE;
+    let entry = |entry: Value| {
+        let Value::Array(entry) = entry else {
+            return None;
+        };
+        let mut entry = entry.into_iter();
+        let (Some(Value::BulkString(id)), Some(Value::Array(pair))) = (entry.next(), entry.next())
+        else {
+            return None;
+        };
+        let (millis, number) = std::str::from_utf8(&id).ok()?.split_once('-')?;
+        let heard = Heard(millis.parse().ok()?, number.parse().ok()?);
+        match pair.into_iter().nth(1) {
+            Some(Value::BulkString(bytes)) => Some((heard, bytes)),
+            _ => None,
+        }
+    };
+    let lessons: Option<Vec<_>> = entries.into_iter().map(entry).collect();
+    Some((lessons?, is_all))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lessons_are_read_with_their_places() {
+        let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+        let entry =
+            |id, lesson| Value::Array(vec![text(id), Value::Array(vec![text("l"), text(lesson)])]);
+        let two = Value::Array(vec![entry("7-0", "a"), entry("7-12", "b")]);
+        let read = vec![(Heard(7, 0), b"a".to_vec()), (Heard(7, 12), b"b".to_vec())];
+        assert_eq!(read_lessons(two), Some((read, true)));
+        assert_eq!(read_lessons(Value::Array(vec![])), Some((vec![], true)));
+        let many = Value::Array(vec![entry("1-1", "x"); AT_ONCE]);
+        assert!(read_lessons(many).is_some_and(|(_, is_all)| !is_all));
+        assert_eq!(read_lessons(Value::Int(7)), None);
+    }
+}

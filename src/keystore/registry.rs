@@ -1,0 +1,148 @@
+//! Which forests an engine has, and the keys of one.
+
+use redis::{Cmd, Value};
+
+use super::link::{Link, PAUSE, TRIES, away};
+use super::sleep;
+use crate::forest::shared::keys::{Away, Key, Place};
+use crate::hash::splitmix64;
+
+/// Keys that a node looks at when it is asked for some.
+const LOOKED_AT: usize = 4_096;
+
+impl Link {
+    /// The number of a forest, and what it is of.
+    pub(super) async fn enroll(
+        &self,
+        key: &[u8],
+        name: &str,
+        identity: &str,
+    ) -> Result<(u8, String), Away> {
+        let proposed = name
+            .bytes()
+            .fold(7, |hash, byte| splitmix64(hash ^ u64::from(byte)))
+            % 100;
+        let mut call = redis::cmd("FCALL");
+        call.arg("spinney1_enroll").arg(1).arg(key);
+        call.arg(name).arg(identity).arg(proposed);
+        let mut last = Away("the engine does not say which node has the names of forests".into());
+        for _ in 0..TRIES {
+            let nodes = self.nodes().await?;
+            let Some(node) = nodes.each.get(nodes.node_of(key)) else {
+                break;
+            };
+            match node.ask(&call).await {
+                Ok(Value::Array(parts)) => {
+                    if let [Value::Int(number), Value::BulkString(identity)] = parts.as_slice() {
+                        let identity = String::from_utf8_lossy(identity).into_owned();
+                        return Ok((*number as u8, identity));
+                    }
+                }
+                Ok(_) => {}
+                Err(error) if error.to_string().contains("Function not found") => {
+                    node.load().await.map_err(away)?;
+                    continue;
+                }
+                Err(error) => {
+                    last = away(error);
+                    self.forget_nodes().await;
+                }
+            }
+            sleep(PAUSE).await;
+        }
+        Err(last)
+    }
+
+    /// Name, number and identity of all forests.
+    pub(super) async fn forests(&self, key: &[u8]) -> Result<Vec<(String, u8, String)>, Away> {
+        let nodes = self.nodes().await?;
+        let Some(node) = nodes.each.get(nodes.node_of(key)) else {
+            return Ok(Vec::new());
+        };
+        let mut all = redis::cmd("HGETALL");
+        all.arg(key);
+        let pairs = match node.ask(&all).await.map_err(away)? {
+            Value::Array(values) => values.as_chunks::<2>().0.iter().map(texts).collect(),
+            Value::Map(pairs) => pairs.into_iter().map(|(a, b)| texts(&[a, b])).collect(),
+            _ => Vec::new(),
+        };
+        let value_of = |field: String| {
+            let found = pairs.iter().find(|(name, _)| *name == field);
+            found.map(|(_, value)| value.clone())
+        };
+        let forests = pairs.iter().filter_map(|(field, number)| {
+            let name = field.strip_prefix("number:")?;
+            let identity = value_of(format!("identity:{name}"))?;
+            Some((name.to_owned(), number.parse().ok()?, identity))
+        });
+        let mut forests: Vec<_> = forests.collect();
+        forests.sort_unstable();
+        Ok(forests)
+    }
+
+    /// Some keys of a forest.
+    pub(super) async fn keys(
+        &self,
+        forest: u8,
+        place: Place,
+    ) -> Result<(Vec<Key>, Option<Place>), Away> {
+        let nodes = self.nodes().await?;
+        let Some(node) = nodes.each.get(place.node) else {
+            return Ok((Vec::new(), None));
+        };
+        let answer = node.ask(&scan(forest, place.cursor)).await.map_err(away)?;
+        let (cursor, keys) = read_scan(&answer)
+            .ok_or_else(|| Away("the engine gave no keys where it was asked for them".into()))?;
+        let keys = keys.iter().filter_map(|key| match key {
+            Value::BulkString(bytes) => Key::from_bytes(bytes),
+            _ => None,
+        });
+        let keys = keys.filter(|key| key.forest == forest).collect();
+        let next = match cursor {
+            0 => Place {
+                node: place.node + 1,
+                cursor: 0,
+            },
+            _ => Place { cursor, ..place },
+        };
+        Ok((keys, (next.node < nodes.each.len()).then_some(next)))
+    }
+}
+
+fn scan(forest: u8, cursor: u64) -> Cmd {
+    let mut pattern = Vec::with_capacity(3);
+    if b"*?[]\\^-".contains(&forest) {
+        pattern.push(b'\\');
+    }
+    pattern.extend([forest, b'*']);
+    let mut scan = redis::cmd("SCAN");
+    scan.arg(cursor).arg("MATCH").arg(pattern);
+    scan.arg("COUNT").arg(LOOKED_AT);
+    scan
+}
+
+fn read_scan(answer: &Value) -> Option<(u64, &[Value])> {
+    let Value::Array(parts) = answer else {
+        return None;
+    };
+    let [cursor, Value::Array(keys)] = parts.as_slice() else {
+        return None;
+    };
+    let cursor = match cursor {
+        Value::BulkString(text) => std::str::from_utf8(text).ok()?.parse().ok()?,
+        Value::Int(cursor) => u64::try_from(*cursor).ok()?,
+        _ => return None,
+    };
+    Some((cursor, keys))
+}
+
+fn texts(pair: &[Value; 2]) -> (String, String) {
+    let text = |value: &Value| match value {
+        Value::BulkString(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        Value::SimpleString(text) => text.clone(),
+        Value::Int(number) => number.to_string(),
+        _ => String::new(),
+    };
+    let [field, value] = pair;
+    (text(field), text(value))
+}
