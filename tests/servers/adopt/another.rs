@@ -47,12 +47,7 @@ async fn a_second_forest_stamps_beside_the_first_and_is_compared_with_it() {
     super::map(&server, &index, "second_").await;
     // Writers go through both from now on: the first one sends to the second.
     let options = [
-        "--prefix",
-        "second_",
-        "--forest",
-        "second",
-        "--similarity",
-        "0.99",
+        "--prefix", "second_", "--forest", "second", "--method", "full", "--k", "0",
     ];
     let second = Spinney::start(&arguments(&upstream, &index, second_dir.path(), &options));
     first.kill9();
