@@ -10,6 +10,7 @@
 //! it. What is stamped is not read again, so that whatever ends it in the middle, the next run goes on.
 
 mod backfill;
+mod compare;
 mod disk;
 mod door;
 mod lines;
@@ -21,6 +22,7 @@ mod sweep;
 mod verify;
 
 pub(crate) use backfill::{Backfill, Options, Outcome, Progress};
+pub(crate) use compare::{Company, Compared, compare};
 
 pub(crate) use door::{Door, Network};
 pub(crate) use restamp::{Restamper, Restamping, shown};

@@ -1,28 +1,66 @@
-//! `spinney inspect`: what is stored, in a directory or in the Redis that several spinneys share.
+//! `spinney inspect`: what is stored, in a directory or in the Redis that several spinneys share, and how two groupings of stored
+//! documents differ.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::ensure;
-use indicatif::{ProgressBar, ProgressStyle};
+use anyhow::{Context, ensure};
+use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
+use super::backfill::routes_of;
 use super::bar::Bar;
 use super::print;
+use crate::adopt::{self, Company, Compared};
+use crate::bulk::StampNames;
+use crate::cluster::operator::Operator;
 use crate::engine::{CarryTold, Inspected, inspect, inspect_shared};
 use crate::forest::shared::keys::KeyStore;
 use crate::keystore::{Address, RedisStore};
 use crate::time::format_date;
 
+/// Paragraphs in one line each: clap wraps them.
+const AFTER_HELP: &str = "\
+With --compare, documents are read from the cluster that have two stamps: that of the running spinney, and one with fields of another prefix, \
+of a spinney with other settings that stamps beside it. It says how many documents would have other company. Nothing is changed; \
+docs/adopting.md has the steps from one method to another and back. 150 bytes of memory a document.
+
+Examples:
+  spinney inspect spinney-data
+  spinney inspect --compare cluster_ --spinney-url http://127.0.0.1:9202 --index 'news-*'";
+
 #[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
 pub(super) struct Args {
     /// The directory that was given to serve as --data-dir; no spinney may be running on it (ask a running one at
     /// /_spinney/_stats). Or the URL that was given as --forest-store: all of it is read, which those that run may notice
-    #[arg(value_name = "DIR|URL", env = "SPINNEY_DATA_DIR")]
-    data_dir: PathBuf,
+    #[arg(
+        value_name = "DIR|URL",
+        env = "SPINNEY_DATA_DIR",
+        required_unless_present = "compare"
+    )]
+    data_dir: Option<PathBuf>,
     /// PEM file of the authority that signed the certificates of a forest store; only it is trusted then
     #[arg(long, env = "SPINNEY_FOREST_STORE_CA", value_name = "FILE")]
     forest_store_ca: Option<PathBuf>,
+    /// Compare two groupings of stored documents: the stamp with fields of this prefix, and that of the running spinney
+    #[arg(long, value_name = "PREFIX")]
+    compare: Option<String>,
+    /// With --compare, URL of the running spinney; it may contain credentials: http://user:password@host:9201
+    #[arg(
+        long,
+        env = "SPINNEY_URL",
+        value_name = "URL",
+        hide_env_values = true,
+        default_value = "http://127.0.0.1:9201"
+    )]
+    spinney_url: String,
+    /// With --compare, PEM file of the authority that signed its certificate, if it is none of the system's
+    #[arg(long, env = "SPINNEY_UPSTREAM_CA", value_name = "FILE")]
+    upstream_ca: Option<PathBuf>,
+    /// With --compare, the index, an alias of indices, or a pattern [default: all indices of spinney's routes]
+    #[arg(long, value_name = "NAME")]
+    index: Option<String>,
     /// How many of the largest clusters are listed
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
@@ -31,12 +69,20 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// Prints what is stored in a directory.
+/// Prints what is stored in a directory, or how two groupings differ.
 ///
 /// # Errors
-/// When it is in use, or something in it cannot be read.
+/// When it is in use, or something in it cannot be read; when spinney cannot be reached, or refuses.
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    let store = args.data_dir.to_str().map(Address::parse);
+    if let Some(prefix) = &args.compare {
+        return tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?
+            .block_on(compare(args, prefix));
+    }
+    let data_dir = args.data_dir.as_deref();
+    let data_dir = data_dir.context("give the directory that serve has as --data-dir")?;
+    let store = data_dir.to_str().map(Address::parse);
     if let Some(Ok(address)) = store {
         let ca = args.forest_store_ca.as_deref();
         let keys = RedisStore::new(address, ca.map(std::fs::read).transpose()?)?;
@@ -52,9 +98,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         return Ok(());
     }
     ensure!(
-        args.data_dir.is_dir(),
+        data_dir.is_dir(),
         "{} is no directory: give the one that serve has as --data-dir",
-        args.data_dir.display()
+        data_dir.display()
     );
     let bar = ProgressBar::no_length();
     // Only where somebody looks at it: it hides itself where standard error is no terminal.
@@ -62,13 +108,13 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         "{msg} [{wide_bar}] {bytes}/{total_bytes} {eta}",
     )?);
     let shown = bar.clone();
-    let forests = inspect(&args.data_dir, args.top, &move |forest, progress| {
+    let forests = inspect(data_dir, args.top, &move |forest, progress| {
         shown.set_message(forest.to_owned());
         shown.set_length(progress.total);
         shown.set_position(progress.done);
     });
     bar.finish_and_clear();
-    print_all(args, &forests?, &args.data_dir.display().to_string());
+    print_all(args, &forests?, &data_dir.display().to_string());
     Ok(())
 }
 
@@ -83,6 +129,69 @@ fn print_all(args: &Args, forests: &[Inspected], place: &str) {
             show(forest);
         }
     }
+}
+
+async fn compare(args: &Args, prefix: &str) -> anyhow::Result<()> {
+    let spinney = Operator::new(&args.spinney_url, args.upstream_ca.as_deref())?;
+    let routes = routes_of(&spinney).await?;
+    ensure!(
+        routes.prefix != prefix,
+        "--compare {prefix}: that is the prefix of this spinney's own stamp; name the other one"
+    );
+    let names = StampNames::new(prefix)?;
+    let targets = adopt::survey(&spinney, &routes, args.index.as_deref(), None).await?;
+    let mut compared = Compared::default();
+    for target in &targets {
+        let total = target.count_all(&spinney).await?;
+        let bar = Bar::new(total, "read")?;
+        let told = |done| bar.tell(&target.route.forest, done, total);
+        adopt::compare(&spinney, target, &names, &mut compared, &told).await?;
+        bar.clear();
+    }
+    let company = compared.company();
+    if args.json {
+        print(company_as_json(&compared, &company));
+        return Ok(());
+    }
+    let (first, second) = (names.root().to_owned(), format!("{}root", routes.prefix));
+    let [before, after] = [0, 1].map(|at| {
+        let count = |count: u64| HumanCount(count).to_string();
+        format!(
+            "{} groups of two or more, with {} documents",
+            count(company.groups[at]),
+            count(company.grouped[at])
+        )
+    });
+    print(format_args!("{first}: {before}"));
+    print(format_args!("{second}: {after}"));
+    for (count, what) in [
+        (company.documents, "documents have both"),
+        (company.same, "are together with the same documents"),
+        (company.more, "are together with more"),
+        (company.fewer, "are together with fewer"),
+        (company.other, "have others come and some leave"),
+        (compared.first_alone, "documents have the first alone"),
+        (compared.second_alone, "documents have the second alone"),
+        (compared.without, "documents have neither"),
+    ] {
+        print(format_args!("{:>12} {what}", HumanCount(count).to_string()));
+    }
+    Ok(())
+}
+
+fn company_as_json(compared: &Compared, company: &Company) -> Value {
+    json!({
+        "documents": company.documents,
+        "groups": company.groups,
+        "grouped": company.grouped,
+        "same": company.same,
+        "more": company.more,
+        "fewer": company.fewer,
+        "other": company.other,
+        "first_alone": compared.first_alone,
+        "second_alone": compared.second_alone,
+        "without": compared.without,
+    })
 }
 
 fn as_json(forest: &Inspected) -> Value {

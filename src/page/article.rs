@@ -12,6 +12,8 @@ use super::shell::Shell;
 use super::timeline::{Event, Timeline, timeline};
 use super::{Page, answer, fields, format, list, say, url};
 use crate::engine::ReaderFields;
+use crate::fingerprint::Fingerprint;
+use crate::forest::Root;
 use crate::http::Body;
 use crate::http::query::decode_segment;
 use crate::reading::answer::{Similar, SimilarHit};
@@ -27,6 +29,9 @@ const TEXT: usize = 100_000;
 
 /// Characters of a title.
 const TITLE: usize = 300;
+
+/// Groups that may be one with that of the article.
+const OTHER_GROUPS: usize = 5;
 
 #[derive(Template)]
 #[template(path = "article.html")]
@@ -51,8 +56,18 @@ struct ArticlePage<'a> {
     members: Vec<Member>,
     more: Option<String>,
     is_alone: bool,
+    /// Groups that may be one with this.
+    late: Vec<OtherGroup>,
     refused: Option<Vec<Neighbour>>,
     has_no_route: bool,
+}
+
+/// A group that may be one with that of the article.
+struct OtherGroup {
+    root: String,
+    address: String,
+    /// Where a reader says that it is.
+    merge: String,
 }
 
 /// What changed against the first of the group.
@@ -151,12 +166,36 @@ pub(super) async fn show(
         is_alone: similar.is_some_and(|similar| similar.total == 1),
         split: (!has_no_route && similar.is_some_and(|similar| similar.total > 1))
             .then(|| say::split_address(&found.index, &found.id)),
+        late: match root {
+            Some(root) => may_be_one(page, &found, root).await,
+            None => Vec::new(),
+        },
         root: root.map(str::to_owned),
         text,
         refused,
         has_no_route,
     };
     answer::page(StatusCode::OK, &article)
+}
+
+/// The groups that were found to agree with that of a document.
+async fn may_be_one(page: &Page<'_>, found: &Found, root: &str) -> Vec<OtherGroup> {
+    let own = Fingerprint::written(root, true).map(Root);
+    let late = page.state.engine.may_be_one(&found.index).await;
+    let Some((own, (_, late))) = own.zip(late.ok()) else {
+        return Vec::new();
+    };
+    let others = late.suggestions.iter().filter_map(|pair| match own {
+        own if own == pair.winner => Some(pair.loser),
+        own if own == pair.loser => Some(pair.winner),
+        _ => None,
+    });
+    let shown = others.take(OTHER_GROUPS).map(|other| OtherGroup {
+        root: other.to_string(),
+        address: url::group(&found.index, &other.to_string()),
+        merge: say::merge_address(&found.index, &found.id, [own, other]),
+    });
+    shown.collect()
 }
 
 /// The first article of a group.

@@ -116,7 +116,7 @@ texts! {
     reason_proof, reason_numbers, reason_radius,
     // What is said about groups.
     split, split_title, split_text, split_yes, merge, merge_title, merge_text, merge_yes, say_back, said_title, said_text,
-    said_before, take_back, taken_back_title, not_from_here,
+    said_before, late, late_lead, late_group, take_back, taken_back_title, not_from_here,
     // The overview.
     overview_lead, documents_in, stamped, joined, joined_hint, roots, roots_hint, memory, memory_short, memory_hint,
     lag, lag_hint, seconds,

@@ -111,9 +111,11 @@ async fn four_bulks_of_90_megabytes() {
         stats["counters"]["refused_over_budget"].as_u64() > Some(0),
         "four of them do not fit: {stats}"
     );
+    // Besides the budget: dictionaries, and what the allocator keeps for each thread, 100 to 180 MB by which threads worked at the
+    // same moment. All four at once would be above it by another 80 MB.
     let peak = peak_memory(spinney.pid());
     assert!(
-        peak < 256 * MIB + 150_000_000,
+        peak < 256 * MIB + 200_000_000,
         "the peak of memory was {} MiB",
         peak / MIB
     );

@@ -528,6 +528,14 @@ async fn late_merges(upstream: &str) {
     expected.sort();
     assert_eq!(named, expected);
     assert_eq!(words(&spinney.url, &index)["words"], json!([]));
+    let page = ask(
+        &spinney.url,
+        "GET",
+        &format!("ui/{index}/article/one"),
+        &Value::Null,
+    );
+    let other = format!("/group/{}\"", before["other"]);
+    assert!(page.text().contains(&other), "{}", page.text());
     spinney.kill9();
 
     // Applied by the next process, which meets them again; stored documents follow.

@@ -1,6 +1,7 @@
 //! Indices that were there before spinney: their documents get the stamps that they would have got on their way in, whatever happens
 //! in the middle, and nothing else of them changes.
 
+mod another;
 mod indices;
 mod interrupted;
 mod sweep;
@@ -12,18 +13,24 @@ use serde_json::{Value, json};
 
 use crate::common::{self, Server, Spinney, root_of, unstamped};
 
-/// `spinney backfill` against a spinney, with nothing from the environment.
-pub fn command(spinney: &str, args: &[&str]) -> Command {
+/// `spinney`, with nothing from the environment.
+fn spinney_command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_spinney"));
-    command
-        .args(["backfill", "--spinney-url", spinney])
-        .args(args)
-        .stdin(Stdio::null());
+    command.stdin(Stdio::null());
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("SPINNEY_") {
             command.env_remove(name);
         }
     }
+    command
+}
+
+/// `spinney backfill` against a spinney.
+pub fn command(spinney: &str, args: &[&str]) -> Command {
+    let mut command = spinney_command();
+    command
+        .args(["backfill", "--spinney-url", spinney])
+        .args(args);
     command
 }
 
@@ -92,13 +99,18 @@ pub async fn create(server: &Server, index: &str) {
 /// The same with the fields of the stamp, as `spinney setup --existing` maps them.
 pub async fn create_mapped(server: &Server, index: &str) {
     create(server, index).await;
-    let output = Command::new(env!("CARGO_BIN_EXE_spinney"))
+    map(server, index, "cluster_").await;
+}
+
+/// Maps the fields of a stamp in an index that is there.
+async fn map(server: &Server, index: &str, prefix: &str) {
+    let output = spinney_command()
         .args(["setup", "--existing", "--upstream", server.url()])
-        .args(["--index", index, "--name", index])
+        .args(["--index", index, "--name", index, "--prefix", prefix])
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
-    let mapped = said.contains("mapped cluster_root");
+    let mapped = said.contains(&format!("mapped {prefix}root"));
     assert!(output.status.success() && mapped, "{said}");
     let path = format!("/_index_template/{index}");
     server.request(reqwest::Method::DELETE, &path, None).await;
