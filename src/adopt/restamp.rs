@@ -227,7 +227,17 @@ impl Restamper<'_> {
         let mut begun: Vec<Begun> = Vec::new();
         loop {
             let jobs = self.jobs().await?;
-            begun.retain(|begun| begun.job.words().all(|word| jobs.contains(&word)));
+            // What has changed meanwhile begins again; the others of its way through the documents have been gone through.
+            begun.retain_mut(|Begun { job, .. }| {
+                let Job {
+                    forest, numbers, ..
+                } = job;
+                numbers.retain(|(number, restamp)| {
+                    let mut jobs = jobs.iter();
+                    jobs.any(|(of, n, r)| of == forest && n == number && r == restamp)
+                });
+                !numbers.is_empty()
+            });
             for job in together(new_ones(jobs, &begun)) {
                 self.shared.status.lock().is_working = true;
                 let before = Box::pin(self.writes.begun());
@@ -303,17 +313,20 @@ impl Restamper<'_> {
                 target.route.fields.clear();
             }
             target.route.fields.push(target.names.root().to_owned());
-            let roots: Vec<String> = sought.iter().map(Root::to_string).collect();
-            let query = json!({"bool": {"filter": [
-                {"terms": {"_index": target.indices}},
-                {"terms": {target.names.root(): roots}},
-            ]}});
-            let all = Slice { id: 0, of: 1 };
-            let mut pages = Pages::new(self.operator, &target, query, all, BATCH);
-            while let Some(found) = pages.next().await? {
-                left += self.stamp(job, &target, &found).await?;
+            // A query takes so many terms.
+            for roots in sought.chunks(MOST_ROOTS) {
+                let roots: Vec<String> = roots.iter().map(Root::to_string).collect();
+                let query = json!({"bool": {"filter": [
+                    {"terms": {"_index": target.indices}},
+                    {"terms": {target.names.root(): roots}},
+                ]}});
+                let all = Slice { id: 0, of: 1 };
+                let mut pages = Pages::new(self.operator, &target, query, all, BATCH);
+                while let Some(found) = pages.next().await? {
+                    left += self.stamp(job, &target, &found).await?;
+                }
+                pages.close().await;
             }
-            pages.close().await;
         }
         Ok(left)
     }

@@ -14,6 +14,7 @@
 //! 10 Evidence | root 8 | words 4 | of each 2 |
 //! 11 Say     | number 8 | word, as words.rs has it |
 //! 12 Restamp | number 8 | what, as words/restamp.rs has it |
+//! 13 Forget  | words 4 | their numbers, of 8 |
 //! ```
 
 use super::evidence::{read_words, write_words};

@@ -8,6 +8,9 @@ use super::Root;
 /// Pairs of groups that are remembered; those that were met first go first.
 const MOST_PAIRS: usize = 10_000;
 
+/// Words of which nothing is left are looked for after so many late merges.
+const FORGET_EVERY: u64 = 64;
+
 /// What becomes of trees that are found to be one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LateMerges {
@@ -46,8 +49,12 @@ pub struct Late {
 #[derive(Debug, Default)]
 pub(super) struct Candidates {
     pub(super) mode: LateMerges,
+    /// Pairs of trees, the smaller root first.
     met: HashMap<(Root, Root), Met>,
     queue: VecDeque<(Root, Root)>,
+    /// How often words have changed: what was judged before may be otherwise.
+    changes: u64,
+    tried: u64,
     pub(super) applied: u64,
     pub(super) no_room: u64,
 }
@@ -56,17 +63,37 @@ pub(super) struct Candidates {
 struct Met {
     winner: Root,
     documents: u64,
-    /// Whether the roots agree themselves: looked up once, since it takes long.
+    /// Whether the groups agree: looked up once, since it takes long.
     agree: bool,
+    /// When it was judged, by [`Candidates::changes`].
+    changes: u64,
 }
 
 impl Candidates {
-    /// A document of the one group agrees with the other. Answers what `agree` answers, or did when the two met before.
-    pub(super) fn meet(&mut self, winner: Root, loser: Root, agree: impl FnOnce() -> bool) -> bool {
-        let pair = (winner.min(loser), winner.max(loser));
+    /// Somebody has said something about groups.
+    pub(super) fn words_have_changed(&mut self) {
+        self.changes += 1;
+    }
+
+    /// Whether it is time to look for words of which nothing is left.
+    pub(super) fn is_time_to_forget(&mut self) -> bool {
+        self.tried += 1;
+        self.tried.is_multiple_of(FORGET_EVERY)
+    }
+
+    /// A document of the one tree agrees with the other: what was judged when the two met before, if that still holds.
+    pub(super) fn known(&mut self, tree: Root, other: Root) -> Option<bool> {
+        let met = self.met.get_mut(&pair(tree, other))?;
+        met.documents += 1;
+        (met.changes == self.changes).then_some(met.agree)
+    }
+
+    /// Whether the groups of the two agree.
+    pub(super) fn judged(&mut self, tree: Root, other: Root, agree: bool) {
+        let (pair, changes) = (pair(tree, other), self.changes);
         if let Some(met) = self.met.get_mut(&pair) {
-            met.documents += 1;
-            return met.agree;
+            (met.agree, met.changes) = (agree, changes);
+            return;
         }
         if self.met.len() >= MOST_PAIRS
             && let Some(oldest) = self.queue.pop_front()
@@ -74,13 +101,13 @@ impl Candidates {
             self.met.remove(&oldest);
         }
         let met = Met {
-            winner,
+            winner: tree,
             documents: 1,
-            agree: agree(),
+            agree,
+            changes,
         };
         self.met.insert(pair, met);
         self.queue.push_back(pair);
-        met.agree
     }
 
     /// Those that agree, in the order in which they were met.
@@ -97,6 +124,10 @@ impl Candidates {
     }
 }
 
+fn pair(one: Root, other: Root) -> (Root, Root) {
+    (one.min(other), one.max(other))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,9 +140,11 @@ mod tests {
     #[test]
     fn a_pair_is_judged_once_and_the_oldest_go() {
         let mut candidates = Candidates::default();
-        assert!(candidates.meet(root(2), root(1), || true));
-        assert!(candidates.meet(root(1), root(2), || false));
-        assert!(!candidates.meet(root(3), root(1), || false));
+        assert_eq!(candidates.known(root(2), root(1)), None);
+        candidates.judged(root(2), root(1), true);
+        assert_eq!(candidates.known(root(1), root(2)), Some(true));
+        candidates.judged(root(3), root(1), false);
+        assert_eq!(candidates.known(root(3), root(1)), Some(false));
         let listed: Vec<Suggestion> = candidates.agreeing().collect();
         let first = Suggestion {
             winner: root(2),
@@ -120,8 +153,11 @@ mod tests {
         };
         assert_eq!(listed, [first]);
         for number in 0..MOST_PAIRS as u64 - 1 {
-            candidates.meet(root(10 + number), root(0), || true);
+            candidates.judged(root(10 + number), root(0), true);
         }
+        // What is said in between may change it.
+        candidates.words_have_changed();
+        assert_eq!(candidates.known(root(3), root(1)), None);
         // One of the first two has gone.
         assert_eq!(candidates.met.len(), MOST_PAIRS);
         assert_eq!(candidates.agreeing().count(), MOST_PAIRS - 1);

@@ -79,6 +79,9 @@ impl Outcome {
     }
 }
 
+/// Trees beside its own that a document tells of.
+const MOST_OTHERS: usize = 4;
+
 /// Decides where a document belongs, or says what else must be looked at.
 ///
 /// The document had its nodes: its tree. Otherwise the best of the near trees whose proof agrees (most children, then
@@ -278,10 +281,12 @@ impl<P: Proof> Law<'_, '_, P> {
         }
     }
 
-    /// A verdict with the trees beside that of this root which take the document, too.
+    /// A verdict with the trees beside that of this root which take the document as well as that one does.
     fn beside(&self, verdict: Verdict, candidates: &[TreeIndex], root: Root) -> Verdict {
         let others = candidates.iter().map(|&tree| self.root(tree));
-        let others: Vec<Root> = others.filter(|&other| other != root).collect();
+        let takes_it = candidates.iter().any(|&tree| self.root(tree) == root);
+        let others = others.filter(|&other| takes_it && other != root);
+        let others: Vec<Root> = others.take(MOST_OTHERS).collect();
         match verdict {
             Verdict::Decided(outcome) => Verdict::Decided(Outcome { others, ..outcome }),
             asked @ Verdict::Ask(_) => asked,

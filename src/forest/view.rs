@@ -156,10 +156,13 @@ pub struct Stored {
 
 impl<P: Proof> Forest<P> {
     /// Whether the founders of two trees are one text, as far as what is kept of them tells: each as if it came to the tree of the
-    /// other with one fingerprint in common. `None` if one of them is gone.
+    /// other with one fingerprint in common. `None` if one of them is gone, or nothing that was accepted rests on it.
     pub(super) fn roots_agree(&self, one: Root, other: Root) -> Option<bool> {
         let floor = self.ticks.floor();
         let kept = |root: Root| {
+            if self.in_flight.node(root.0).is_some() {
+                return None;
+            }
             let proof = self.proof_at(self.root_number(root, floor)?)?;
             Some((proof, self.evidence.get(root.0).unwrap_or_default()))
         };

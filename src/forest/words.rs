@@ -13,6 +13,9 @@ use restamp::{read_all, write_all};
 /// The most words that a forest remembers: they are said by hand.
 pub const MOST_WORDS: usize = 1 << 16;
 
+/// Late merges, and what remains of those that were taken back. Few: whoever hears them all again needs the square of it.
+pub const MOST_LATE: usize = 1 << 12;
+
 /// One thing that somebody has said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Word {
@@ -58,14 +61,16 @@ pub struct Words {
 }
 
 impl Words {
-    /// The number of the next word; `None` if there are as many as a forest remembers.
+    /// The number of the next word; `None` if there are as many as a forest remembers. Those that the forest says itself have room of
+    /// their own.
     pub fn next(&self) -> Option<u64> {
-        (self.said.len() < MOST_WORDS).then_some(self.next)
+        (self.said.len() < MOST_WORDS + MOST_LATE).then_some(self.next)
     }
 
-    /// Whether the forest itself may say one more thing: half of the room is for people alone.
+    /// Whether the forest itself may say one more thing.
     pub fn has_room_for_late(&self) -> bool {
-        self.said.len() < MOST_WORDS / 2
+        let late = self.said.values().filter(|word| word.is_late());
+        late.count() < MOST_LATE
     }
 
     /// The late merges of which nothing is left: the loser's tree is gone, as `is_alive` tells, no other word speaks of that root, and
@@ -142,14 +147,15 @@ impl Words {
         self.groups.get(&root).copied().unwrap_or(root)
     }
 
-    /// Whether somebody has said that the forest is not to merge these groups.
-    pub fn are_apart(&self, one: Root, other: Root) -> bool {
-        let apart = self.said.values().filter_map(|word| match word {
-            Word::Apart { roots } => Some(roots.map(|root| self.group(root))),
+    /// The pairs of groups that the forest is not to merge, the smaller root first.
+    pub fn apart(&self) -> impl Iterator<Item = (Root, Root)> {
+        self.said.values().filter_map(|word| match word {
+            Word::Apart { roots } => {
+                let [one, other] = roots.map(|root| self.group(root));
+                Some((one.min(other), one.max(other)))
+            }
             _ => None,
-        });
-        let pairs = [[one, other], [other, one]];
-        apart.into_iter().any(|roots| pairs.contains(&roots))
+        })
     }
 
     /// Whether somebody has said where documents with this text belong.
@@ -210,6 +216,11 @@ impl Words {
 }
 
 impl Word {
+    /// Whether the forest has said it, or it remains of that.
+    fn is_late(&self) -> bool {
+        matches!(self, Word::Late { .. } | Word::Apart { .. })
+    }
+
     /// The roots that it speaks of.
     fn roots(&self) -> Vec<Root> {
         match self {

@@ -1,6 +1,6 @@
 //! Trees and what was learned: pure, documents in and places out; whoever shares a state locks it.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 use crate::forest::late_merges::{Candidates, Late, LateMerges, Suggestion};
 use crate::forest::port::{
@@ -14,14 +14,8 @@ use crate::forest::{
 use crate::method::{Count, Family, Lesson, Measure, Proof, Query, Refusal};
 use crate::text::boilerplate::Taught;
 use crate::time::Millis;
-/// Trees that one document may bring together with its own.
-const MOST_OTHERS: usize = 4;
-
 /// Pairs of trees that are laid beside each other before two groups become one; larger groups are left to people.
 const MOST_COMPARED: usize = 64;
-
-/// Without room for late merges, those of which nothing is left are looked for again after so many.
-const FORGET_EVERY: u64 = 1_024;
 
 /// Trees and what was learned: pure, documents in and places out.
 #[derive(Debug)]
@@ -175,6 +169,7 @@ impl<F: Family> State<F> {
 
     fn change_word(&mut self, number: u64, word: Option<Word>, restamp: Restamp) {
         self.change_words(StateChange::Say { number, word });
+        self.late.words_have_changed();
         let restamp = Some(restamp);
         self.change_words(StateChange::Restamp { number, restamp });
         for (number, restamp) in self.words.followed() {
@@ -205,12 +200,18 @@ impl<F: Family> State<F> {
     /// What was met since the start, as far as it still holds.
     pub fn late(&self) -> Late {
         let words = &self.words;
-        let open = |&Suggestion { winner, loser, .. }: &Suggestion| {
-            words.group(winner) != words.group(loser)
-                && !words.are_apart(words.group(winner), words.group(loser))
-        };
+        let mut told: HashSet<(Root, Root)> = words.apart().collect();
+        let suggestions = self.late.agreeing().filter_map(|pair| {
+            let (winner, loser) = (words.group(pair.winner), words.group(pair.loser));
+            let is_open = winner != loser && told.insert((winner.min(loser), winner.max(loser)));
+            is_open.then_some(Suggestion {
+                winner,
+                loser,
+                documents: pair.documents,
+            })
+        });
         Late {
-            suggestions: self.late.agreeing().filter(open).collect(),
+            suggestions: suggestions.collect(),
             applied: self.late.applied,
             no_room: self.late.no_room,
         }
@@ -230,15 +231,15 @@ impl<F: Family> State<F> {
         }
     }
 
-    /// The forest itself says that two groups are one, if there is room for it.
+    /// The forest itself says that the groups of two trees are one, if there is room for it.
     fn say_late(&mut self, winner: Root, loser: Root) {
-        // What nothing is left of goes when there is no room, and then much of it at once.
-        if !self.words.has_room_for_late() && self.late.no_room.is_multiple_of(FORGET_EVERY) {
-            let floor = self.forest.clock();
-            let numbers = self
-                .words
-                .outlived(|root| self.forest.tree_at(root, floor).is_some());
-            self.change_words(StateChange::Forget { numbers });
+        if self.late.is_time_to_forget() {
+            let now = self.forest.clock();
+            let is_alive = |root| self.forest.tree_at(root, now).is_some();
+            let numbers = self.words.outlived(is_alive);
+            if !numbers.is_empty() {
+                self.change_words(StateChange::Forget { numbers });
+            }
         }
         let said = match self.words.has_room_for_late() {
             true => self.say(Word::Late { winner, loser }, &[]),
@@ -255,27 +256,42 @@ impl<F: Family> State<F> {
         if self.late.mode == LateMerges::Off || !F::Proof::TELLS_OF_ROOTS {
             return;
         }
-        for &other in others.iter().take(MOST_OTHERS) {
-            let (words, forest) = (&self.words, &self.forest);
+        for &other in others {
+            let words = &self.words;
             let (winner, loser) = (words.group(tree), words.group(other));
-            if winner == loser || words.are_apart(winner, loser) {
+            let pair = (winner.min(loser), winner.max(loser));
+            if winner == loser || words.apart().any(|apart| apart == pair) {
                 continue;
             }
-            // Each with each, so that no group is made by way of a third.
-            let agree = || {
-                let (ones, others) = (words.one_with(winner), words.one_with(loser));
-                let mut pairs = ones
-                    .iter()
-                    .flat_map(|&one| others.iter().map(move |&other| (one, other)));
-                ones.len() * others.len() <= MOST_COMPARED
-                    && pairs.all(|(one, other)| forest.roots_agree(one, other) != Some(false))
-                    && forest.roots_agree(tree, other) == Some(true)
-            };
-            let agree = self.late.meet(winner, loser, agree);
-            if agree && self.late.mode == LateMerges::Apply {
-                self.say_late(winner, loser);
+            let agree = self.late.known(tree, other).or_else(|| {
+                let agree = self.are_one(tree, other)?;
+                self.late.judged(tree, other, agree);
+                Some(agree)
+            });
+            if agree == Some(true) && self.late.mode == LateMerges::Apply {
+                self.say_late(tree, other);
             }
         }
+    }
+
+    /// Whether all living trees of the groups of these two agree with each other, so that no group is made by way of a third; `None` if
+    /// one of the two is gone.
+    fn are_one(&self, tree: Root, other: Root) -> Option<bool> {
+        if !self.forest.roots_agree(tree, other)? {
+            return Some(false);
+        }
+        let now = self.forest.clock();
+        let living = |root| {
+            let group = self.words.one_with(root).into_iter();
+            group.filter(|&root| self.forest.tree_at(root, now).is_some())
+        };
+        let others: Vec<Root> = living(other).collect();
+        let ones: Vec<Root> = living(tree).collect();
+        let mut pairs = ones
+            .iter()
+            .flat_map(|&one| others.iter().map(move |&other| (one, other)));
+        let few = ones.len() * others.len() <= MOST_COMPARED;
+        Some(few && pairs.all(|(one, other)| self.forest.roots_agree(one, other) != Some(false)))
     }
 
     /// What people have said about groups.
@@ -446,7 +462,7 @@ impl<F: Family> State<F> {
     /// Lets count what was accepted, takes back what was refused, and keeps for a while what may come again. All of it is
     /// of one request, and `now` is when its answer came.
     pub fn settle(&mut self, batch: Vec<Settlement>, now: Millis) -> Settled {
-        let (mut refused, mut lessons) = (Vec::new(), Vec::new());
+        let (mut refused, mut lessons, mut met) = (Vec::new(), Vec::new(), Vec::new());
         let merged_before = self.late.applied;
         let due = 2 * batch.len();
         for settlement in batch {
@@ -458,7 +474,9 @@ impl<F: Family> State<F> {
                     }
                     self.forest.count(root, count);
                     self.forest.settle(&settlement.rollback);
-                    self.meet(root, &settlement.others);
+                    if !settlement.others.is_empty() {
+                        met.push((root, settlement.others));
+                    }
                     lessons.extend(settlement.lesson);
                 }
                 Outcome::Refused => refused.push(settlement.rollback),
@@ -469,6 +487,10 @@ impl<F: Family> State<F> {
             }
         }
         let mut settled = self.withdraw(refused.into_iter());
+        // Trees of documents that were refused have gone.
+        for (root, others) in met {
+            self.meet(root, &others);
+        }
         settled.learned = self.learn_from_request(lessons);
         self.forest.expire(self.forest.clock(), due);
         settled.notices = self.forest.take_notices();
