@@ -59,6 +59,8 @@ pub struct Recovery {
     waiting_bytes: usize,
     /// Roots of trees that keep the proof of a document that cannot have founded them.
     unproved: HashSet<Fingerprint>,
+    /// Roots of trees whose founder was on its way until it was found to be stored.
+    founded: HashSet<Fingerprint>,
     passes_known: bool,
     recovered: Recovered,
 }
@@ -210,10 +212,16 @@ impl<F: Family> State<F> {
                 earlier: Some(&earlier.tallies),
                 ..*query
             };
-            if recovery.passes_known && forest.known(query) == Some(root) {
+            let is_known = recovery.passes_known && forest.known(query) == Some(root);
+            if is_known && !forest.is_in_flight(query) {
                 return Fate::Known;
             }
             let (has_tree, may_found) = (forest.has_tree(root), may_found(query, root));
+            // Nobody has told what became of it: it is stored, so it counts, and its nodes stay.
+            let has_founded = is_known
+                && may_found
+                && forest.is_root_in_flight(root)
+                && recovery.founded.insert(root.0);
             if !has_tree && !may_found && !last {
                 return Fate::Later;
             }
@@ -238,7 +246,9 @@ impl<F: Family> State<F> {
             }
             Fate::Placed {
                 // Of one that cannot be the founder it is not known what it taught.
-                founds: founds_again || (is_new && (may_found || placement.root != root)),
+                founds: founds_again
+                    || has_founded
+                    || (is_new && (may_found || placement.root != root)),
                 placement,
             }
         })
