@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::forest::local::{Recovered, Recovery, State};
 use crate::forest::port::{Commit, Document, Earlier, Outcome, When};
+use crate::forest::words::Word;
 use crate::method::{
     Attributes, Family, Method, Short, Similarity, Staged, Strict, Verified, WIDE, Workspace,
 };
@@ -354,4 +355,42 @@ fn a_stored_root_goes_before_a_leaf() {
     };
     let requests = [request(&[1, 0, 0, 0], 0), request(&[0, 55], 1)];
     kind.check_in_any_order(&requests, &[1, 0, 0, 0, 0, 0], 1);
+}
+
+/// What was written since somebody made two groups one shows the winner's root, and stands in its own tree all the same: when the word
+/// is taken back it goes with that.
+#[test]
+fn a_word_is_no_other_tree() {
+    let kind = Kind::<Verified> {
+        method: Method::Verified,
+        k: Distance(0),
+        window: NEVER,
+        thresholds: Similarity::default(),
+    };
+    let request = |number: u64, fate| Request {
+        numbers: vec![number],
+        pause: 1,
+        fate,
+    };
+    let unanswered = Fate::Unanswered { is_stored: true };
+    let requests = [
+        request(1, Fate::Accepted),
+        request(31, Fate::Accepted),
+        request(32, unanswered),
+    ];
+    let (mut state, mut kept) = kind.write(&requests);
+    let (winner, loser) = (kept[0].root, kept[1].root);
+    assert!(winner != loser && kept[2].root == loser);
+    let word = Word::Merge {
+        winner,
+        losers: vec![loser],
+    };
+    let word = state.say(word, &[]).unwrap();
+    kept.iter_mut().for_each(|kept| kept.root = winner);
+    let found = kind.recover(&mut state, &kept, Recovery::of_the_rest(), 1);
+    assert_eq!((found.known + found.placed, found.elsewhere), (3, 0));
+    state.forget_unknown(Millis(i64::MAX), usize::MAX);
+    state.take_back(word).unwrap();
+    let roots = [1, 31, 32].map(|number| kind.root(&mut state, number));
+    assert_eq!(roots, [winner, loser, loser]);
 }
