@@ -19,6 +19,8 @@ use super::tracked::Tracked;
 
 /// How often touched roots are counted.
 const TICK: Duration = Duration::from_millis(2_500);
+/// And where somebody waits for that: what was written last mostly is not visible yet at the first look.
+const SHORT_TICK: Duration = Duration::from_millis(500);
 
 /// How often new indices are looked for.
 const WATCH: Duration = Duration::from_secs(30);
@@ -76,9 +78,14 @@ impl Counter {
 
     async fn count(&mut self) {
         loop {
-            let next = Instant::now() + TICK;
+            let began = Instant::now();
             let mut result = self.tick().await;
-            while result.is_ok() && Instant::now() < next {
+            loop {
+                // Somebody may begin to wait meanwhile.
+                let next = began + self.shared.tick();
+                if result.is_err() || Instant::now() >= next {
+                    break;
+                }
                 result = self.between_ticks(next).await;
             }
             self.report(&result);
@@ -216,7 +223,8 @@ impl Counter {
             .partition(|name| *name > self.last_rolled);
         let Some(name) = behind.into_iter().chain(others).next() else {
             let rolls = self.indices.values().map(Tracked::rolls_at).min();
-            pause_until(rolls.map_or(next_tick, |at| at.min(next_tick))).await;
+            let until = rolls.map_or(next_tick, |at| at.min(next_tick));
+            pause_or_hurry(until, &self.shared).await;
             return Ok(());
         };
         let result = self.roll(&name).await;
@@ -339,11 +347,21 @@ impl Counter {
     }
 }
 
+impl Shared {
+    fn tick(&self) -> Duration {
+        if self.is_hurried() { SHORT_TICK } else { TICK }
+    }
+}
+
 /// Rests after work that began at an instant, unless somebody waits.
 pub(super) async fn rest(began: Instant, parts: u32, shared: &Shared) {
     let work = began.elapsed();
     shared.status.lock().busy += work;
     let until = Instant::now() + rest_after(work, parts, Duration::ZERO);
+    pause_or_hurry(until, shared).await;
+}
+
+async fn pause_or_hurry(until: Instant, shared: &Shared) {
     tokio::select! {
         () = pause_until(until) => {}
         () = shared.hurry.notified() => {}

@@ -67,6 +67,14 @@ struct Shared {
     hurried: Mutex<Option<Instant>>,
 }
 
+impl Shared {
+    /// Whether somebody began to wait a moment ago.
+    fn is_hurried(&self) -> bool {
+        let last = *self.hurried.lock();
+        last.is_some_and(|last| last.elapsed() < HURRIES)
+    }
+}
+
 /// The task, and the way to end it.
 pub(crate) struct Running {
     stop: watch::Sender<bool>,
@@ -141,13 +149,12 @@ impl Counts {
         }
     }
 
-    /// A person waits for what was noted last: the counter does without the rest that it is in, or without its next one; once in
-    /// [`HURRIES`], however much is said.
+    /// A person waits for what was noted last: the counter does without the rest that it is in, or without its next one (once in
+    /// [`HURRIES`], however much is said), and looks more often for that long.
     pub(crate) fn hurry(&self) {
         let Some(shared) = &self.shared else { return };
-        let mut last = shared.hurried.lock();
-        if last.is_none_or(|last| last.elapsed() >= HURRIES) {
-            *last = Some(Instant::now());
+        if !shared.is_hurried() {
+            *shared.hurried.lock() = Some(Instant::now());
             shared.hurry.notify_one();
         }
     }
