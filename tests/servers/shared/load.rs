@@ -258,6 +258,7 @@ impl Load {
 }
 
 /// One line for each fault: `scripts/bench sidecars --faults` gathers them.
+#[expect(clippy::print_stdout, reason = "a figure, for whoever asks to see it")]
 pub fn tell(fault: &str, seen: &Seen, more: &[(&str, usize)]) {
     let mut line = json!({
         "bench": "sidecars", "part": "faults", "fault": fault, "docs": seen.documents,
