@@ -126,8 +126,9 @@ class Writer:
 
 
 class Bench:
-    def __init__(self, spinney, script, told, work, docs):
+    def __init__(self, spinney, script, told, work, docs, slices):
         self.spinney, self.script, self.told, self.work, self.docs = spinney, script, told, work, docs
+        self.slices = slices
         self.url = told["url"]
 
     def options(self, index, name):
@@ -157,7 +158,8 @@ class Bench:
 
     def backfill(self, address):
         # A group of its own: it is ended by its process id.
-        return subprocess.Popen([self.spinney, "backfill", "--spinney-url", f"http://{address}"], stdout=subprocess.PIPE)
+        command = [self.spinney, "backfill", "--spinney-url", f"http://{address}", "--slices", str(self.slices)]
+        return subprocess.Popen(command, stdout=subprocess.PIPE)
 
     def unstamped(self, index):
         ask(self.url, "POST", f"/{index}/_refresh")
@@ -241,6 +243,7 @@ def main():
     parser.add_argument("--docs", type=int, default=None)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--binary", default=None)
+    parser.add_argument("--slices", type=int, default=1)
     parser.add_argument("--kills", action="store_true")
     parser.add_argument("--quick", action="store_true")
     args = parser.parse_args()
@@ -255,7 +258,7 @@ def main():
     told = dict(line.split("=", 1) for line in started.stdout.splitlines())
     try:
         with tempfile.TemporaryDirectory(prefix="spinney-backfill-") as work:
-            bench = Bench(spinney, script, told, Path(work), docs)
+            bench = Bench(spinney, script, told, Path(work), docs, args.slices)
             say(f"making {docs} documents")
             archive = Archive(Path(work) / "archive", docs)
             say("in order through spinney")
@@ -271,7 +274,7 @@ def main():
                 say("past spinney")
                 direct = bench.direct(archive, index)
                 figures = {
-                    "bench": "backfill", "server": f"{told['kind']} {told['version']}", "method": "verified", "docs": docs,
+                    "bench": "backfill", "server": f"{told['kind']} {told['version']}", "method": "verified", "docs": docs, "slices": args.slices,
                     "bytes_per_doc": round(archive.bytes / docs), "fresh_docs_per_s": round(fresh),
                     "in_order_docs_per_s": round(in_order), "direct_docs_per_s": round(direct),
                 }

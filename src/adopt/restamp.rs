@@ -435,6 +435,7 @@ impl Restamper<'_> {
                 ..Written::default()
             };
             self.counts.note(std::iter::once(written));
+            self.counts.hurry();
         }
     }
 }

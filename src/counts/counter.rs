@@ -339,11 +339,15 @@ impl Counter {
     }
 }
 
-/// Rests after work that began at an instant.
+/// Rests after work that began at an instant, unless somebody waits.
 pub(super) async fn rest(began: Instant, parts: u32, shared: &Shared) {
     let work = began.elapsed();
     shared.status.lock().busy += work;
-    pause_until(Instant::now() + rest_after(work, parts, Duration::ZERO)).await;
+    let until = Instant::now() + rest_after(work, parts, Duration::ZERO);
+    tokio::select! {
+        () = pause_until(until) => {}
+        () = shared.hurry.notified() => {}
+    }
 }
 
 #[expect(
@@ -352,4 +356,29 @@ pub(super) async fn rest(began: Instant, parts: u32, shared: &Shared) {
 )]
 async fn pause_until(instant: Instant) {
     tokio::time::sleep(instant.saturating_duration_since(Instant::now())).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counts::Counts;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_rest_ends_when_somebody_waits() {
+        let counts = Counts::new(true);
+        let shared = counts.shared.as_ref().unwrap();
+        let rests = async |shared: &Shared| {
+            let begun = tokio::time::Instant::now();
+            let work = Instant::now() - Duration::from_secs(1);
+            rest(work, COUNTING, shared).await;
+            begun.elapsed()
+        };
+        assert!(rests(shared).await > Duration::from_secs(10));
+        counts.hurry();
+        // Within the same five seconds that is not another one.
+        counts.hurry();
+        assert!(rests(shared).await < Duration::from_secs(1));
+        counts.hurry();
+        assert!(rests(shared).await > Duration::from_secs(10));
+    }
 }

@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tracing::warn;
 
@@ -43,6 +43,8 @@ pub(crate) use searcher::{Fields, Searcher};
 pub(crate) use status::{State, Status};
 pub(crate) use touched::Written;
 
+/// The counter hurries once in this time at most.
+const HURRIES: Duration = Duration::from_secs(5);
 /// How long a stop waits until the points in time are closed.
 const CLOSING: Duration = Duration::from_secs(2);
 
@@ -59,6 +61,10 @@ struct Shared {
     /// The indices that are kept true.
     known: RwLock<HashSet<String>>,
     status: Mutex<Status>,
+    /// Somebody waits for what was written last.
+    hurry: Notify,
+    /// When the counter was last asked to hurry.
+    hurried: Mutex<Option<Instant>>,
 }
 
 /// The task, and the way to end it.
@@ -84,6 +90,8 @@ impl Counts {
             touched: Mutex::new(Touched::new(Limits::DEFAULT)),
             known: RwLock::default(),
             status: Mutex::default(),
+            hurry: Notify::new(),
+            hurried: Mutex::default(),
         };
         Counts {
             shared: is_on.then(|| Arc::new(shared())),
@@ -130,6 +138,17 @@ impl Counts {
         let mut touched = shared.touched.lock();
         for written in parts {
             touched.note(&written, now);
+        }
+    }
+
+    /// A person waits for what was noted last: the counter does without the rest that it is in, or without its next one; once in
+    /// [`HURRIES`], however much is said.
+    pub(crate) fn hurry(&self) {
+        let Some(shared) = &self.shared else { return };
+        let mut last = shared.hurried.lock();
+        if last.is_none_or(|last| last.elapsed() >= HURRIES) {
+            *last = Some(Instant::now());
+            shared.hurry.notify_one();
         }
     }
 

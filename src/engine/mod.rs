@@ -30,6 +30,7 @@ mod stored;
 #[cfg(test)]
 mod tests;
 mod threads;
+mod unanswered;
 mod words;
 mod writers;
 
@@ -47,6 +48,7 @@ pub use recover::{Recovering, Source, StoredDocument};
 pub use settle::{Placed, Resolution, Settled};
 pub use stamped::{LeftAlone, Refused, Stamped, Tally};
 pub use stored::SaveError;
+pub use unanswered::Gap;
 pub use words::WordError;
 
 use std::sync::Arc;
@@ -70,6 +72,7 @@ use read::own_root;
 use stored::Stores;
 use threads::TextThreads;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use unanswered::Unanswered;
 use writers::Writers;
 
 /// Why the engine cannot be built.
@@ -173,6 +176,7 @@ pub struct Engine {
     store: Option<Arc<dyn KeyStore>>,
     /// A forest has made groups one.
     merged: Notify,
+    unanswered: Unanswered,
     explains: bool,
 }
 
@@ -324,6 +328,7 @@ impl Engine {
             waiting: Waiting::default(),
             store: None,
             merged: Notify::new(),
+            unanswered: Unanswered::default(),
             explains: false,
         })
     }

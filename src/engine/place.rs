@@ -210,6 +210,7 @@ impl Engine {
                         rollback: std::mem::take(&mut place.rollback),
                         is_alone: place.is_alone,
                         claimed: place.claimed,
+                        clock: place.clock,
                         lesson: place.lesson.take(),
                         counted: (place.root, place.count),
                         others: std::mem::take(&mut place.others),

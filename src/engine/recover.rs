@@ -38,6 +38,13 @@ pub struct Source {
     short: Option<usize>,
 }
 
+impl Source {
+    /// Whether it is what the forest of this number, or that of its short texts, can be rebuilt from.
+    pub(super) fn is_of(&self, forest: usize) -> bool {
+        self.at == forest || self.short == Some(forest)
+    }
+}
+
 /// A document as an index holds it.
 #[derive(Debug, Clone)]
 pub struct StoredDocument {

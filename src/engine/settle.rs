@@ -15,9 +15,9 @@ use crate::time::Millis;
 #[derive(Debug, Default)]
 pub struct Placed {
     /// The operation of every item: an answer that tells of others cannot be matched.
-    ops: Vec<Op>,
+    pub(super) ops: Vec<Op>,
     caller: Option<u64>,
-    held: Vec<Held>,
+    pub(super) held: Vec<Held>,
     /// Items whose document has a root of its own, outside of the forests.
     alone: Vec<usize>,
 }
@@ -31,6 +31,8 @@ pub(super) struct Held {
     pub(super) rollback: Rollback,
     pub(super) is_alone: bool,
     pub(super) claimed: Option<Millis>,
+    /// The forest's clock when it was placed.
+    pub(super) clock: Millis,
     pub(super) lesson: Option<Vec<u64>>,
     pub(super) counted: (Root, Count),
     /// Other trees that would have taken it.
@@ -185,6 +187,7 @@ impl Engine {
             ..Settled::default()
         };
         self.note_writers(&placed, &resolution, now);
+        self.note_unanswered(&placed, &resolution);
         let (late, not_kept) = self.late(&mut placed, &resolution);
         settled.not_kept = not_kept;
         let mut failure = None;
@@ -303,7 +306,7 @@ async fn place_accepted(
 }
 
 /// What became of one item of a request with these operations, and the status that says so.
-fn outcome(ops: &[Op], item: usize, resolution: &Resolution) -> (Outcome, Option<u16>) {
+pub(super) fn outcome(ops: &[Op], item: usize, resolution: &Resolution) -> (Outcome, Option<u16>) {
     // An update that changes nothing leaves the document as it was sent before; of a new one, nothing is stored.
     let unchanged = match ops.get(item) {
         Some(Op::Update) => Outcome::Accepted,

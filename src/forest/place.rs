@@ -110,6 +110,19 @@ impl<P: Proof> Forest<P> {
         law::known(query, &look.seen, self.thresholds)
     }
 
+    /// Whether any node of a document was made by documents of which nobody knows yet that the cluster has accepted them.
+    pub(super) fn is_in_flight(&self, query: &Query<'_, P>) -> bool {
+        let nodes = query.fingerprints.iter().chain([&query.whole]);
+        nodes
+            .copied()
+            .any(|node| self.in_flight.node(node).is_some())
+    }
+
+    /// The same of a root.
+    pub(super) fn is_root_in_flight(&self, root: Root) -> bool {
+        self.in_flight.node(root.0).is_some()
+    }
+
     /// Whether the tree of this root is there.
     pub(super) fn has_tree(&self, root: Root) -> bool {
         self.root_number(root, self.ticks.floor()).is_some()

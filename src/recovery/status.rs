@@ -1,15 +1,21 @@
-//! What starts have found, for `_stats`.
+//! What was found in the indices that forests did not know, for `_stats`.
+
+use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use crate::engine::Recovered;
 
-/// What a start has found in the indices that the stored forests did not know.
+/// What was found in the indices that the forests did not know.
 #[derive(Debug, Default)]
-pub(crate) struct Status(Mutex<Vec<ForestStatus>>);
+pub(crate) struct Status {
+    at_start: Mutex<Vec<ForestStatus>>,
+    /// By forest, what became of documents of which the cluster had not told whether they are stored.
+    unanswered: Mutex<BTreeMap<String, Recovered>>,
+}
 
-/// The same of one forest.
+/// What the start has found of one forest.
 #[derive(Debug, Clone)]
 pub(crate) struct ForestStatus {
     pub(crate) forest: String,
@@ -22,14 +28,36 @@ pub(crate) struct ForestStatus {
 
 impl Status {
     pub(crate) fn set(&self, status: ForestStatus) {
-        let mut all = self.0.lock();
+        let mut all = self.at_start.lock();
         all.retain(|known| known.forest != status.forest);
         all.push(status);
     }
 
+    /// Documents of a forest were looked for, because nobody had told what became of them.
+    pub(crate) fn looked(&self, forest: &str, recovered: Recovered) {
+        let mut all = self.unanswered.lock();
+        all.entry(forest.to_owned()).or_default().add(recovered);
+    }
+
     /// By forest, as JSON.
     pub(crate) fn shown(&self) -> Value {
-        let all = self.0.lock().clone();
+        let mut forests = self.starts();
+        for (forest, recovered) in &*self.unanswered.lock() {
+            let shown = json!({
+                "read": recovered.documents,
+                "caught_up": recovered.placed,
+                "elsewhere": recovered.elsewhere,
+            });
+            let of_forest = forests.entry(forest.as_str()).or_insert_with(|| json!({}));
+            if let Value::Object(of_forest) = of_forest {
+                of_forest.insert("unanswered".into(), shown);
+            }
+        }
+        forests.into()
+    }
+
+    fn starts(&self) -> Map<String, Value> {
+        let all = self.at_start.lock().clone();
         let forests = all.into_iter().map(|status| {
             let shown = json!({
                 "state": status.state,
@@ -41,6 +69,6 @@ impl Status {
             });
             (status.forest, shown)
         });
-        forests.collect::<Map<_, _>>().into()
+        forests.collect()
     }
 }

@@ -1,5 +1,5 @@
-//! What goes on beside requests in spinney's own name: counting groups, looking for documents without a stamp, stamping anew those
-//! that people have spoken of.
+//! What goes on beside requests in spinney's own name: counting groups, looking for documents without a stamp and for those of which
+//! the cluster has told nothing, stamping anew those that people have spoken of.
 
 use std::sync::Arc;
 
@@ -7,10 +7,12 @@ use tokio::task::JoinHandle;
 use tracing::warn;
 
 use super::inside::Inside;
+use super::unanswered::Watcher;
 use crate::adopt::{self, Routes};
 use crate::cluster::operator::Operator;
 use crate::config::{Route, ServeOptions};
 use crate::counts::{Fields, Running};
+use crate::recovery::Reader;
 use crate::state::AppState;
 
 /// Begins to count groups in the background, if somebody wants that.
@@ -86,4 +88,21 @@ pub(super) fn restamp(state: &Arc<AppState>, config: &ServeOptions) -> Option<Jo
         };
         restamper.run().await;
     }))
+}
+
+/// Begins to look for documents of which the cluster has not told whether they are stored.
+pub(super) fn look(state: &Arc<AppState>, config: &ServeOptions) -> Option<JoinHandle<()>> {
+    // What several processes keep is not rebuilt by one of them.
+    if config.routes.is_empty() || config.forest_store.is_some() {
+        return None;
+    }
+    let reader = match Reader::new(config, None) {
+        Ok(reader) => reader,
+        Err(error) => {
+            warn!(%error, "nobody looks for documents of which the cluster has not told whether they are stored");
+            return None;
+        }
+    };
+    let state = state.clone();
+    Some(tokio::spawn(Watcher { state, reader }.run()))
 }

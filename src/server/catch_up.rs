@@ -51,6 +51,33 @@ pub(super) async fn begin(state: &Arc<AppState>, config: &ServeOptions) {
     }
 }
 
+/// Takes in what is indexed of a forest since then and not known; `None`: there is no index. `begun`: it is read now.
+pub(super) async fn take_in(
+    state: &AppState,
+    reader: &Reader,
+    source: &Source,
+    since: Option<Millis>,
+    begun: impl FnOnce(),
+) -> Result<Option<Recovered>, RecoveryError> {
+    let wanted = reader.wanted(source, since);
+    wanted.refresh(&reader.operator).await;
+    let read = wanted.overview(&reader.operator).await?;
+    if !read.has_index {
+        return Ok(None);
+    }
+    begun();
+    let extent = Extent {
+        source: source.clone(),
+        all: read,
+        read,
+        since,
+    };
+    let latest = clock::latest_at(clock::now());
+    let recovering = state.engine.recover(source.clone(), true, latest);
+    let recovered = reader.read(&extent, recovering, &log_progress()).await?;
+    Ok(Some(recovered))
+}
+
 struct CatchingUp {
     state: Arc<AppState>,
     reader: Reader,
@@ -115,27 +142,13 @@ impl CatchingUp {
         if source.clock == Clock::Arrival {
             since = since.max(before_window(Some(clock::now()), source.window));
         }
-        let wanted = self.reader.wanted(source, since);
-        wanted.refresh(&self.reader.operator).await;
-        let read = wanted.overview(&self.reader.operator).await?;
-        if !read.has_index {
+        let begun = || self.say(source, "running", Recovered::default(), 0);
+        let Some(recovered) = take_in(&self.state, &self.reader, source, since, begun).await?
+        else {
             info!(forest = source.forest, indices = ?source.indices, "there is no such index: nothing to catch up");
             self.say(source, "no index", Recovered::default(), 0);
             return Ok(());
-        }
-        self.say(source, "running", Recovered::default(), 0);
-        let extent = Extent {
-            source: source.clone(),
-            all: read,
-            read,
-            since,
         };
-        let recovering =
-            self.state
-                .engine
-                .recover(source.clone(), true, clock::latest_at(clock::now()));
-        let told = log_progress();
-        let recovered = self.reader.read(&extent, recovering, &told).await?;
         self.say(source, "done", recovered, 0);
         if recovered.placed > 0 {
             info!(

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
+use crate::common::flaky::{Fault, Flaky};
 use crate::common::{self, Server, Spinney};
 use crate::restart::{DataDir, arguments, document, foretold, send, stats, stored_roots};
 
@@ -336,6 +337,54 @@ async fn catches_up(upstream: &str) {
 async fn what_was_indexed_and_not_stored_is_caught_up() {
     catches_up(&common::opensearch()).await;
     catches_up(&common::elasticsearch()).await;
+}
+
+/// The answer to a bulk is lost, and nobody sends it again: what is stored of it is known all the same.
+async fn looks_for_what_nobody_told_of(upstream: &str, more: &[&str]) {
+    let (server, dir) = (Server::new(upstream), DataDir::new("unanswered"));
+    let index = common::unique_index("unanswered");
+    let (client, flaky) = (
+        common::http(),
+        Flaky::in_front_of(upstream, 2, &[Fault::AnswerLost]),
+    );
+    let spinney = Spinney::start(&arguments(&flaky.url, &index, dir.path(), more));
+    // From then on the writer is known.
+    let first: Vec<usize> = (0..10).collect();
+    assert_eq!(
+        send(&client, &spinney.url, &index, &first).await,
+        Some(first)
+    );
+    let second: Vec<usize> = (10..40).collect();
+    assert_eq!(send(&client, &spinney.url, &index, &second).await, None);
+    let told = spinney.log_line("that documents are stored", |line| {
+        line.contains("of which the cluster had not told")
+    });
+    assert!(told.contains("caught_up=30"), "{told}");
+    let shown = stats(&client, &spinney.url).await["recovery"][&index]["unanswered"].clone();
+    assert_eq!(
+        (&shown["caught_up"], &shown["elsewhere"]),
+        (&json!(30), &json!(0)),
+        "{shown}"
+    );
+    for (n, root) in stored_roots(&server, &index).await {
+        assert_eq!(
+            foretold(&client, &spinney.url, &index, n).await,
+            root,
+            "{n}"
+        );
+    }
+    server.delete_index(&index).await;
+}
+
+#[tokio::test]
+async fn what_is_stored_without_an_answer_is_looked_for() {
+    looks_for_what_nobody_told_of(&common::opensearch(), &[]).await;
+}
+
+#[tokio::test]
+async fn what_is_stored_without_an_answer_is_looked_for_on_elasticsearch() {
+    let more = ["--window", "30d"];
+    looks_for_what_nobody_told_of(&common::elasticsearch(), &more).await;
 }
 
 #[tokio::test]

@@ -59,6 +59,8 @@ pub struct Recovery {
     waiting_bytes: usize,
     /// Roots of trees that keep the proof of a document that cannot have founded them.
     unproved: HashSet<Fingerprint>,
+    /// Roots of trees whose founder was on its way until it was found to be stored.
+    founded: HashSet<Fingerprint>,
     passes_known: bool,
     recovered: Recovered,
 }
@@ -112,6 +114,8 @@ enum Fate {
         placement: Placement,
         /// It has founded its tree, now or then.
         founds: bool,
+        /// It stands in another tree than it is stored with.
+        is_elsewhere: bool,
     },
 }
 
@@ -164,9 +168,13 @@ impl<F: Family> State<F> {
         match self.place_recovered(features, root, at, moment, recovery, last) {
             Fate::Known => recovery.recovered.known += 1,
             Fate::Later => return Some(document),
-            Fate::Placed { placement, founds } => {
+            Fate::Placed {
+                placement,
+                founds,
+                is_elsewhere,
+            } => {
                 recovery.recovered.placed += 1;
-                recovery.recovered.elsewhere += u64::from(placement.root != root);
+                recovery.recovered.elsewhere += u64::from(is_elsewhere);
                 let lesson = founds.then(|| F::lesson(features).hashes);
                 if let Some(hashes) = &lesson {
                     moment.earlier.taught.add(hashes);
@@ -200,7 +208,10 @@ impl<F: Family> State<F> {
         last: bool,
     ) -> Fate {
         let Self {
-            forest, learned, ..
+            forest,
+            learned,
+            words,
+            ..
         } = self;
         let now = at.unwrap_or(Millis(0));
         forest.advance(now);
@@ -210,10 +221,19 @@ impl<F: Family> State<F> {
                 earlier: Some(&earlier.tallies),
                 ..*query
             };
-            if recovery.passes_known && forest.known(query) == Some(root) {
+            // Where somebody has spoken of its group, it is stored with another root than that of its tree.
+            let known = forest.known(query).filter(|_| recovery.passes_known);
+            let known = known.filter(|&tree| words.answer(query.whole, tree) == root);
+            if known.is_some() && !forest.is_in_flight(query) {
                 return Fate::Known;
             }
+            let root = known.unwrap_or(root);
             let (has_tree, may_found) = (forest.has_tree(root), may_found(query, root));
+            // Nobody has told what became of it: it is stored, so it counts, and its nodes stay.
+            let has_founded = known.is_some()
+                && may_found
+                && forest.is_root_in_flight(root)
+                && recovery.founded.insert(root.0);
             if !has_tree && !may_found && !last {
                 return Fate::Later;
             }
@@ -238,7 +258,10 @@ impl<F: Family> State<F> {
             }
             Fate::Placed {
                 // Of one that cannot be the founder it is not known what it taught.
-                founds: founds_again || (is_new && (may_found || placement.root != root)),
+                founds: founds_again
+                    || has_founded
+                    || (is_new && (may_found || placement.root != root)),
+                is_elsewhere: placement.root != root,
                 placement,
             }
         })

@@ -23,7 +23,7 @@ pub struct State<F: Family> {
     pub(super) forest: Forest<F::Proof>,
     pub(super) learned: F::Learned,
     /// What people have said about groups.
-    words: Words,
+    pub(super) words: Words,
     /// Trees that may be one.
     late: Candidates,
     /// Placements of unknown outcome, and when they are taken back, in that order.

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::forest::local::{Recovered, Recovery, State};
 use crate::forest::port::{Commit, Document, Earlier, Outcome, When};
+use crate::forest::words::Word;
 use crate::method::{
     Attributes, Family, Method, Short, Similarity, Staged, Strict, Verified, WIDE, Workspace,
 };
@@ -18,24 +19,43 @@ struct Kept {
     arrival: Millis,
 }
 
-/// A request: its documents, the pause before it, and whether the cluster refuses it.
+/// What the cluster does with a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Accepted,
+    Refused,
+    /// It says nothing.
+    Unanswered {
+        is_stored: bool,
+    },
+}
+
+/// A request: its documents, the pause before it, and what the cluster does with it.
 #[derive(Debug, Clone)]
 struct Request {
     numbers: Vec<u64>,
     pause: i64,
-    refused: bool,
+    fate: Fate,
 }
 
-fn requests(refuses: bool) -> impl Strategy<Value = Vec<Request>> {
+fn requests(fate: impl Strategy<Value = Fate>) -> impl Strategy<Value = Vec<Request>> {
     let numbers = prop::collection::vec(0u64..150, 1..12);
     let pause = prop_oneof![6 => 0i64..4, 1 => 0i64..60];
-    let refused = prop::bool::weighted(if refuses { 0.2 } else { 0.0 });
-    let request = (numbers, pause, refused).prop_map(|(numbers, pause, refused)| Request {
+    let request = (numbers, pause, fate).prop_map(|(numbers, pause, fate)| Request {
         numbers,
         pause,
-        refused,
+        fate,
     });
     prop::collection::vec(request, 1..30)
+}
+
+fn mostly_accepted() -> impl Strategy<Value = Fate> {
+    prop_oneof![4 => Just(Fate::Accepted), 1 => Just(Fate::Refused)]
+}
+
+fn mostly_answered() -> impl Strategy<Value = Fate> {
+    let unanswered = any::<bool>().prop_map(|is_stored| Fate::Unanswered { is_stored });
+    prop_oneof![3 => Just(Fate::Accepted), 2 => unanswered]
 }
 
 /// A document of a small world: of three with neighbouring numbers one is the original, and two have other ends; one of
@@ -103,16 +123,21 @@ impl<F: Family> Kind<F> {
                 let reply = state.place_by(document, Commit::Provisional, &mut earlier);
                 let placed = reply.placed.unwrap();
                 let (root, arrival) = (placed.root, placed.clock);
-                if !request.refused {
+                let is_stored = matches!(
+                    request.fate,
+                    Fate::Accepted | Fate::Unanswered { is_stored: true }
+                );
+                if is_stored {
                     kept.push(Kept {
                         number,
                         root,
                         arrival,
                     });
                 }
-                settlements.push(placed.settled(match request.refused {
-                    true => Outcome::Refused,
-                    false => Outcome::Accepted,
+                settlements.push(placed.settled(match request.fate {
+                    Fate::Accepted => Outcome::Accepted,
+                    Fate::Refused => Outcome::Refused,
+                    Fate::Unanswered { .. } => Outcome::Unknown,
                 }));
             }
             state.settle(settlements, Millis(now));
@@ -201,6 +226,24 @@ impl<F: Family> Kind<F> {
         assert_eq!(self.others(&mut again, &kept), 0);
     }
 
+    /// Documents of which the cluster has told nothing: what is stored of them is found and stays, whenever it is looked for.
+    fn check_unanswered(&self, requests: &[Request], page: usize, is_late: bool) {
+        let (mut state, kept) = self.write(requests);
+        let over = Millis(i64::MAX);
+        if is_late {
+            state.forget_unknown(over, usize::MAX);
+        }
+        let found = self.recover(&mut state, &kept, Recovery::of_the_rest(), page);
+        state.forget_unknown(over, usize::MAX);
+        assert!(
+            self.others(&mut state, &kept) <= found.elsewhere,
+            "{found:?}"
+        );
+        if !is_late {
+            assert_eq!(found.elsewhere, 0);
+        }
+    }
+
     /// Of documents whose founders are gone, because they were deleted or are older than the window.
     fn check_the_rest(&self, requests: &[Request], gone: &[bool], page: usize) {
         let (first, mut kept) = self.write(requests);
@@ -275,17 +318,79 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn in_order_it_is_the_same_forest(requests in requests(false), page in 1usize..40) {
+    fn in_order_it_is_the_same_forest(requests in requests(Just(Fate::Accepted)), page in 1usize..40) {
         for_all!(NEVER, |kind| kind.check_in_order(&requests, page));
     }
 
     #[test]
-    fn in_any_order_of_a_moment_the_roots_stand(requests in requests(true), keys in prop::collection::vec(any::<u64>(), 7), page in 1usize..40) {
+    fn in_any_order_of_a_moment_the_roots_stand(requests in requests(mostly_accepted()), keys in prop::collection::vec(any::<u64>(), 7), page in 1usize..40) {
         for_all!(NEVER, |kind| kind.check_in_any_order(&requests, &keys, page));
     }
 
     #[test]
-    fn without_their_founders_the_roots_stand(requests in requests(true), gone in prop::collection::vec(prop::bool::weighted(0.3), 11), window in prop::option::of(30i64..300), page in 1usize..40) {
+    fn what_is_stored_is_found_and_stays(requests in requests(mostly_answered()), page in 1usize..40, is_late in any::<bool>()) {
+        for_all!(NEVER, |kind| kind.check_unanswered(&requests, page, is_late));
+    }
+
+    #[test]
+    fn without_their_founders_the_roots_stand(requests in requests(mostly_accepted()), gone in prop::collection::vec(prop::bool::weighted(0.3), 11), window in prop::option::of(30i64..300), page in 1usize..40) {
         for_all!(window.map(Millis), |kind| kind.check_the_rest(&requests, &gone, page));
     }
+}
+
+/// Documents of one moment are read in another order than they came, and the first one read brings a sentence that the next moment's
+/// document has for its root.
+#[test]
+fn a_stored_root_goes_before_a_leaf() {
+    let kind = Kind::<Verified> {
+        method: Method::Verified,
+        k: Distance(0),
+        window: NEVER,
+        thresholds: Similarity::default(),
+    };
+    let request = |numbers: &[u64], pause| Request {
+        numbers: numbers.to_vec(),
+        pause,
+        fate: Fate::Accepted,
+    };
+    let requests = [request(&[1, 0, 0, 0], 0), request(&[0, 55], 1)];
+    kind.check_in_any_order(&requests, &[1, 0, 0, 0, 0, 0], 1);
+}
+
+/// What was written since somebody made two groups one shows the winner's root, and stands in its own tree all the same: when the word
+/// is taken back it goes with that.
+#[test]
+fn a_word_is_no_other_tree() {
+    let kind = Kind::<Verified> {
+        method: Method::Verified,
+        k: Distance(0),
+        window: NEVER,
+        thresholds: Similarity::default(),
+    };
+    let request = |number: u64, fate| Request {
+        numbers: vec![number],
+        pause: 1,
+        fate,
+    };
+    let unanswered = Fate::Unanswered { is_stored: true };
+    let requests = [
+        request(1, Fate::Accepted),
+        request(31, Fate::Accepted),
+        request(32, unanswered),
+    ];
+    let (mut state, mut kept) = kind.write(&requests);
+    let (winner, loser) = (kept[0].root, kept[1].root);
+    assert!(winner != loser && kept[2].root == loser);
+    let word = Word::Merge {
+        winner,
+        losers: vec![loser],
+    };
+    let word = state.say(word, &[]).unwrap();
+    kept.iter_mut().for_each(|kept| kept.root = winner);
+    let found = kind.recover(&mut state, &kept, Recovery::of_the_rest(), 1);
+    assert_eq!((found.known + found.placed, found.elsewhere), (3, 0));
+    state.forget_unknown(Millis(i64::MAX), usize::MAX);
+    state.take_back(word).unwrap();
+    let roots = [1, 31, 32].map(|number| kind.root(&mut state, number));
+    assert_eq!(roots, [winner, loser, loser]);
 }

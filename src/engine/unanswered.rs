@@ -1,0 +1,81 @@
+//! Documents of which nobody has told whether they are stored: the connection broke, the cluster gave up. Whoever sent them may send
+//! them again, and then nothing is lost; if not, and they are stored, the forest would forget them. So the index is looked at.
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::forests::ForestEntry;
+use super::settle::{Placed, Resolution, outcome};
+use super::{Engine, Source, Unavailable};
+use crate::config::Clock;
+use crate::forest::port::Outcome;
+use crate::time::Millis;
+
+/// Since when each forest waits for an answer.
+#[derive(Debug, Default)]
+pub(super) struct Unanswered {
+    /// By number of the forest: when the first of them arrived.
+    since: Mutex<Vec<(usize, Millis)>>,
+    came: Notify,
+}
+
+/// A forest that may not know what is stored.
+#[derive(Debug, Clone)]
+pub struct Gap {
+    /// What tells of it.
+    pub source: Source,
+    /// What arrived earlier is known.
+    pub since: Millis,
+}
+
+impl Engine {
+    /// Takes down which forests have documents whose outcome nobody knows. Those of strangers had no effect and are not looked for: who
+    /// may not write anything must not make the cluster be searched.
+    pub(super) fn note_unanswered(&self, placed: &Placed, resolution: &Resolution) {
+        let held = placed.held.iter().filter(|held| held.late.is_none());
+        let unknown =
+            held.filter(|held| outcome(&placed.ops, held.item, resolution).0 == Outcome::Unknown);
+        let mut came = false;
+        let mut all = self.unanswered.since.lock();
+        for held in unknown {
+            if (self.forests.get(held.forest)).is_none_or(ForestEntry::is_shared) {
+                continue;
+            }
+            came = true;
+            match all.iter_mut().find(|(forest, _)| *forest == held.forest) {
+                Some((_, since)) => *since = (*since).min(held.clock),
+                None => all.push((held.forest, held.clock)),
+            }
+        }
+        drop(all);
+        if came {
+            self.unanswered.came.notify_one();
+        }
+    }
+
+    /// Answers when nobody knows what became of some documents.
+    pub async fn unanswered(&self) {
+        self.unanswered.came.notified().await;
+    }
+
+    /// The forests that may not know what is stored, each once; not those whose documents have no time, of which nothing tells which came
+    /// last.
+    ///
+    /// # Errors
+    /// When a forest cannot be asked any more.
+    pub async fn take_gaps(&self) -> Result<Vec<Gap>, Unavailable> {
+        let taken = std::mem::take(&mut *self.unanswered.since.lock());
+        if taken.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut gaps = Vec::new();
+        for source in self.sources().await? {
+            let of_source = taken.iter().filter(|(forest, _)| source.is_of(*forest));
+            let since = of_source.map(|(_, since)| *since).min();
+            if let Some(since) = since.filter(|_| source.clock != Clock::None) {
+                gaps.push(Gap { source, since });
+            }
+        }
+        Ok(gaps)
+    }
+}
