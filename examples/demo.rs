@@ -28,9 +28,9 @@ const SHOWN: usize = 15;
 
 #[derive(Parser)]
 struct Args {
-    /// URL of spinney
+    /// URL of spinney; several share a forest, and each gets every so manieth bulk
     #[arg(long, conflicts_with = "stamped", required_unless_present = "stamped")]
-    spinney: Option<String>,
+    spinney: Vec<String>,
     /// Output of `spinney stamp` to show instead
     #[arg(long)]
     stamped: Option<PathBuf>,
@@ -62,13 +62,13 @@ struct Article {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
     let args = Args::parse();
-    let articles = match (&args.spinney, &args.stamped) {
-        (Some(url), _) => through_spinney(&args, url).await?,
-        (None, Some(path)) => lines(path)?
+    let articles = match (&*args.spinney, &args.stamped) {
+        ([first, ..], _) => through_spinney(&args, first).await?,
+        ([], Some(path)) => lines(path)?
             .iter()
             .map(article)
             .collect::<anyhow::Result<_>>()?,
-        (None, None) => bail!("give --spinney or --stamped"),
+        ([], None) => bail!("give --spinney or --stamped"),
     };
     show(&articles);
     judge(&args, &articles)
@@ -92,7 +92,7 @@ fn article(source: &Value) -> anyhow::Result<Article> {
     })
 }
 
-/// Loads through the proxy and reads back what the server stored.
+/// Loads through the proxies in turns and reads back, through one of them, what the server stored.
 async fn through_spinney(args: &Args, url: &str) -> anyhow::Result<Vec<Article>> {
     let client = reqwest::Client::new();
     // Who published an article is a keyword: the page filters by it and counts it.
@@ -105,7 +105,7 @@ async fn through_spinney(args: &Args, url: &str) -> anyhow::Result<Vec<Article>>
     let bar = ProgressBar::new(documents.len() as u64).with_style(ProgressStyle::with_template(
         "loading the sample through spinney {bar:40} {pos}/{len} articles",
     )?);
-    for chunk in documents.chunks(BULK) {
+    for (chunk, to) in documents.chunks(BULK).zip(args.spinney.iter().cycle()) {
         let mut body = String::new();
         for document in chunk {
             body.push_str(&format!(
@@ -114,7 +114,7 @@ async fn through_spinney(args: &Args, url: &str) -> anyhow::Result<Vec<Article>>
             ));
         }
         let answer: Value = client
-            .post(format!("{url}/{}/_bulk", args.index))
+            .post(format!("{to}/{}/_bulk", args.index))
             .header("content-type", "application/x-ndjson")
             .body(body)
             .send()

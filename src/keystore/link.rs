@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -14,6 +15,7 @@ use tokio::sync::{Mutex, RwLock};
 use tokio::task::JoinSet;
 
 use super::pipeline::{self, Answered, LIBRARY};
+use super::registry::Registered;
 use super::slots::{SLOTS, slot};
 use super::{Address, sleep};
 use crate::forest::shared::keys::{Away, Command, Reply};
@@ -34,6 +36,9 @@ pub(super) struct Link {
     nodes: RwLock<Option<Arc<Nodes>>>,
     /// One at a time asks for the nodes.
     asking: Mutex<()>,
+    /// Connections that were ever made.
+    pub(super) made: Arc<AtomicU64>,
+    pub(super) registered: Registered,
 }
 
 /// The nodes that keys are at.
@@ -50,6 +55,7 @@ type Sent = (Arc<Node>, Vec<usize>, Result<Vec<Value>, RedisError>);
 pub(super) struct Node {
     client: Client,
     connection: Mutex<Option<MultiplexedConnection>>,
+    made: Arc<AtomicU64>,
 }
 
 impl Nodes {
@@ -77,6 +83,7 @@ impl Node {
             .get_multiplexed_async_connection_with_config(&config)
             .await?;
         *connection = Some(made.clone());
+        self.made.fetch_add(1, Relaxed);
         Ok(made)
     }
 
@@ -117,6 +124,8 @@ impl Link {
             ca,
             nodes: RwLock::new(None),
             asking: Mutex::new(()),
+            made: Arc::default(),
+            registered: Registered::default(),
         }
     }
 
@@ -132,7 +141,7 @@ impl Link {
             // One that still reads its data answers with an error. Of any key all nodes of a cluster but one would.
             node.ask(&redis::cmd("PING")).await.map_err(away)?;
         }
-        Ok(())
+        self.register_again().await
     }
 
     /// Runs commands, each on the node that has its key.
@@ -188,6 +197,8 @@ impl Link {
                     node.load().await.map_err(away)?;
                 }
             }
+            // Whoever was connected to may have forgotten everything.
+            self.register_again().await?;
             if again.is_empty() {
                 let replies: Option<Vec<Reply>> = replies.into_iter().collect();
                 return replies.ok_or(last);
@@ -301,7 +312,7 @@ impl Link {
         if let Some(master) = &self.address.master {
             let client = self.sentinel(master).await?;
             return Ok(Nodes {
-                each: vec![Arc::new(Node::of(client))],
+                each: vec![Arc::new(Node::of(client, &self.made))],
                 slots: Vec::new(),
             });
         }
@@ -317,7 +328,7 @@ impl Link {
     }
 
     async fn find_by(&self, host: &str, port: u16) -> Result<Nodes, RedisError> {
-        let first = Arc::new(Node::of(self.client(host, port)?));
+        let first = Arc::new(Node::of(self.client(host, port)?, &self.made));
         let info = first.info("cluster").await?;
         if !info.contains("cluster_enabled:1") {
             return Ok(Nodes {
@@ -362,7 +373,7 @@ impl Link {
                 None => {
                     nodes
                         .each
-                        .push(Arc::new(Node::of(self.client(&at.0, at.1)?)));
+                        .push(Arc::new(Node::of(self.client(&at.0, at.1)?, &self.made)));
                     let place = (nodes.each.len() - 1) as u16;
                     known.insert(at, place);
                     place
@@ -389,7 +400,7 @@ impl Link {
     fn node(&self, at: &str) -> Option<Arc<Node>> {
         let (host, port) = at.rsplit_once(':')?;
         let client = self.client(host, port.parse().ok()?).ok()?;
-        Some(Arc::new(Node::of(client)))
+        Some(Arc::new(Node::of(client, &self.made)))
     }
 
     fn addr(&self, host: &str, port: u16) -> ConnectionAddr {
@@ -454,10 +465,11 @@ impl Link {
 }
 
 impl Node {
-    fn of(client: Client) -> Node {
+    fn of(client: Client, made: &Arc<AtomicU64>) -> Node {
         Node {
             client,
             connection: Mutex::new(None),
+            made: made.clone(),
         }
     }
 

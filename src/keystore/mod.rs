@@ -34,9 +34,6 @@ const LOOK: Duration = Duration::from_millis(250);
 /// A document is believed to have come so long before it is placed, in milliseconds.
 const WAITED: i64 = 10_000;
 
-/// Where the registry of forests is.
-const FORESTS: &[u8] = b"spinney:forests";
-
 /// An engine.
 pub struct RedisStore {
     /// Of its own, so that it answers whoever asks from wherever.
@@ -144,7 +141,7 @@ impl KeyStore for RedisStore {
         let shared = self.shared.clone();
         let (name, identity) = (name.to_owned(), identity.to_owned());
         self.on_runtime(async move {
-            let enrolled = shared.wait(shared.link.enroll(FORESTS, &name, &identity)).await?;
+            let enrolled = shared.wait(shared.link.enroll(&name, &identity)).await?;
             let (number, known) = enrolled;
             Ok(match known == identity {
                 true => Ok(number),
@@ -157,7 +154,7 @@ impl KeyStore for RedisStore {
 
     fn forests(&self) -> Asked<Vec<(String, u8, String)>> {
         let shared = self.shared.clone();
-        self.on_runtime(async move { shared.wait(shared.link.forests(FORESTS)).await })
+        self.on_runtime(async move { shared.wait(shared.link.forests()).await })
     }
 
     fn keys(&self, forest: u8, place: Place) -> Asked<(Vec<Key>, Option<Place>)> {

@@ -1,5 +1,12 @@
 //! Which forests an engine has, and the keys of one.
+//!
+//! An engine without persistence forgets everything when it is started anew, the numbers of its forests as well. Whoever uses one then has to be
+//! the first to say so again: or another forest might get its number, or one of other settings its name. Such a start ends all connections,
+//! so a new connection is when this process registers again what it had registered.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use parking_lot::Mutex;
 use redis::{Cmd, Value};
 
 use super::link::{Link, PAUSE, TRIES, away};
@@ -7,21 +14,85 @@ use super::sleep;
 use crate::forest::shared::keys::{Away, Key, Place};
 use crate::hash::splitmix64;
 
+/// Where the registry of forests is.
+const FORESTS: &[u8] = b"spinney:forests";
 /// Keys that a node looks at when it is asked for some.
 const LOOKED_AT: usize = 4_096;
 
+/// What this process has registered, and what came of it the last time.
+#[derive(Debug, Default)]
+pub(super) struct Registered {
+    forests: Mutex<Vec<Forest>>,
+    /// Connections that there had been then.
+    at: AtomicU64,
+}
+
+/// A forest that this process uses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Forest {
+    name: String,
+    identity: String,
+    number: u8,
+}
+
 impl Link {
     /// The number of a forest, and what it is of.
-    pub(super) async fn enroll(
-        &self,
-        key: &[u8],
-        name: &str,
-        identity: &str,
-    ) -> Result<(u8, String), Away> {
+    pub(super) async fn enroll(&self, name: &str, identity: &str) -> Result<(u8, String), Away> {
         let proposed = name
             .bytes()
             .fold(7, |hash, byte| splitmix64(hash ^ u64::from(byte)))
             % 100;
+        let (number, known) = self.register(name, identity, proposed as u8).await?;
+        if known == identity {
+            let forest = Forest {
+                name: name.to_owned(),
+                identity: identity.to_owned(),
+                number,
+            };
+            let mut forests = self.registered.forests.lock();
+            if !forests.contains(&forest) {
+                forests.push(forest);
+            }
+        }
+        Ok((number, known))
+    }
+
+    /// Registers what this process uses again, if there are new connections since it did.
+    ///
+    /// # Errors
+    /// If the engine now knows one of them otherwise, each time from then on: nothing may be placed there by this process any more.
+    pub(super) async fn register_again(&self) -> Result<(), Away> {
+        let made = self.made.load(Relaxed);
+        if made == self.registered.at.load(Relaxed) {
+            return Ok(());
+        }
+        let forests = self.registered.forests.lock().clone();
+        for forest in forests {
+            let Forest {
+                name,
+                identity,
+                number,
+            } = &forest;
+            let known = self.register(name, identity, *number).await?;
+            if known != (*number, identity.clone()) {
+                return Err(Away(format!(
+                    "the engine has forgotten its forests, and knows {name} as another one since ({}): start this process again, with the same settings everywhere",
+                    known.1
+                )));
+            }
+        }
+        self.registered.at.store(made, Relaxed);
+        Ok(())
+    }
+
+    /// Asks for the number of a forest, and what it is of.
+    async fn register(
+        &self,
+        name: &str,
+        identity: &str,
+        proposed: u8,
+    ) -> Result<(u8, String), Away> {
+        let key = FORESTS;
         let mut call = redis::cmd("FCALL");
         call.arg("spinney1_enroll").arg(1).arg(key);
         call.arg(name).arg(identity).arg(proposed);
@@ -54,13 +125,13 @@ impl Link {
     }
 
     /// Name, number and identity of all forests.
-    pub(super) async fn forests(&self, key: &[u8]) -> Result<Vec<(String, u8, String)>, Away> {
+    pub(super) async fn forests(&self) -> Result<Vec<(String, u8, String)>, Away> {
         let nodes = self.nodes().await?;
-        let Some(node) = nodes.each.get(nodes.node_of(key)) else {
+        let Some(node) = nodes.each.get(nodes.node_of(FORESTS)) else {
             return Ok(Vec::new());
         };
         let mut all = redis::cmd("HGETALL");
-        all.arg(key);
+        all.arg(FORESTS);
         let pairs = match node.ask(&all).await.map_err(away)? {
             Value::Array(values) => values.as_chunks::<2>().0.iter().map(texts).collect(),
             Value::Map(pairs) => pairs.into_iter().map(|(a, b)| texts(&[a, b])).collect(),

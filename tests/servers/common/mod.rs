@@ -13,6 +13,7 @@
 //!
 //! A test that fails prints the last log lines of the spinney processes that it owns.
 
+pub mod cable;
 pub mod fake;
 pub mod flaky;
 pub mod gate;

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ pub struct Redis {
 
 struct Node {
     port: u16,
+    options: Vec<String>,
     child: Child,
     dir: PathBuf,
 }
@@ -60,19 +61,12 @@ impl Redis {
             .expect("redis-cli is missing: apt-get install redis-tools");
         let said = String::from_utf8_lossy(&made.stdout).into_owned();
         assert!(made.status.success(), "{said}");
-        for node in &nodes {
-            wait_until("the cluster is up", || {
-                node.ask("CLUSTER INFO\r\n").contains("cluster_state:ok")
-            });
-            wait_until("a replica has all that its master has", || {
-                let info = node.ask("INFO replication\r\n");
-                info.contains("role:master") || info.contains("master_link_status:up")
-            });
-        }
-        Redis {
+        let redis = Redis {
             nodes,
             is_cluster: true,
-        }
+        };
+        redis.wait_until_ready();
+        redis
     }
 
     /// For `--forest-store`.
@@ -91,22 +85,71 @@ impl Redis {
 
     /// Stops all nodes as they are: nothing is answered and nothing forgotten. Or lets them go on.
     pub fn freeze(&self, is_frozen: bool) {
-        let signal = if is_frozen { "STOP" } else { "CONT" };
         for node in &self.nodes {
-            // The shell's own `kill`, as for a spinney.
-            let sent = Command::new("sh")
-                .args(["-c", &format!("kill -{signal} {}", node.child.id())])
-                .status()
-                .unwrap();
-            assert!(sent.success(), "SIG{signal} could not be sent");
+            node.freeze(is_frozen);
         }
     }
 
     /// Ends a master as a crash would.
     pub fn kill_a_master(&mut self) {
-        let masters = |node: &Node| node.ask("INFO replication\r\n").contains("role:master");
-        let at = self.nodes.iter().position(masters).expect("a master");
+        let at = self.a_node_that_is("master");
         drop(self.nodes.remove(at));
+    }
+
+    /// Ends a replica as a crash would.
+    pub fn kill_a_replica(&mut self) {
+        let at = self.a_node_that_is("slave");
+        drop(self.nodes.remove(at));
+    }
+
+    /// Stops a master until a replica has taken its place, then lets it go on.
+    pub fn freeze_a_master(&self) {
+        let frozen = &self.nodes[self.a_node_that_is("master")];
+        frozen.freeze(true);
+        let others = || self.nodes.iter().filter(|node| node.port != frozen.port);
+        let name = format!("127.0.0.1:{}@", frozen.port);
+        wait_until("a replica has taken the master's place", || {
+            others().all(|node| {
+                let nodes = node.ask("CLUSTER NODES\r\n");
+                let line = nodes.lines().find(|line| line.contains(&name));
+                // Its slots stand behind the eight other words of its line.
+                line.is_some_and(|line| line.split(' ').count() == 8)
+            })
+        });
+        frozen.freeze(false);
+    }
+
+    /// Ends all nodes as a crash would, and starts them again in their places; they have forgotten everything.
+    pub fn restart_empty(&mut self) {
+        self.nodes.iter_mut().for_each(Node::kill);
+        self.nodes.iter_mut().for_each(Node::restart);
+        self.wait_until_ready();
+    }
+
+    /// The same with one master alone.
+    pub fn restart_a_master_empty(&mut self) {
+        let at = self.a_node_that_is("master");
+        self.nodes[at].kill();
+        self.nodes[at].restart();
+        self.wait_until_ready();
+    }
+
+    fn a_node_that_is(&self, role: &str) -> usize {
+        let role = format!("role:{role}");
+        let is = |node: &Node| node.ask("INFO replication\r\n").contains(&role);
+        self.nodes.iter().position(is).expect("a node of that role")
+    }
+
+    fn wait_until_ready(&self) {
+        for node in self.nodes.iter().filter(|_| self.is_cluster) {
+            wait_until("the cluster is up", || {
+                node.ask("CLUSTER INFO\r\n").contains("cluster_state:ok")
+            });
+            wait_until("a replica has all that its master has", || {
+                let info = node.ask("INFO replication\r\n");
+                info.contains("role:master") || info.contains("master_link_status:up")
+            });
+        }
     }
 
     /// Keys of all nodes.
@@ -132,28 +175,44 @@ impl Node {
     fn start(port: u16, options: &[&str]) -> Node {
         let dir = scratch("redis");
         std::fs::create_dir_all(&dir).unwrap();
-        let child = Command::new("redis-server")
-            .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
-            .args([
-                "--save",
-                "",
-                "--appendonly",
-                "no",
-                "--maxmemory-policy",
-                "noeviction",
-            ])
-            .arg("--dir")
-            .arg(&dir)
-            .args(options)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("redis-server is missing: apt-get install redis-server (7 or newer)");
-        let node = Node { port, child, dir };
-        wait_until("Redis answers", || {
-            TcpStream::connect(("127.0.0.1", port)).is_ok() && node.ask("PING\r\n").contains("PONG")
-        });
+        let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
+        let child = launch(port, &dir, &options);
+        let node = Node {
+            port,
+            options,
+            child,
+            dir,
+        };
+        node.wait_until_it_answers();
         node
+    }
+
+    fn wait_until_it_answers(&self) {
+        wait_until("Redis answers", || {
+            TcpStream::connect(("127.0.0.1", self.port)).is_ok()
+                && self.ask("PING\r\n").contains("PONG")
+        });
+    }
+
+    fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// With what it has in its folder: of a cluster its nodes, and nothing else.
+    fn restart(&mut self) {
+        self.child = launch(self.port, &self.dir, &self.options);
+        self.wait_until_it_answers();
+    }
+
+    fn freeze(&self, is_frozen: bool) {
+        let signal = if is_frozen { "STOP" } else { "CONT" };
+        // The shell's own `kill`, as for a spinney.
+        let sent = Command::new("sh")
+            .args(["-c", &format!("kill -{signal} {}", self.child.id())])
+            .status()
+            .unwrap();
+        assert!(sent.success(), "SIG{signal} could not be sent");
     }
 
     fn ask(&self, command: &str) -> String {
@@ -172,10 +231,23 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.kill();
         let _ = std::fs::remove_dir_all(&self.dir);
     }
+}
+
+fn launch(port: u16, dir: &Path, options: &[String]) -> Child {
+    Command::new("redis-server")
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
+        .args(["--save", "", "--appendonly", "no"])
+        .args(["--maxmemory-policy", "noeviction"])
+        .arg("--dir")
+        .arg(dir)
+        .args(options)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("redis-server is missing: apt-get install redis-server (7 or newer)")
 }
 
 /// Below the ports that the system gives out by itself, and so that the bus of a cluster, 10,000 above, is a port as well.

@@ -1,0 +1,355 @@
+"""scripts/bench shared: sidecars that share a forest in a Redis Cluster, beside one with a forest of its own, in front of one search server.
+
+Needs Linux, two cores, Redis 7, Python 3 (with venv and pip for datasketch), and what scripts/search-server needs.
+"""
+
+import argparse
+import http.client
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from recover import BULK, ROOT, Texts, ask, build, cpu, die, say, serve
+
+SERVER, REDIS, PEER_REDIS = "bench-shared", "bench-shared", "bench-shared-peer"
+INDEX, WARM, ROUTE = "shared-bench", "shared-bench-warm", "shared-bench*"
+IN_FLIGHT = 6
+PARTS = ["rate", "latency", "placements", "peer"]
+# Where the others are, besides the search server, which has CPU 0 for itself.
+REST = 1
+
+
+class Redis:
+    """A cluster, or one node, of its own."""
+
+    def __init__(self, name, masters):
+        self.name, self.script = name, str(ROOT / "scripts/redis-cluster")
+        command = [self.script, "start", name, "--masters", str(masters), "--cpu", str(REST)]
+        started = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+        if started.returncode:
+            die("Redis did not start")
+        told = dict(line.split("=", 1) for line in started.stdout.splitlines())
+        self.version, self.masters = told["version"], told["masters"].split(",")
+        self.pids = told["pid"].split(",")
+        self.url = "redis://" + ",".join(self.masters)
+
+    def stop(self):
+        subprocess.run([self.script, "stop", self.name], stderr=subprocess.DEVNULL)
+
+    def ask(self, *command):
+        """The answer of each master."""
+        answers = []
+        for master in self.masters:
+            host, _, port = master.partition(":")
+            done = subprocess.run(["redis-cli", "-h", host, "-p", port, *command], stdout=subprocess.PIPE, text=True, check=True)
+            answers.append(done.stdout)
+        return answers
+
+    def empty(self):
+        self.ask("FLUSHALL")
+        self.ask("CONFIG", "RESETSTAT")
+
+    def cpu(self):
+        return sum(cpu(pid) for pid in self.pids)
+
+    def info(self, section, name):
+        found = (line for answer in self.ask("INFO", section) for line in answer.splitlines())
+        return sum(int(line.split(":")[1]) for line in found if line.startswith(f"{name}:"))
+
+    def lessons(self):
+        """What sharing what was learned has cost: commands, bytes kept, and microseconds of Redis."""
+        calls = usec = kept = 0
+        for line in (line for answer in self.ask("INFO", "commandstats") for line in answer.splitlines()):
+            if line.startswith(("cmdstat_xadd:", "cmdstat_xrange:", "cmdstat_pexpire:")):
+                figures = dict(pair.split("=") for pair in line.partition(":")[2].split(","))
+                calls += int(figures["calls"])
+                usec += int(figures["usec"])
+        for master in self.masters:
+            host, _, port = master.partition(":")
+            keys = subprocess.run(["redis-cli", "-h", host, "-p", port, "--scan", "--pattern", "spinney:lessons:*"],
+                                  stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+            for key in keys:
+                command = ["redis-cli", "-h", host, "-p", port, "MEMORY", "USAGE", key, "SAMPLES", "0"]
+                kept += int(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
+        return {"calls": calls, "usec": usec, "bytes": kept}
+
+
+class Load:
+    """Sends bulks, so many at a time, each sender to one of the sidecars; answers seconds and how long each bulk took."""
+
+    def __init__(self, addresses, bulks, index, in_flight=IN_FLIGHT):
+        self.addresses, self.bulks, self.index = addresses, iter(bulks), index
+        self.lock, self.failed, self.took, self.in_flight = threading.Lock(), [], [], in_flight
+
+    def send(self, address):
+        connection = http.client.HTTPConnection(address, timeout=600)
+        while not self.failed:
+            with self.lock:
+                body = next(self.bulks, None)
+            if body is None:
+                break
+            begun = time.monotonic()
+            connection.request("POST", f"/{self.index}/_bulk", body, {"Content-Type": "application/x-ndjson"})
+            answer = connection.getresponse().read()
+            self.took.append(time.monotonic() - begun)
+            if b'"errors":false' not in answer[:200]:
+                self.failed.append(answer[:2000])
+        connection.close()
+
+    def run(self):
+        begun = time.monotonic()
+        to = [self.addresses[at % len(self.addresses)] for at in range(self.in_flight)]
+        threads = [threading.Thread(target=self.send, args=(address,)) for address in to]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if self.failed:
+            die(f"a bulk failed: {self.failed[0]!r}")
+        return time.monotonic() - begun
+
+
+class Bench:
+    def __init__(self, spinney, node, redis, work):
+        self.spinney, self.node, self.redis, self.work = spinney, node, redis, work
+        self.url, self.pids = node["url"], node["pid"].split(",")
+
+    def create(self, index):
+        try:
+            ask(self.url, "DELETE", f"/{index}")
+        except OSError:
+            pass
+        ask(self.url, "PUT", f"/{index}", {
+            "settings": {"number_of_shards": 1, "number_of_replicas": 0, "refresh_interval": "-1"},
+            "mappings": {"properties": {
+                "title": {"type": "text"}, "content": {"type": "text"}, "media": {"type": "keyword"},
+                "cluster_root": {"type": "keyword"}, "cluster_key": {"type": "long"}, "cluster_arrival": {"type": "date"},
+            }},
+        })
+
+    def sidecars(self, count):
+        """`count` that share an empty forest; 0: one with a forest of its own."""
+        self.redis.empty()
+        options = ["--upstream", self.url, "--index", ROUTE, "--text-field", "content", "--title-field", "title",
+                   "--counts", "off", "--log", "warn"]
+        if count:
+            options += ["--forest-store", self.redis.url]
+        return [serve(self.spinney, options, self.work) for _ in range(max(1, count))]
+
+    def warm(self, addresses):
+        """The cluster knows the writers, and its code is compiled."""
+        for at, address in enumerate(addresses):
+            Load([address], Texts(seed=100 + at).bulks(2 * BULK), WARM, 1).run()
+
+    def load(self, count, bulks):
+        """One load, into a fresh index."""
+        self.create(INDEX)
+        processes, addresses = zip(*self.sidecars(count))
+        try:
+            self.warm(addresses)
+            memory = self.redis.info("memory", "used_memory")
+            self.redis.ask("CONFIG", "RESETSTAT")
+            shared = self.stats(addresses)
+            spent = lambda: {
+                "server": sum(cpu(pid) for pid in self.pids), "sidecars": sum(cpu(process.pid) for process in processes),
+                "redis": self.redis.cpu(), "load": time.process_time(),
+            }
+            before, seconds, after = spent(), Load(addresses, bulks, INDEX).run(), spent()
+            docs = len(bulks) * BULK
+            figures = {"docs_per_s": docs / seconds}
+            for name in before:
+                figures[f"{name}_ms"] = (after[name] - before[name]) * 1e6 / docs
+                figures[f"{name}_cores"] = (after[name] - before[name]) / seconds
+            if count:
+                now, lessons = self.stats(addresses), self.redis.lessons()
+                figures |= {
+                    "keys": (now["commands"] - shared["commands"]) / docs,
+                    "trips": (now["round_trips"] - shared["round_trips"]) / len(bulks),
+                    "again": (now["conflicts"] - shared["conflicts"]) / docs,
+                    "bytes": (self.redis.info("memory", "used_memory") - memory) / docs,
+                    "lesson_commands": lessons["calls"] / docs, "lesson_bytes": lessons["bytes"] / docs,
+                    "lesson_us": lessons["usec"] / docs,
+                }
+        finally:
+            for process in processes:
+                process.terminate()
+            for process in processes:
+                process.wait()
+        self.is_whole(docs)
+        return figures
+
+    def stats(self, addresses):
+        total = {"commands": 0, "round_trips": 0, "conflicts": 0}
+        for address in addresses:
+            for forest in ask(f"http://{address}", "GET", "/_spinney/_stats")["forests"].values():
+                for name in total:
+                    total[name] += (forest.get("shared") or {}).get(name, 0)
+        return total
+
+    def is_whole(self, docs):
+        ask(self.url, "POST", f"/{INDEX}/_refresh")
+        query = {"query": {"exists": {"field": "cluster_root"}}}
+        found = ask(self.url, "POST", f"/{INDEX}/_count", query)["count"]
+        if found != docs:
+            die(f"{found} of {docs} documents have a root")
+
+    def rates(self, rounds, bulks):
+        found = []
+        for number in range(rounds):
+            results = {}
+            order = [0, 1, 2, 3]
+            order = order[number % 4 :] + order[: number % 4]
+            for count in order:
+                results[count] = self.load(count, bulks)
+                say(f"round {number + 1}/{rounds}, {count or 'no'} sharing: {results[count]['docs_per_s']:.0f} docs/s")
+            found.append(results)
+        for count in (0, 1, 2, 3):
+            runs = [results[count] for results in found]
+            middle = lambda name: statistics.median(run[name] for run in runs)
+            ratios = [results[count]["docs_per_s"] / results[0]["docs_per_s"] for results in found]
+            line = {
+                "bench": "shared", "part": "rate", "forest": "shared" if count else "local", "sidecars": max(1, count),
+                "docs": len(bulks) * BULK, "rounds": rounds, "load_average": load_average(),
+                "docs_per_s": round(middle("docs_per_s")), "ratio": round(statistics.median(ratios), 3),
+                "ratios": sorted(round(ratio, 3) for ratio in ratios),
+            }
+            for who in ("server", "sidecars", "redis", "load"):
+                line[f"{who}_cores"] = round(middle(f"{who}_cores"), 2)
+            for who in ("server", "sidecars", "redis", "load"):
+                line[f"{who}_cpu_ms_per_1000_docs"] = round(middle(f"{who}_ms"), 1)
+            if count:
+                line |= {
+                    "keys_per_doc": round(middle("keys"), 2), "round_trips_per_bulk": round(middle("trips"), 2),
+                    "again_per_doc": round(middle("again"), 4), "bytes_per_doc": round(middle("bytes")),
+                    "lesson_commands_per_doc": round(middle("lesson_commands"), 4),
+                    "lesson_bytes_per_doc": round(middle("lesson_bytes"), 1),
+                    "lesson_redis_us_per_doc": round(middle("lesson_us"), 2),
+                }
+            print(json.dumps(line), flush=True)
+
+    def latency(self, count):
+        """Single bulks in turns through one sidecar with a forest of its own and one that shares."""
+        self.create(INDEX)
+        (local, local_at), = self.sidecars(0)
+        (shared, shared_at), = self.sidecars(1)
+        try:
+            self.warm([local_at, shared_at])
+            took = {local_at: [], shared_at: []}
+            for number, body in enumerate(Texts(seed=23).bulks(count * BULK)):
+                for address in [local_at, shared_at] if number % 2 else [shared_at, local_at]:
+                    one = Load([address], [body], INDEX, 1)
+                    one.run()
+                    took[address] += one.took
+        finally:
+            for process in (local, shared):
+                process.terminate()
+                process.wait()
+        line = {"bench": "shared", "part": "latency", "bulks": count, "load_average": load_average()}
+        for share in (50, 99):
+            of = {address: quantile(times, share / 100) * 1e3 for address, times in took.items()}
+            line |= {f"local_p{share}_ms": round(of[local_at], 1), f"shared_p{share}_ms": round(of[shared_at], 1),
+                     f"added_p{share}_ms": round(of[shared_at] - of[local_at], 1)}
+        print(json.dumps(line), flush=True)
+
+
+def quantile(values, share):
+    values = sorted(values)
+    return values[min(len(values) - 1, int(share * len(values)))]
+
+
+def load_average():
+    return float(Path("/proc/loadavg").read_text().split()[0])
+
+
+def placements(masters, quick):
+    """Placements alone: scripts/bench forest --store redis, in this run."""
+    command = [str(ROOT / "scripts/bench"), "forest", "--store", "redis", "--masters", str(masters)]
+    if subprocess.run(command + (["--quick"] if quick else [])).returncode:
+        die("scripts/bench forest failed")
+
+
+def peer(docs):
+    """datasketch's MinHashLSH on a Redis of the same kind."""
+    home, wanted = ROOT / ".cache/peers/datasketch", ROOT / "benches/peers/datasketch.txt"
+    python, mark = home / "bin/python", home / "installed"
+    if not mark.exists() or mark.read_text() != wanted.read_text():
+        say(f"installing datasketch into {home}")
+        made = subprocess.run(["python3", "-m", "venv", "--clear", str(home)]).returncode == 0 and subprocess.run(
+            [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement", str(wanted)],
+            stdout=subprocess.DEVNULL).returncode == 0
+        if not made:
+            say("datasketch could not be installed (no venv module, or no package index): it is left out")
+            return
+        mark.write_text(wanted.read_text())
+    redis = Redis(PEER_REDIS, 1)
+    try:
+        command = [python, str(ROOT / "scripts/lib/peer_datasketch.py"), redis.masters[0], str(docs)]
+        if subprocess.run(command).returncode:
+            die("datasketch failed")
+    finally:
+        redis.stop()
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="scripts/bench shared")
+    parser.add_argument("--docs", type=int)
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--masters", type=int, default=3)
+    parser.add_argument("--nodes", type=int, default=1)
+    parser.add_argument("--part", action="append", choices=PARTS)
+    parser.add_argument("--binary")
+    parser.add_argument("--quick", action="store_true")
+    args = parser.parse_args()
+    docs = args.docs or (4_000 if args.quick else 60_000)
+    rounds = args.rounds or (1 if args.quick else 6)
+    if docs % BULK:
+        parser.error(f"--docs must be a multiple of {BULK}")
+    parts = args.part or PARTS
+    if load_average() > 1.5:
+        say(f"something else keeps this machine busy (load average {load_average()}): do not trust the figures")
+    if {"rate", "latency"} & set(parts):
+        with_server(args, parts, docs, rounds)
+    # What runs from here on has the machine for itself.
+    if "placements" in parts:
+        for masters in (1, 3):
+            placements(masters, args.quick)
+    if "peer" in parts:
+        peer(500 if args.quick else 4_000)
+
+
+def with_server(args, parts, docs, rounds):
+    spinney = args.binary or build()
+    script = str(ROOT / "scripts/search-server")
+    command = [script, "start", "opensearch", "--instance", SERVER, "--cpu", "0", "--nodes", str(args.nodes)]
+    started = subprocess.run(command + (["--heap", "2g"] if args.nodes == 1 else []), stdout=subprocess.PIPE, text=True)
+    if started.returncode:
+        die("the server did not start")
+    node = dict(line.split("=", 1) for line in started.stdout.splitlines())
+    redis, everywhere = None, os.sched_getaffinity(0)
+    try:
+        redis = Redis(REDIS, args.masters)
+        os.sched_setaffinity(0, {REST})
+        with tempfile.TemporaryDirectory(prefix="spinney-shared-") as work:
+            bench = Bench(spinney, node, redis, Path(work))
+            bulks = list(Texts(words=(290, 330)).bulks(docs))
+            say(f"{docs} documents of {sum(map(len, bulks)) // docs} bytes, Redis {redis.version}")
+            # The server's code is compiled by what it does.
+            bench.load(1, bulks)
+            if "rate" in parts:
+                bench.rates(rounds, bulks)
+            if "latency" in parts:
+                bench.latency(10 if args.quick else 200)
+    finally:
+        os.sched_setaffinity(0, everywhere)
+        if redis:
+            redis.stop()
+        subprocess.run([script, "stop", SERVER], stderr=subprocess.DEVNULL)
+
+
+if __name__ == "__main__":
+    main()

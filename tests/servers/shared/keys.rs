@@ -1,0 +1,247 @@
+//! What the engine does with single keys.
+
+use std::collections::HashSet;
+
+use futures_executor::block_on;
+use spinney::fingerprint::Fingerprint;
+use spinney::forest::shared::keys::{
+    Command, Heard, Key, KeyStore, Lesson, Life, Place, Reply, Token, What,
+};
+use spinney::method::{Count, Tally};
+use spinney::time::Millis;
+
+use super::store;
+use crate::common::redis::Redis;
+use crate::common::wait_until;
+
+#[test]
+fn single_keys_are_changed_as_the_protocol_needs_it() {
+    for redis in [Redis::start(), Redis::cluster(3)] {
+        let store = store(&redis);
+        let run = |key: u64, what: What| {
+            let key = Key {
+                forest: 1,
+                fingerprint: Fingerprint(key),
+                is_evidence: false,
+            };
+            let replies = block_on(store.run(vec![Command { key, what }])).unwrap();
+            replies.into_iter().next().unwrap()
+        };
+        let life = Life::Endless;
+        let claim = |value: &[u8]| What::Claim {
+            value: value.to_vec(),
+            life,
+        };
+        let swap = |before: &[u8], value: &[u8], or_nothing| What::Swap {
+            before: before.to_vec(),
+            or_nothing,
+            value: value.to_vec(),
+            life: Life::For(std::time::Duration::from_secs(60)),
+        };
+        assert_eq!(run(1, What::Get), Reply::Nothing);
+        assert_eq!(run(1, claim(b"a\0\r\n")), Reply::Nothing);
+        assert_eq!(run(1, claim(b"b")), Reply::Bytes(b"a\0\r\n".to_vec()));
+        assert_eq!(run(1, swap(b"b", b"c", true)), Reply::Number(0));
+        assert_eq!(run(1, swap(b"a\0\r\n", b"c", false)), Reply::Number(1));
+        assert_eq!(
+            run(1, swap(b"a\0\r\n", b"c", false)),
+            Reply::Number(1),
+            "again"
+        );
+        assert_eq!(run(2, swap(b"x", b"y", false)), Reply::Number(0));
+        assert_eq!(run(2, swap(b"x", b"y", true)), Reply::Number(1));
+        let remove = |value: &[u8]| What::Remove {
+            value: value.to_vec(),
+        };
+        assert_eq!(run(1, remove(b"a")), Reply::Number(0));
+        assert_eq!(run(1, remove(b"c")), Reply::Number(1));
+        assert_eq!(run(1, What::Get), Reply::Nothing);
+
+        // A confirmed root: | 1 | token 3 | added 6 | step, uses, pins, children, before | proof |
+        let token = Token(0x0A0B0C);
+        let root = |state: u8, numbers: [u16; 5], rest: &[u8]| {
+            let mut bytes = vec![state, 0x0A, 0x0B, 0x0C, 0, 0, 0, 0, 0, 9];
+            bytes.extend(numbers.iter().flat_map(|number| number.to_be_bytes()));
+            bytes.extend(rest);
+            bytes
+        };
+        let pin = |token, step, uses| What::Pin {
+            token,
+            uses,
+            children: 2,
+            step,
+            life: Life::For(std::time::Duration::from_secs(60)),
+        };
+        let get = |key| match run(key, What::Get) {
+            Reply::Bytes(bytes) => bytes,
+            other => panic!("{other:?}"),
+        };
+        run(3, claim(&root(0, [70, 1, 0, 5, 1], b"proof")));
+        assert_eq!(run(3, pin(token, 70, 1)), Reply::Nothing, "not confirmed");
+        run(4, claim(&root(1, [70, 1, 65_535, 5, 1], b"proof")));
+        assert_eq!(
+            run(4, pin(Token(7), 70, 1)),
+            Reply::Nothing,
+            "of another token"
+        );
+        assert_eq!(run(4, pin(token, 70, 1)), Reply::Number(0));
+        assert_eq!(get(4), root(1, [70, 2, 0, 7, 1], b"proof"));
+        // In the next window the children are those of the one before; then they are forgotten.
+        assert_eq!(run(4, pin(token, 130, 3)), Reply::Number(1));
+        assert_eq!(get(4), root(1, [130, 5, 1, 2, 7], b"proof"));
+        assert_eq!(run(4, pin(token, 300, 1)), Reply::Number(2));
+        assert_eq!(get(4), root(1, [300, 6, 2, 2, 0], b"proof"));
+        // A late one changes no time.
+        assert_eq!(run(4, pin(token, 299, 1)), Reply::Number(3));
+        assert_eq!(get(4), root(1, [300, 7, 3, 4, 0], b"proof"));
+
+        let mut tally = Tally::default();
+        for (title, sign) in [(5, 0), (6, 1), (7, 2)] {
+            tally.add(Count {
+                title: Some(title),
+                sign,
+            });
+        }
+        let count = |tally| What::Count { token, tally };
+        assert_eq!(run(4, count(tally)), Reply::Nothing);
+        let counted = get(4);
+        assert_eq!((counted[0], counted.len()), (2, 25 + 17));
+        assert_eq!(counted[20..24], [4, 0, 0, 0], "the founder counts");
+        assert_eq!(
+            (counted[32], counted[33..37].to_vec()),
+            (3, vec![7, 0, 0, 0])
+        );
+        assert_eq!(counted[37..], *b"proof");
+        run(4, count(tally));
+        let counted = get(4);
+        assert_eq!(
+            (counted[20], counted[32]),
+            (7, 3),
+            "the last sign was the same title"
+        );
+
+        let release = |uses| What::Release { token, uses };
+        assert_eq!(run(4, release(6)), Reply::Number(3));
+        assert_eq!(run(4, release(1)), Reply::Number(-1));
+        assert_eq!(run(4, release(1)), Reply::Nothing);
+        assert_eq!(run(4, What::Get), Reply::Nothing);
+
+        let lesson = |bytes: &[u8], most| {
+            let bytes = bytes.to_vec();
+            let life = Some(Millis(60_000));
+            Some(Lesson { bytes, most, life })
+        };
+        let hear = |lesson, after| block_on(store.lessons(3, lesson, after)).unwrap();
+        let none = Heard::default();
+        assert_eq!(hear(None, none), (vec![], true));
+        let (first, is_all) = hear(lesson(b"a\0\r\n", 100), none);
+        assert_eq!(
+            (first.len(), first[0].1.as_slice(), is_all),
+            (1, &b"a\0\r\n"[..], true)
+        );
+        let (second, _) = hear(lesson(b"b", 100), first[0].0);
+        assert_eq!((second.len(), second[0].1.as_slice()), (1, &b"b"[..]));
+        assert_eq!(hear(None, none).0, [first, second.clone()].concat());
+        assert_eq!(hear(None, second[0].0), (vec![], true));
+        assert_eq!(
+            block_on(store.lessons(4, None, none)).unwrap(),
+            (vec![], true)
+        );
+        // The oldest go, in lumps; what is too much for one answer comes in several.
+        let lump = vec![7; 4_000];
+        for _ in 0..300 {
+            hear(lesson(&lump, 280), second[0].0);
+        }
+        let (heard, is_all) = hear(None, none);
+        assert!(!is_all && heard.len() == 256 && heard[0].1 == lump);
+        let (rest, is_all) = hear(None, heard[255].0);
+        assert!(is_all && rest.len() < 45, "{}", rest.len());
+
+        // All keys of a forest, and of no other, whatever its number means in a pattern.
+        for forest in [b'*', b'?', b'[', b'\\', 7] {
+            let commands = (0..300).map(|n| Command {
+                key: Key {
+                    forest,
+                    fingerprint: Fingerprint(n),
+                    is_evidence: n % 3 == 0,
+                },
+                what: claim(b"x"),
+            });
+            block_on(store.run(commands.collect())).unwrap();
+        }
+        for forest in [b'*', b'?', b'[', b'\\', 7, 8] {
+            let (mut found, mut place) = (HashSet::new(), Some(Place::default()));
+            while let Some(at) = place {
+                let (keys, next) = block_on(store.keys(forest, at)).unwrap();
+                assert!(keys.iter().all(|key| key.forest == forest));
+                found.extend(keys);
+                place = next;
+            }
+            assert_eq!(found.len(), if forest == 8 { 0 } else { 300 });
+        }
+
+        let enroll = |name: &str, of: &str| block_on(store.enroll(name, of)).unwrap();
+        let news = enroll("news", "k=0").unwrap();
+        assert_eq!(enroll("news", "k=0"), Ok(news));
+        let wires = enroll("wires", "k=0").unwrap();
+        assert_ne!(wires, news);
+        let forests = block_on(store.forests()).unwrap();
+        let expected = [("news", news), ("wires", wires)];
+        assert_eq!(
+            forests,
+            expected.map(|(name, n)| (name.into(), n, "k=0".into()))
+        );
+        let other = enroll("news", "k=0 method=sentences:3").unwrap_err();
+        assert!(other.contains("(k=0)"), "{other}");
+    }
+}
+
+/// Or another forest might get the number of one that is used, or one of other settings its name.
+#[test]
+fn a_redis_that_has_forgotten_its_forests_is_told_them_again() {
+    for mut redis in [Redis::start(), Redis::cluster(3)] {
+        let (first, other) = (store(&redis), store(&redis));
+        let enroll = |store: &dyn KeyStore, identity| {
+            let enrolled = block_on(store.enroll("news", identity));
+            enrolled.unwrap()
+        };
+        let number = enroll(&*first, "k=0").unwrap();
+        assert_eq!(enroll(&*other, "k=0"), Ok(number));
+        let read = |store: &dyn KeyStore| {
+            let key = |n: u64| Key {
+                forest: number,
+                fingerprint: Fingerprint(n << 40),
+                is_evidence: false,
+            };
+            // On every node.
+            let commands = (0..100).map(|n| Command {
+                key: key(n),
+                what: What::Get,
+            });
+            block_on(store.run(commands.collect())).map(|replies| replies.len())
+        };
+        let is_back = |store: &dyn KeyStore| {
+            wait_until("it has seen that Redis is back", || store.away().is_none());
+        };
+        read(&*first).unwrap();
+
+        redis.restart_empty();
+        let _ = read(&*first);
+        is_back(&*first);
+        assert_eq!(read(&*first), Ok(100));
+        let known = block_on(first.forests()).unwrap();
+        assert_eq!(known, [("news".to_owned(), number, "k=0".to_owned())]);
+
+        // Somebody else was faster, with other settings.
+        redis.restart_empty();
+        let late = store(&redis);
+        assert!(enroll(&*late, "k=1").is_ok());
+        wait_until("it is refused", || {
+            let refused = read(&*first).err();
+            refused.is_some_and(|away| away.0.contains("knows news as another one since (k=1)"))
+        });
+        let away = first.away().expect("it stays so");
+        assert!(away.0.contains("start this process again"), "{}", away.0);
+        assert_eq!(read(&*late), Ok(100));
+    }
+}

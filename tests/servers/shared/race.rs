@@ -1,0 +1,140 @@
+//! Forests of several processes that place the same documents at the same moment.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Barrier};
+
+use futures_executor::block_on;
+use spinney::forest::local::Executor;
+use spinney::forest::port::{Batch, Document, Outcome, Placed, Port, When};
+use spinney::forest::shared::{Shared, SharedSettings};
+use spinney::forest::{Decision, Root};
+use spinney::method::{Attributes, LearnedText, Method, Similarity, Verified, Workspace};
+use spinney::text::Fields;
+use spinney::time::Millis;
+
+use super::store;
+use crate::common::redis::Redis;
+use crate::restart::document;
+
+struct Threads;
+
+impl Executor for Threads {
+    fn run(&self, job: Box<dyn FnOnce() + Send>) {
+        std::thread::spawn(job);
+    }
+}
+
+/// One of several processes' forests.
+fn forest(redis: &Redis, seed: u64) -> Shared<Verified> {
+    let settings = SharedSettings {
+        window: Some(Millis(3_600_000)),
+        max_tree: None,
+        evidence_bytes: 64 << 20,
+    };
+    let (similarity, learned) = (Similarity::default(), LearnedText::default());
+    let of = ("race", "a race");
+    Shared::new(
+        of,
+        settings,
+        similarity,
+        learned,
+        Arc::new(Threads),
+        store(redis),
+        seed << 32,
+    )
+}
+
+fn story(number: usize) -> Document {
+    let written = document(number);
+    let fields = Fields {
+        title: written["title"].as_str(),
+        body: &[written["content"].as_str().unwrap()],
+    };
+    let method = Method::Verified;
+    Document {
+        features: method.read_with(&fields, Attributes::default(), &mut Workspace::default()),
+        when: When::At(Millis(i64::MAX)),
+        title: None,
+        given: None,
+    }
+}
+
+fn place(forest: &dyn Port, documents: Vec<Document>) -> Vec<Placed> {
+    let batch = Batch {
+        documents,
+        ..Batch::default()
+    };
+    let replies = block_on(forest.place(batch)).unwrap().replies;
+    replies
+        .into_iter()
+        .map(|reply| reply.placed.unwrap())
+        .collect()
+}
+
+fn settle(forest: &dyn Port, placed: Vec<Placed>, outcome: Outcome) {
+    let settled = placed.into_iter().map(|placed| placed.settled(outcome));
+    let batch = settled.collect();
+    block_on(forest.settle(batch, Millis(0))).unwrap();
+}
+
+#[test]
+fn copies_that_come_at_once_get_one_root() {
+    const STORIES: usize = 300;
+    const BULK: usize = 100;
+    for redis in [Redis::start(), Redis::cluster(3)] {
+        for processes in [2, 3] {
+            let first = processes * 10_000;
+            let barrier = Barrier::new(processes);
+            let mut found: HashMap<usize, HashSet<Root>> = HashMap::new();
+            std::thread::scope(|scope| {
+                let (barrier, redis) = (&barrier, &redis);
+                let race = |process: usize| {
+                    scope.spawn(move || {
+                        let forest = forest(redis, process as u64 + 1);
+                        let mut found = Vec::new();
+                        for bulk in (first..first + STORIES).collect::<Vec<_>>().chunks(BULK) {
+                            // Each in an order of its own.
+                            let mut numbers = bulk.to_vec();
+                            numbers.sort_by_key(|n| n.wrapping_mul(2 * process + 7_919) % 1_009);
+                            barrier.wait();
+                            let documents = numbers.iter().map(|&n| story(n)).collect();
+                            let placed = place(&forest, documents);
+                            found
+                                .extend(numbers.iter().copied().zip(placed.iter().map(|p| p.root)));
+                            settle(&forest, placed, Outcome::Accepted);
+                        }
+                        found
+                    })
+                };
+                let racers: Vec<_> = (0..processes).map(race).collect();
+                for (number, root) in racers.into_iter().flat_map(|racer| racer.join().unwrap()) {
+                    found.entry(number).or_default().insert(root);
+                }
+            });
+            let split: Vec<_> = found.iter().filter(|(_, roots)| roots.len() > 1).collect();
+            let kind = if redis.is_cluster() {
+                "a cluster"
+            } else {
+                "one node"
+            };
+            assert!(split.is_empty(), "{processes} on {kind}: {split:?}");
+            assert_eq!(found.len(), STORIES);
+        }
+        // What is refused leaves as much as there was, but for evidence, and for the leaves of those that joined a tree that stays.
+        let (keys, forest) = (redis.keys(), forest(&redis, 9));
+        let placed = place(&forest, (50_000..50_100).map(story).collect());
+        let (mut founded, mut stay) = (HashSet::new(), 0);
+        for placed in &placed {
+            match placed.decision {
+                Decision::NewRoot => drop(founded.insert(placed.root)),
+                _ if !founded.contains(&placed.root) => stay += placed.rollback.nodes().len(),
+                _ => {}
+            }
+        }
+        assert!(!founded.is_empty() && redis.keys() > keys);
+        settle(&forest, placed, Outcome::Refused);
+        let more = redis.keys() - keys;
+        let most = founded.len() + stay;
+        assert!(more <= most, "{more} more keys, {most} at most");
+    }
+}
