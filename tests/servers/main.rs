@@ -36,5 +36,6 @@ mod recover;
 mod restart;
 mod secure;
 mod shared;
+mod shared_more;
 mod strangers;
 mod words;

@@ -11,7 +11,7 @@ use spinney::fingerprint::Fingerprint;
 use spinney::forest::local::Executor;
 use spinney::forest::port::{Batch, Document, Outcome, Placed, Port, When};
 use spinney::forest::shared::keys::{
-    Command, Heard, Key, KeyStore, Lesson, Life, Place, Reply, Token, What,
+    Command, Heard, Key, KeyStore, Kind, Lesson, Life, Place, Reply, Token, What,
 };
 use spinney::forest::shared::{Shared, SharedSettings};
 use spinney::forest::{Decision, Root};
@@ -101,7 +101,7 @@ fn single_keys_are_changed_as_the_protocol_needs_it() {
             let key = Key {
                 forest: 1,
                 fingerprint: Fingerprint(key),
-                is_evidence: false,
+                kind: Kind::Node,
             };
             let replies = block_on(store.run(vec![Command { key, what }])).unwrap();
             replies.into_iter().next().unwrap()
@@ -242,7 +242,11 @@ fn single_keys_are_changed_as_the_protocol_needs_it() {
                 key: Key {
                     forest,
                     fingerprint: Fingerprint(n),
-                    is_evidence: n % 3 == 0,
+                    kind: if n % 3 == 0 {
+                        Kind::Evidence
+                    } else {
+                        Kind::Node
+                    },
                 },
                 what: claim(b"x"),
             });
@@ -757,12 +761,12 @@ async fn a_forest_moves_into_redis_and_back() {
 fn a_forest_that_cannot_be_shared_is_refused_in_words() {
     for (options, expected) in [
         (
-            ["--method", "longest"],
-            "k is 3, and only equal fingerprints are found there",
+            ["--k", "5"],
+            "k is 5, and it finds fingerprints there that differ in at most 4 bits",
         ),
         (
-            ["--clock", "field:at"],
-            "its clock is a field of the documents",
+            ["--method", "short"],
+            "short texts are found at a distance of 10",
         ),
         (
             ["--data-dir", "somewhere"],
