@@ -353,7 +353,10 @@ impl<F: Family> Inner<F> {
     /// The root of a tree as all others may join it.
     pub(super) fn confirmed(&self, tree: &Tree<F::Proof>, now: Millis) -> Option<What> {
         let founding = tree.founding.as_ref()?;
-        let own = tree.leaves.iter().filter(|leaf| leaf.is_own);
+        // The hashes of texts are claimed in the same round trip.
+        let comes = |leaf: &NewLeaf| tree.is_late(leaf) && !tree.lost.contains(&leaf.document);
+        let own = tree.leaves.iter();
+        let own = own.filter(|leaf| leaf.is_own || comes(leaf));
         let confirmed = RootValue {
             is_confirmed: true,
             uses: small(tree.standing()),
