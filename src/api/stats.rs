@@ -89,6 +89,8 @@ fn shared(shared: &SharedStats) -> Value {
         "commands": shared.commands,
         "round_trips": shared.round_trips,
         "conflicts": shared.conflicts,
+        "sampled_keys": shared.sampled,
+        "keys": shared.keys,
     })
 }
 

@@ -10,7 +10,7 @@ use crate::fingerprint::Distance;
 use crate::forest::local::{Copied, Local, State};
 use crate::forest::port::Port;
 use crate::forest::shared::keys::KeyStore;
-use crate::forest::shared::{Carry, Shared, SharedSettings};
+use crate::forest::shared::{Carry, MOST_DISTANCE, Shared, SharedSettings};
 use crate::forest::{LateMerges, OrAlone, Settings};
 use crate::hash::{HashKey, nonce};
 use crate::method::{Family, LearnedText, Method, Proof, Short, Staged, Strict, Verified, WIDE};
@@ -100,6 +100,9 @@ pub(super) enum Kept<'a> {
     /// By an engine that other processes ask too; what is done when it is away.
     Shared(&'a Arc<dyn KeyStore>, OnLoss),
 }
+
+/// What the engine is told of a forest whose documents have dates of their own.
+pub(super) const DATED: &str = "clock=field";
 
 /// Raised whenever the fingerprints of the same text become others: what is stored is of no use then.
 const FINGERPRINTS: u32 = 1;
@@ -192,19 +195,17 @@ impl Maker<'_> {
         keys: &Arc<dyn KeyStore>,
     ) -> Result<ForestEntry, EngineError> {
         let route = self.route;
-        if k != Distance(0) {
+        if k > MOST_DISTANCE {
+            let of = match route.method {
+                Method::Short(_) => "short texts are found at a distance of",
+                _ => "k is",
+            };
             return Err(EngineError::NotShared {
                 forest: self.name.to_owned(),
                 reason: format!(
-                    "k is {}, and only equal fingerprints are found there: use the method verified, or k = 0",
-                    k.0
+                    "{of} {}, and it finds fingerprints there that differ in at most {} bits: use another method, or a smaller k",
+                    k.0, MOST_DISTANCE.0
                 ),
-            });
-        }
-        if matches!(route.clock, Clock::Field(_)) {
-            return Err(EngineError::NotShared {
-                forest: self.name.to_owned(),
-                reason: "its clock is a field of the documents, and nodes expire there by the time of the engine: use clock = arrival or none".into(),
             });
         }
         if route.late_merges == LateMerges::Apply {
@@ -215,7 +216,7 @@ impl Maker<'_> {
         }
         let settings = SharedSettings {
             // Where time stands still nothing expires.
-            window: route.window.filter(|_| route.clock == Clock::Arrival),
+            window: route.window.filter(|_| route.clock != Clock::None),
             max_tree: route.max_tree,
             evidence_bytes: match F::EVIDENCE {
                 true => route.evidence_memory,
@@ -227,7 +228,10 @@ impl Maker<'_> {
             .settings()
             .map(|(key, value)| format!("{key}={value}"));
         let window = settings.window.map_or(0, |window| window.0);
-        let of: Vec<String> = of.chain([format!("window={window}ms")]).collect();
+        let is_dated = matches!(route.clock, Clock::Field(_));
+        let clock = is_dated.then(|| DATED.to_owned());
+        let of = of.chain([format!("window={window}ms")]).chain(clock);
+        let of: Vec<String> = of.collect();
         let shared = Shared::<F>::new(
             (self.name, &of.join(" ")),
             settings,
@@ -236,8 +240,9 @@ impl Maker<'_> {
             self.threads.clone(),
             keys.clone(),
             nonce(),
-        );
-        let shared = Arc::new(shared);
+        )
+        .with_distance(k);
+        let shared = Arc::new(if is_dated { shared.dated() } else { shared });
         Ok(ForestEntry {
             name: self.name.to_owned(),
             k,

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use futures_executor::block_on;
 
+use super::forests::DATED;
 use super::stored::read;
 use super::{CarryTold, Unavailable};
 use crate::fingerprint::Distance;
 use crate::forest::local::{Executor, State};
 use crate::forest::shared::keys::{Away, KeyStore};
-use crate::forest::shared::{Carry, Shared, SharedSettings};
+use crate::forest::shared::{Carry, MOST_DISTANCE, Shared, SharedSettings};
 use crate::forest::{Settings, Summary};
 use crate::hash::HashKey;
 use crate::method::{Family, Method, Short, Staged, Strict, Verified};
@@ -171,11 +172,14 @@ pub fn inspect_shared(
                 forest: identity.forest().to_owned(),
                 method: setting("method").to_owned(),
             })?;
-        let of = (identity.forest(), of.as_str());
+        let k = Distance(setting("k").parse().unwrap_or_default());
+        let k = k.min(MOST_DISTANCE);
+        let is_dated = of.split(' ').any(|setting| setting == DATED);
+        let kept = (identity.forest(), of.as_str());
         let carry: Box<dyn Carry> = match method {
-            Method::Verified => Box::new(shared::<Verified>(of, settings, keys)),
-            Method::Staged => Box::new(shared::<Staged>(of, settings, keys)),
-            _ => Box::new(shared::<Strict>(of, settings, keys)),
+            Method::Verified => Box::new(shared::<Verified>(kept, settings, (k, is_dated), keys)),
+            Method::Staged => Box::new(shared::<Staged>(kept, settings, (k, is_dated), keys)),
+            _ => Box::new(shared::<Strict>(kept, settings, (k, is_dated), keys)),
         };
         let (forest, told) = (identity.forest().to_owned(), told.clone());
         let told = Arc::new(move |done, total| told(&forest, done, total));
@@ -195,12 +199,15 @@ pub fn inspect_shared(
 fn shared<F: Family>(
     of: (&str, &str),
     settings: SharedSettings,
+    (k, is_dated): (Distance, bool),
     keys: &Arc<dyn KeyStore>,
 ) -> Shared<F> {
     let learned = F::Learned::default();
     let thresholds = Default::default();
     let inline = Arc::new(Inline);
-    Shared::new(of, settings, thresholds, learned, inline, keys.clone(), 0)
+    let keys = keys.clone();
+    let shared = Shared::new(of, settings, thresholds, learned, inline, keys, 0).with_distance(k);
+    if is_dated { shared.dated() } else { shared }
 }
 
 /// Runs what is to be reckoned on the thread that asks.

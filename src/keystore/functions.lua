@@ -45,21 +45,24 @@ local function confirm(keys, args)
   return 1
 end
 
--- token, uses, children, step, life, time
+-- How many windows lie between two steps, of those that are told apart; and the children of a root in those of now and before.
+local function age(step, now, children, before)
+  local windows = (math.floor(now / 64) - math.floor(step / 64)) % 1024
+  if windows == 0 then return children, before end
+  if windows == 1 then return 0, children end
+  return 0, 0
+end
+
+-- token, uses, children, step, life, time; without a step its time stays
 local function pin(keys, args)
   local value = root(keys[1], args[1])
   if not value then return false end
   local step, uses, pins, children, before = struct.unpack('>HHHHH', value, 11)
-  local now = tonumber(args[4])
+  local now = tonumber(args[4]) or step
   local late = (now - step) % 65536
   local is_due = late > 0 and late < 32768
   if is_due then
-    local windows = (math.floor(now / 64) - math.floor(step / 64)) % 1024
-    if windows == 1 then
-      before, children = children, 0
-    elseif windows > 1 then
-      before, children = 0, 0
-    end
+    children, before = age(step, now, children, before)
     step = now
   end
   uses = math.min(65535, uses + tonumber(args[2]))
@@ -73,6 +76,78 @@ local function pin(keys, args)
     redis.call('SET', keys[1], value, 'KEEPTTL')
   end
   return pins
+end
+
+-- Whether a step of 32 bits is after another one.
+local function is_later(now, step)
+  local late = (now - step) % 4294967296
+  return late > 0 and late < 2147483648
+end
+
+-- token, step, life, time; of a dated root, whose last two bytes are the upper half of its step
+local function arrive(keys, args)
+  local value = root(keys[1], args[1])
+  if not value then return 0 end
+  local low, uses, pins, children, before = struct.unpack('>HHHHH', value, 11)
+  local step = struct.unpack('>H', value, #value - 1) * 65536 + low
+  local now = tonumber(args[2])
+  if not is_later(now, step) then return 1 end
+  children, before = age(step, now, children, before)
+  local numbers = struct.pack('>HHHHH', now % 65536, uses, pins, children, before)
+  local upper = struct.pack('>H', math.floor(now / 65536))
+  put(keys[1], value:sub(1, 10) .. numbers .. value:sub(21, -3) .. upper, args[3], args[4])
+  return 1
+end
+
+-- leaf, life, time; a dated one: root 8, token 3, step 4
+local function touch(keys, args)
+  local there, value = redis.call('GET', keys[1]), args[1]
+  if there then
+    if #there ~= 15 or there:sub(1, 11) ~= value:sub(1, 11) then return 0 end
+    if not is_later(struct.unpack('>I4', value, 12), struct.unpack('>I4', there, 12)) then return 1 end
+  end
+  put(keys[1], value, args[2], args[3])
+  return 1
+end
+
+-- root and token of its tree
+local function remove_leaf(keys, args)
+  local there = redis.call('GET', keys[1])
+  if not there or #there >= 20 or there:sub(1, 11) ~= args[1] then return 0 end
+  redis.call('DEL', keys[1])
+  return 1
+end
+
+-- fingerprint 8 and step 1, life, time. A name whose step is over goes; of too many the one that came first.
+local function enter(keys, args)
+  local there, entry = redis.call('GET', keys[1]), args[1]
+  local names = {}
+  if there then
+    local name, now = entry:sub(1, 8), entry:byte(9)
+    for at = 1, #there, 9 do
+      local late = (now - there:byte(at + 8)) % 256
+      if there:sub(at, at + 7) ~= name and (late < 68 or late > 191) then
+        names[#names + 1] = there:sub(at, at + 8)
+      end
+    end
+    if #names >= 1024 then table.remove(names, 1) end
+  end
+  names[#names + 1] = entry
+  local time = args[3]
+  if there and args[2] == 'PXAT' then
+    time = math.max(tonumber(time), redis.call('PEXPIRETIME', keys[1]))
+    time = string.format('%.0f', time)
+  end
+  put(keys[1], table.concat(names), args[2], time)
+  return #names
+end
+
+-- milliseconds
+local function advance(keys, args)
+  local there, to = tonumber(redis.call('GET', keys[1]) or nil), tonumber(args[1])
+  if there and there >= to then return there end
+  redis.call('SET', keys[1], args[1])
+  return to
 end
 
 -- token, uses
@@ -138,3 +213,8 @@ redis.register_function('spinney1_pin', pin)
 redis.register_function('spinney1_release', release)
 redis.register_function('spinney1_count', count)
 redis.register_function('spinney1_enroll', enroll)
+redis.register_function('spinney1_arrive', arrive)
+redis.register_function('spinney1_touch', touch)
+redis.register_function('spinney1_remove_leaf', remove_leaf)
+redis.register_function('spinney1_enter', enter)
+redis.register_function('spinney1_advance', advance)

@@ -21,7 +21,7 @@ use tracing::{info, warn};
 
 use crate::clock;
 use crate::forest::shared::keys::{
-    Asked, Away, Command, Heard, Key, KeyStore, Lesson, Lessons, Place, Reply,
+    Asked, Away, Command, Heard, Key, KeyStore, Lesson, Lessons, Place, Reply, Sample,
 };
 use crate::time::Millis;
 pub use address::{Address, AddressError};
@@ -175,6 +175,11 @@ impl KeyStore for RedisStore {
         self.on_runtime(async move { shared.wait(shared.link.size()).await })
     }
 
+    fn sample(&self, forest: u8, seed: u64) -> Asked<Sample> {
+        let shared = self.shared.clone();
+        self.on_runtime(async move { shared.wait(shared.link.sample(forest, seed)).await })
+    }
+
     fn spawn(&self, job: Pin<Box<dyn Future<Output = ()> + Send>>) {
         drop(self.handle.spawn(job));
     }
@@ -187,6 +192,10 @@ impl KeyStore for RedisStore {
     fn arrival(&self, said: Millis) -> Millis {
         let now = clock::now();
         Millis(said.0.clamp(now.0.saturating_sub(WAITED), now.0))
+    }
+
+    fn now(&self) -> Millis {
+        clock::now()
     }
 
     fn away(&self) -> Option<Away> {

@@ -86,6 +86,53 @@ pub(super) fn add(command: &Command, pipeline: &mut Pipeline) {
                 .arg(kind)
                 .arg(time);
         }
+        What::Hold {
+            token,
+            uses,
+            children,
+        } => {
+            call("spinney1_pin", key, pipeline)
+                .arg(token.bytes().as_slice())
+                .arg(*uses)
+                .arg(*children)
+                .arg("");
+        }
+        What::Arrive { token, step, life } => {
+            let (kind, time) = life_of(*life);
+            call("spinney1_arrive", key, pipeline)
+                .arg(token.bytes().as_slice())
+                .arg(*step)
+                .arg(kind)
+                .arg(time);
+        }
+        What::Touch { value, life } => {
+            let (kind, time) = life_of(*life);
+            call("spinney1_touch", key, pipeline)
+                .arg(value.as_slice())
+                .arg(kind)
+                .arg(time);
+        }
+        What::RemoveLeaf { root, token } => {
+            let mut tree = root.0.to_be_bytes().to_vec();
+            tree.extend(token.bytes());
+            call("spinney1_remove_leaf", key, pipeline).arg(tree);
+        }
+        What::Enter {
+            fingerprint,
+            step,
+            life,
+        } => {
+            let (kind, time) = life_of(*life);
+            let mut entry = fingerprint.0.to_be_bytes().to_vec();
+            entry.push(*step);
+            call("spinney1_enter", key, pipeline)
+                .arg(entry)
+                .arg(kind)
+                .arg(time);
+        }
+        What::Advance { to } => {
+            call("spinney1_advance", key, pipeline).arg(to.0);
+        }
         What::Release { token, uses } => {
             call("spinney1_release", key, pipeline)
                 .arg(token.bytes().as_slice())
@@ -140,7 +187,13 @@ pub(super) fn unknown(command: &Command) -> Option<Reply> {
         | What::Put { .. }
         | What::Confirm { .. }
         | What::Remove { .. }
-        | What::Pin { .. } => None,
+        | What::RemoveLeaf { .. }
+        | What::Pin { .. }
+        | What::Hold { .. }
+        | What::Arrive { .. }
+        | What::Touch { .. }
+        | What::Enter { .. }
+        | What::Advance { .. } => None,
     }
 }
 

@@ -7,17 +7,19 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
-use redis::{Cmd, Value};
+use redis::{Cmd, Pipeline, Value};
 
 use super::link::{Link, PAUSE, TRIES, away};
 use super::sleep;
-use crate::forest::shared::keys::{Away, Key, Place};
+use crate::forest::shared::keys::{Away, Key, Place, Sample};
 use crate::hash::splitmix64;
 
 /// Where the registry of forests is.
 const FORESTS: &[u8] = b"spinney:forests";
 /// Keys that a node looks at when it is asked for some.
 const LOOKED_AT: usize = 4_096;
+/// Keys of a node that stand for all of them.
+const DRAWN: usize = 1_024;
 
 /// What this process has registered, and what came of it the last time.
 #[derive(Debug, Default)]
@@ -177,6 +179,49 @@ impl Link {
             _ => Place { cursor, ..place },
         };
         Ok((keys, (next.node < nodes.each.len()).then_some(next)))
+    }
+}
+
+impl Link {
+    /// Some keys of a forest: of a node that holds few all of them, of others those at a place that is drawn.
+    pub(super) async fn sample(&self, forest: u8, seed: u64) -> Result<Sample, Away> {
+        let nodes = self.nodes().await?;
+        let mut sample = Sample::default();
+        for (node, at) in nodes.each.iter().zip(0_u64..) {
+            let size = node.ask(&redis::cmd("DBSIZE")).await.map_err(away)?;
+            let Value::Int(size) = size else { continue };
+            let size = usize::try_from(size).unwrap_or_default();
+            let mut scan = redis::cmd("SCAN");
+            match size <= LOOKED_AT {
+                true => scan.arg(0).arg("COUNT").arg(2 * LOOKED_AT),
+                false => scan.arg(splitmix64(seed ^ at)).arg("COUNT").arg(DRAWN),
+            };
+            let answer = node.ask(&scan).await.map_err(away)?;
+            let (_, drawn) = read_scan(&answer).unwrap_or_default();
+            let keys = drawn.iter().filter_map(|key| match key {
+                Value::BulkString(bytes) => Some((bytes, Key::from_bytes(bytes)?)),
+                _ => None,
+            });
+            let keys: Vec<_> = keys.filter(|(_, key)| key.forest == forest).collect();
+            let mut lengths = Pipeline::with_capacity(keys.len());
+            for (bytes, _) in &keys {
+                lengths.cmd("STRLEN").arg(bytes.as_slice());
+            }
+            sample.keys += size;
+            sample.of += drawn.len();
+            if keys.is_empty() {
+                continue;
+            }
+            let lengths = node.send(&lengths).await.map_err(away)?;
+            let of = keys.iter().zip(lengths);
+            sample
+                .drawn
+                .extend(of.filter_map(|((_, key), length)| match length {
+                    Value::Int(length) => Some((*key, usize::try_from(length).ok()?)),
+                    _ => None,
+                }));
+        }
+        Ok(sample)
     }
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::Inner;
 use super::found::{State, Tree, has_put, put};
-use super::keys::{Reply, Token, What};
-use super::layout::Node;
+use super::keys::{Kind, Reply, Token, What};
+use super::layout::{Calendar, Node};
 use super::picture::{Missing, Picture, Plans, Read};
 use super::place::{Answer, Question, Round};
 use crate::fingerprint::Fingerprint;
@@ -61,12 +61,13 @@ impl<F: Family> Inner<F> {
             let looking = std::mem::take(&mut members);
             let (next, read) = self.look(trees, &open, &looking, &tokens, now).await?;
             let (mut commands, mut done) = (Vec::new(), Vec::new());
+            let mut names = Vec::new();
             // Who joins looks once, and then claims the hash of its text.
             for member in looking {
                 let Some(tree) = trees.get_mut(member.tree) else {
                     continue;
                 };
-                if member.has_its_text_elsewhere(tree, &read, &tokens) {
+                if member.has_its_text_elsewhere(tree, &read, &tokens, self.calendar()) {
                     tree.lost.insert(member.document);
                     continue;
                 }
@@ -74,9 +75,9 @@ impl<F: Family> Inner<F> {
                 for (at, leaf) in leaves.filter(|(_, leaf)| leaf.document == member.document) {
                     if tree.is_late(leaf) && !tree.lost.contains(&member.document) {
                         let value = self.leaf(tree, now);
-                        let life = self.calendar.life(now, false);
-                        let what = put(leaf.before.clone(), value, life);
-                        commands.push((leaf.fingerprint, what));
+                        let what = put(leaf.before.clone(), value, self.life(now, false));
+                        commands.push((Kind::Node, leaf.fingerprint, what));
+                        self.enter(leaf.fingerprint, now, &mut names);
                         done.push(Done::Text(member.tree, at));
                     }
                 }
@@ -92,24 +93,26 @@ impl<F: Family> Inner<F> {
                             continue;
                         };
                         tree.counted = tree.standing();
-                        commands.push((tree.root.0, confirmed));
+                        commands.push((Kind::Node, tree.root.0, confirmed));
                         done.push(Done::Confirm(at));
                     }
                     Next::Go { kill, claim } => {
                         for (root, value) in kill {
-                            commands.push((root, What::Remove { value }));
+                            commands.push((Kind::Node, root, What::Remove { value }));
                             done.push(Done::Kill);
                         }
                         for (fingerprint, before) in claim {
                             let value = self.leaf(tree, now);
-                            let life = self.calendar.life(now, false);
-                            commands.push((fingerprint, put(before, value, life)));
+                            let what = put(before, value, self.life(now, false));
+                            commands.push((Kind::Node, fingerprint, what));
+                            self.enter(fingerprint, now, &mut names);
                             done.push(Done::Claim(at, fingerprint));
                         }
                     }
                 }
             }
-            let replies = self.run(commands).await?;
+            commands.extend(names);
+            let replies = self.run_all(commands).await?;
             for (done, reply) in done.into_iter().zip(replies) {
                 match done {
                     Done::Kill => {}
@@ -173,6 +176,9 @@ impl<F: Family> Inner<F> {
             missing
                 .nodes
                 .extend(asked.filter(|asked| !own.contains(asked)));
+            let near = founding.question.fingerprints.iter();
+            let buckets = near.flat_map(|&near| self.blocks.buckets(near));
+            missing.buckets.extend(buckets);
             let founder = tree.documents.first();
             let wanted = tree.leaves.iter();
             let wanted = wanted.filter(|leaf| !leaf.is_own && Some(&leaf.document) == founder);
@@ -215,10 +221,16 @@ impl<F: Family> Inner<F> {
                 read.put(*own, None);
             }
         }
-        let (thresholds, max_tree) = (self.thresholds, self.settings.max_tree);
-        let picture: Picture<'_, F::Proof> =
-            Picture::new(read, Plans::default(), thresholds, self.calendar, max_tree)
-                .without(tokens.clone());
+        let thresholds = self.thresholds;
+        let found_by = (self.settings.max_tree, &self.blocks);
+        let picture: Picture<'_, F::Proof> = Picture::new(
+            read,
+            Plans::default(),
+            thresholds,
+            self.calendar(),
+            found_by,
+        )
+        .without(tokens.clone());
         let next = looks.iter().map(|look| look.next(&picture, now)).collect();
         let (missing, _) = picture.into_missing();
         (next, missing)
@@ -241,10 +253,12 @@ impl Member {
         tree: &Tree<P>,
         read: &Read<P>,
         own: &HashSet<Token>,
+        calendar: Calendar,
     ) -> bool {
         let mut asked = self.asked.iter().filter(|&&asked| asked != tree.root.0);
         asked.any(|&asked| {
             let root = read.root(asked);
+            let root = root.filter(|_| read.tree_of(asked, calendar).is_some());
             root.is_some_and(|root| root.proof.is_of_text(self.whole) && !own.contains(&root.token))
         })
     }

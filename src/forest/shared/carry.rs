@@ -6,8 +6,9 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
-use super::keys::{Command, Key, Life, Place, Reply, Token, What};
+use super::keys::{Command, Key, Kind as KeyKind, Life, Place, Reply, Token, What};
 use super::layout::{Calendar, Leaf, Node, RootValue, read_evidence, write_evidence};
 use super::{Inner, Shared};
 use crate::fingerprint::Fingerprint;
@@ -64,6 +65,9 @@ struct Own<P> {
     tree: Option<OwnTree<P>>,
 }
 
+/// Nodes, and what the clock shows.
+type OwnNodes<P> = (Vec<Own<P>>, Millis);
+
 struct OwnTree<P> {
     value: RootValue<P>,
     evidence: Option<Arc<[u16]>>,
@@ -101,9 +105,15 @@ impl<F: Family> Carry for Shared<F> {
     fn fill(&self, from: Arc<dyn Copied>, told: Arc<Told>) -> Answer<Carried> {
         let inner = self.inner.clone();
         self.plain(async move {
-            let nodes = inner
+            let (nodes, clock) = inner
                 .compute(move |inner| inner.own_nodes(&*from))
                 .await??;
+            if inner.calendar.is_dated && clock.0 > i64::MIN {
+                inner.clock.fetch_max(clock.0, Relaxed);
+                let what = What::Advance { to: clock };
+                let advance = vec![(KeyKind::Clock, Fingerprint(0), what)];
+                inner.run_all(advance).await?;
+            }
             inner.fill(nodes, &*told).await
         })
     }
@@ -125,19 +135,22 @@ impl<F: Family> Carry for Shared<F> {
             let size = inner.keys.size().await;
             let (_, memory_bytes) = size.map_err(|away| inner.away(away))?;
             let now = inner.arrives(None);
-            Ok(found.summary(inner.calendar, now, memory_bytes, top))
+            Ok(found.summary(inner.calendar(), now, memory_bytes, top))
         })
     }
 }
 
 impl<F: Family> Inner<F> {
-    async fn keys_from(&self, at: Place) -> Result<(Vec<Key>, Option<Place>), Unavailable> {
+    pub(super) async fn keys_from(
+        &self,
+        at: Place,
+    ) -> Result<(Vec<Key>, Option<Place>), Unavailable> {
         let forest = self.number().await?;
         let keys = self.keys.keys(forest, at).await;
         keys.map_err(|away| self.away(away))
     }
 
-    async fn get(&self, keys: &[Key]) -> Result<Vec<Reply>, Unavailable> {
+    pub(super) async fn get(&self, keys: &[Key]) -> Result<Vec<Reply>, Unavailable> {
         let get = |&key: &Key| Command {
             key,
             what: What::Get,
@@ -167,8 +180,8 @@ impl<F: Family> Inner<F> {
         Ok(gone)
     }
 
-    /// All nodes of a process, roots first.
-    fn own_nodes(&self, from: &dyn Copied) -> Result<Vec<Own<F::Proof>>, Unavailable> {
+    /// All nodes of a process, roots first, and what its clock shows.
+    fn own_nodes(&self, from: &dyn Copied) -> Result<OwnNodes<F::Proof>, Unavailable> {
         let unreadable = || {
             let reason = "the forest cannot be copied: it is of another kind".to_owned();
             Unavailable::Away {
@@ -177,7 +190,7 @@ impl<F: Family> Inner<F> {
             }
         };
         let settings = Settings {
-            k: crate::fingerprint::Distance(0),
+            k: self.blocks.k(),
             window: self.settings.window,
             key: HashKey::FIXED,
         };
@@ -195,7 +208,7 @@ impl<F: Family> Inner<F> {
         let state = restoring.finish();
         let mut nodes = own_nodes(state.forest(), self.calendar);
         nodes.sort_by_key(|node| node.tree.is_none());
-        Ok(nodes)
+        Ok((nodes, state.forest().clock()))
     }
 
     async fn fill(&self, nodes: Vec<Own<F::Proof>>, told: &Told) -> Result<Carried, Unavailable> {
@@ -205,13 +218,16 @@ impl<F: Family> Inner<F> {
         let mut nodes = nodes.into_iter().peekable();
         while nodes.peek().is_some() {
             let (mut commands, mut evidence) = (Vec::new(), Vec::new());
-            let mut claimed = Vec::new();
+            let (mut claimed, mut names) = (Vec::new(), Vec::new());
             let is_root = nodes.peek().is_some_and(|node| node.tree.is_some());
             // Not roots and leaves in one round trip.
             while let Some(node) = nodes.next_if(|node| node.tree.is_some() == is_root) {
                 done += 1;
-                let life = self.calendar.life(node.arrival, is_root);
-                let is_over = matches!(life, Life::Until(at) if at <= now);
+                let life = self.life(node.arrival, is_root);
+                let is_over = match self.calendar.is_dated {
+                    true => self.calendar().is_over(self.calendar.step(node.arrival)),
+                    false => matches!(life, Life::Until(at) if at <= now),
+                };
                 let token = match is_root {
                     true => Some(self.new_token()),
                     false => tokens.get(&node.root).copied(),
@@ -233,12 +249,12 @@ impl<F: Family> Inner<F> {
                         .bytes()
                     }
                     None => {
-                        let step = self.calendar.step(node.arrival) as u8;
-                        let root = node.root;
-                        Leaf { root, token, step }.bytes()
+                        let leaf = self.calendar.leaf(node.root, token, node.arrival);
+                        leaf.bytes()
                     }
                 };
                 claimed.push((node.fingerprint, token));
+                self.enter(node.fingerprint, node.arrival, &mut names);
                 commands.push((node.fingerprint, What::Claim { value, life }));
                 if commands.len() == STEP {
                     break;
@@ -258,11 +274,12 @@ impl<F: Family> Inner<F> {
             evidence.retain(|(root, _)| tokens.contains_key(&Root(*root)));
             let put = evidence.into_iter().map(|(root, value)| {
                 let life = self.evidence_life(value.len(), now);
-                (root, What::Put { value, life })
+                (KeyKind::Evidence, root, What::Put { value, life })
             });
             if self.settings.evidence_bytes > 0 {
-                self.run_all(Vec::new(), put.collect()).await?;
+                names.extend(put);
             }
+            self.run_all(names).await?;
             told(done, total);
         }
         Ok(carried)
@@ -286,7 +303,14 @@ impl<F: Family> Inner<F> {
             for (key, value) in keys.into_iter().zip(values) {
                 found.keys += 1;
                 let Reply::Bytes(bytes) = value else { continue };
-                if key.is_evidence {
+                if key.kind == KeyKind::Clock {
+                    self.hear_clock(Some(Reply::Bytes(bytes)));
+                    continue;
+                }
+                if !matches!(key.kind, KeyKind::Node | KeyKind::Evidence) {
+                    continue;
+                }
+                if key.kind == KeyKind::Evidence {
                     let evidence = read_evidence(&bytes);
                     found
                         .evidence
@@ -318,7 +342,7 @@ impl<F: Family> Inner<F> {
         let now = self.arrives(None);
         let mut carried = Carried::default();
         let mut changes = Vec::new();
-        let mut events = found.events(self.calendar, now, &mut carried);
+        let mut events = found.events(self.calendar(), now, &mut carried);
         // A root before its leaves, and at its own time once more: it lives on after them.
         events.sort_unstable_by_key(|&(at, kind, fingerprint, _)| (at, kind, fingerprint));
         let (mut tick, mut of_tick, mut last) = (Tick(0), 0, None);
@@ -378,11 +402,9 @@ impl<P: Proof + Durable> Found<P> {
     /// When a leaf of a living tree arrived.
     fn arrival_of(&self, leaf: &Leaf, calendar: Calendar, now: Millis) -> Option<Millis> {
         let root = self.roots.get(&leaf.root.0)?;
-        // It has but the end of its step's number.
-        let step = calendar.step(now);
-        let ago = (step as u8).wrapping_sub(leaf.step);
-        let arrival = calendar.begun(step.wrapping_sub(u16::from(ago)), now);
-        (root.token == leaf.token).then_some(arrival)
+        let is_dead = calendar.is_over(leaf.step) || calendar.is_over(root.step);
+        let arrival = calendar.leaf_begun(leaf.step, now);
+        (root.token == leaf.token && !is_dead).then_some(arrival)
     }
 
     /// All that happened, in no order.
@@ -455,6 +477,7 @@ fn own_nodes<P: Proof>(forest: &Forest<P>, calendar: Calendar) -> Vec<Own<P>> {
                     token: Token(0),
                     added: node.added.unwrap_or(node.arrival),
                     step: calendar.step(node.arrival),
+                    is_dated: calendar.is_dated,
                     // How many placements rest on it nobody knows: it goes with its window.
                     uses: u16::MAX,
                     pins: 0,

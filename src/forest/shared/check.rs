@@ -6,13 +6,13 @@ use std::sync::Arc;
 use super::Inner;
 use super::glance::Glance;
 use super::picture::{Missing, Picture, Plans, Read};
-use crate::fingerprint::{Distance, Fingerprint};
+use crate::fingerprint::Fingerprint;
 use crate::forest::law;
 use crate::forest::port::{
     Check, CheckReply, CheckedFingerprint, CheckedTree, Document, Earlier, Unavailable,
 };
 use crate::forest::words::Looked;
-use crate::forest::{Decision, Near, Root};
+use crate::forest::{Decision, Root};
 use crate::method::{Family, Measure, Proof, Query, Refusal};
 use crate::text::boilerplate::Taught;
 use crate::time::Millis;
@@ -29,7 +29,8 @@ impl<F: Family> Inner<F> {
                 check: None,
             });
         };
-        let (now, at) = (work.now, work.at);
+        let (said, mut at) = (work.now, work.at);
+        let mut now = said;
         let mut document = work.document;
         if document.features.as_mut().and_then(F::features).is_none() {
             return Ok(CheckReply {
@@ -51,6 +52,10 @@ impl<F: Family> Inner<F> {
             }
             (document, read) = (kept, read_again);
             self.fetch(&mut read, missing).await?;
+            if self.calendar.is_dated {
+                at = self.dated_arrival(said);
+                now = said.map(|said| said.max(at));
+            }
         }
     }
 
@@ -64,9 +69,15 @@ impl<F: Family> Inner<F> {
         let Some(features) = features else {
             return (None, Missing::default());
         };
-        let (thresholds, max_tree) = (self.thresholds, self.settings.max_tree);
-        let mut picture: Picture<'_, F::Proof> =
-            Picture::new(read, Plans::default(), thresholds, self.calendar, max_tree);
+        let thresholds = self.thresholds;
+        let found_by = (self.settings.max_tree, &self.blocks);
+        let mut picture: Picture<'_, F::Proof> = Picture::new(
+            read,
+            Plans::default(),
+            thresholds,
+            self.calendar(),
+            found_by,
+        );
         picture.joins_all = true;
         let mut learned = self.learned.lock();
         let (mut check, asked) = F::ask(features, &mut learned, &Taught::default(), |query| {
@@ -90,22 +101,13 @@ impl<F: Family> Inner<F> {
         let (by, left_out) = (check.1, F::left_out(features, &learned));
         let check = &mut check.0;
         check.stage = by.and_then(|by| F::stage(features, by));
-        let near = |fingerprint| {
-            let root = picture.tree_of(fingerprint);
-            let near = root.map(|root| Near {
-                fingerprint,
-                distance: Distance(0),
-                root,
-            });
-            near.into_iter().collect::<Vec<Near>>()
-        };
         let all = asked.iter().map(|&fingerprint| (fingerprint, false));
         let hidden = left_out
             .fingerprints
             .iter()
             .map(|&fingerprint| (fingerprint, true));
         for (fingerprint, is_hidden) in all.chain(hidden) {
-            let near = near(fingerprint);
+            let near = picture.near(fingerprint);
             let known: BTreeSet<Root> = check.trees.iter().map(|tree| tree.root).collect();
             for root in near.iter().map(|near| near.root).filter(|_| is_hidden) {
                 let kept = read.root(root.0).filter(|_| !known.contains(&root));

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::Inner;
-use super::keys::{Reply, What};
-use super::layout::read_evidence;
+use super::keys::{Kind, Reply, What};
+use super::layout::{read_bucket, read_evidence};
 use super::picture::{Missing, Read};
 use crate::fingerprint::Fingerprint;
 use crate::forest::port::Unavailable;
@@ -25,12 +25,20 @@ impl<F: Family> Inner<F> {
     ) -> Result<(), Unavailable> {
         let mut due: BTreeSet<Fingerprint> = missing.nodes;
         let mut evidence: BTreeSet<Fingerprint> = missing.evidence;
-        while !due.is_empty() || !evidence.is_empty() {
-            let get = |&fingerprint: &Fingerprint| (fingerprint, What::Get);
-            let nodes = due.iter().map(get).collect();
-            let mut replies = self
-                .run_all(nodes, evidence.iter().map(get).collect())
-                .await?;
+        let mut buckets: BTreeSet<Fingerprint> = missing.buckets;
+        // The clock comes along: what is over is told by it.
+        let mut reads_clock = self.calendar.is_dated;
+        while !due.is_empty() || !evidence.is_empty() || !buckets.is_empty() {
+            let get = |kind| move |&fingerprint: &Fingerprint| (kind, fingerprint, What::Get);
+            let clock = self.read_clock().filter(|_| reads_clock);
+            let commands = clock.into_iter();
+            let commands = commands.chain(due.iter().map(get(Kind::Node)));
+            let commands = commands.chain(evidence.iter().map(get(Kind::Evidence)));
+            let commands = commands.chain(buckets.iter().map(get(Kind::Bucket)));
+            let mut replies = self.run_all(commands.collect()).await?;
+            if std::mem::take(&mut reads_clock) {
+                self.hear_clock(replies.next());
+            }
             let mut next = BTreeSet::new();
             for fingerprint in due {
                 let bytes = replies.next().and_then(bytes);
@@ -42,6 +50,10 @@ impl<F: Family> Inner<F> {
             for root in evidence {
                 let found = replies.next().and_then(bytes);
                 read.put_evidence(root, found.and_then(|bytes| read_evidence(&bytes)));
+            }
+            for bucket in std::mem::take(&mut buckets) {
+                let found = replies.next().and_then(bytes);
+                read.put_bucket(bucket, read_bucket(&found.unwrap_or_default()));
             }
             evidence = match self.has_evidence() {
                 true => {

@@ -7,11 +7,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::Inner;
-use super::keys::{Life, Reply, Token, What};
+use super::keys::{Kind, Life, Reply, Token, What};
 use super::layout::{LEASE, Leaf, Node, RootValue, write_evidence};
 
 use super::place::{Answer, Question, Round};
-use super::settle::Handle;
+use super::settle::{Handle, Used};
 use crate::fingerprint::Fingerprint;
 use crate::forest::port::Unavailable;
 use crate::forest::{Rollback, Root};
@@ -38,6 +38,10 @@ pub(super) struct Tree<P> {
     pub(super) leaves: Vec<NewLeaf>,
     /// Leaves that are there, as they are, and that are to live on; and whose they are.
     pub(super) refreshed: Vec<(Fingerprint, Leaf, usize)>,
+    /// Leaves that are there, where documents have dates: they live on when these are accepted; and whose they are.
+    pub(super) used: Vec<(Used, usize)>,
+    /// The root is there, and of an earlier step.
+    pub(super) is_due: bool,
     /// Documents that its root stands for.
     pub(super) counted: usize,
     /// Documents that have to begin again, though the tree stands.
@@ -124,7 +128,7 @@ impl<F: Family> Inner<F> {
         round: &Round<F>,
     ) -> Result<Vec<Claimed>, Unavailable> {
         let now = round.work.iter().map(|work| work.at).max();
-        let now = now.unwrap_or(Millis(0));
+        let now = now.max(self.dated_clock()).unwrap_or(Millis(0));
         let mut trees = self.trees(round, now);
         self.claim_roots(&mut trees, now).await?;
         self.claim_leaves(&mut trees, now).await?;
@@ -174,6 +178,7 @@ impl<F: Family> Inner<F> {
                         token: self.new_token(),
                         added: own.added,
                         step: self.calendar.step(now),
+                        is_dated: self.calendar.is_dated,
                         uses: 0,
                         pins: 0,
                         children: 0,
@@ -185,7 +190,9 @@ impl<F: Family> Inner<F> {
                     evidence: own.evidence.clone(),
                     question: fate.question.clone(),
                 });
-                let kept = read.root(root.0).map(|kept| kept.token);
+                let kept = read.root(root.0).filter(|_| founding.is_none());
+                let is_due = kept.is_some_and(|kept| kept.step != self.calendar.step(now));
+                let kept = kept.map(|kept| kept.token);
                 let token = founding.as_ref().map(|founding| founding.value.token);
                 trees.push(Tree {
                     root,
@@ -193,6 +200,8 @@ impl<F: Family> Inner<F> {
                     documents: Vec::new(),
                     leaves: Vec::new(),
                     refreshed: Vec::new(),
+                    used: Vec::new(),
+                    is_due,
                     counted: 0,
                     lost: HashSet::new(),
                     founding,
@@ -212,11 +221,17 @@ impl<F: Family> Inner<F> {
                 is_own: false,
                 is_text: fingerprint == fate.question.whole,
             }));
-            for &fingerprint in &decided.used {
-                let step = self.calendar.step(now) as u8;
+            for &fingerprint in decided.used.iter().filter(|&&used| used != root.0) {
+                let step = self.calendar.leaf_step(now);
                 let old = read
                     .leaf(fingerprint)
                     .filter(|leaf| leaf.step != step && !plans.nodes.contains_key(&fingerprint));
+                if self.calendar.is_dated {
+                    let is_due = old.is_some();
+                    let leaf = fingerprint;
+                    tree.used.push((Used { leaf, is_due }, at));
+                    continue;
+                }
                 let mut known = tree.refreshed.iter();
                 if !known.any(|&(known, ..)| known == fingerprint) {
                     let old = old.map(|leaf| (fingerprint, leaf, at));
@@ -228,11 +243,7 @@ impl<F: Family> Inner<F> {
     }
 
     pub(super) fn leaf(&self, tree: &Tree<F::Proof>, now: Millis) -> Vec<u8> {
-        let leaf = Leaf {
-            root: tree.root,
-            token: tree.token,
-            step: self.calendar.step(now) as u8,
-        };
+        let leaf = self.calendar.leaf(tree.root, tree.token, now);
         leaf.bytes()
     }
 
@@ -248,17 +259,29 @@ impl<F: Family> Inner<F> {
                     let value = founding.value.bytes();
                     put(founding.before.clone(), value, Life::For(LEASE))
                 }
+                // Its time goes on when its documents are accepted.
+                None if self.calendar.is_dated => What::Hold {
+                    token: tree.token,
+                    uses: small(tree.documents.len()),
+                    children: small(tree.leaves.len()),
+                },
                 None => What::Pin {
                     token: tree.token,
                     uses: small(tree.documents.len()),
                     children: small(tree.leaves.len()),
-                    step: self.calendar.step(now),
+                    step: self.calendar.step(now) as u16,
                     life: self.calendar.life(now, true),
                 },
             };
-            (tree.root.0, what)
+            (Kind::Node, tree.root.0, what)
         });
-        let replies = self.run(commands.collect()).await?;
+        let mut commands: Vec<_> = commands.collect();
+        // A root that lives longer is named longer.
+        let pinned = |tree: &&Tree<F::Proof>| tree.is_due && !self.calendar.is_dated;
+        for tree in trees.iter().filter(pinned) {
+            self.enter(tree.root.0, now, &mut commands);
+        }
+        let replies = self.run_all(commands).await?;
         for (tree, reply) in trees.iter_mut().zip(replies) {
             let is_there = match (&tree.founding, reply) {
                 (Some(founding), reply) => has_put(&reply, &founding.value.bytes()),
@@ -280,26 +303,33 @@ impl<F: Family> Inner<F> {
         trees: &mut [Tree<F::Proof>],
         now: Millis,
     ) -> Result<(), Unavailable> {
-        let (mut commands, mut evidence) = (Vec::new(), Vec::new());
-        let life = self.calendar.life(now, false);
+        let (mut commands, mut more) = (Vec::new(), Vec::new());
+        let life = self.life(now, false);
         for tree in trees.iter().filter(|tree| tree.state == State::Open) {
             let value = self.leaf(tree, now);
             for leaf in tree.leaves.iter().filter(|leaf| !tree.is_late(leaf)) {
                 let what = put(leaf.before.clone(), value.clone(), life);
-                commands.push((leaf.fingerprint, what));
+                commands.push((Kind::Node, leaf.fingerprint, what));
+                self.enter(leaf.fingerprint, now, &mut more);
             }
             for (fingerprint, leaf, _) in &tree.refreshed {
                 // It may have gone since it was read.
-                commands.push((*fingerprint, put(Some(leaf.bytes()), value.clone(), life)));
+                let what = put(Some(leaf.bytes()), value.clone(), life);
+                commands.push((Kind::Node, *fingerprint, what));
+                self.enter(*fingerprint, now, &mut more);
+            }
+            if tree.founding.is_some() {
+                self.enter(tree.root.0, now, &mut more);
             }
             let words = tree.founding.as_ref().and_then(|f| f.evidence.as_ref());
             if let Some(words) = words.filter(|_| self.has_evidence()) {
                 let value = write_evidence(tree.token, words);
                 let life = self.evidence_life(value.len(), now);
-                evidence.push((tree.root.0, What::Put { value, life }));
+                more.push((Kind::Evidence, tree.root.0, What::Put { value, life }));
             }
         }
-        let mut replies = self.run_all(commands, evidence).await?;
+        commands.extend(more);
+        let mut replies = self.run_all(commands).await?;
         for tree in trees.iter_mut().filter(|tree| tree.state == State::Open) {
             let value = self.leaf(tree, now);
             for at in 0..tree.leaves.len() {
@@ -323,7 +353,10 @@ impl<F: Family> Inner<F> {
     /// The root of a tree as all others may join it.
     pub(super) fn confirmed(&self, tree: &Tree<F::Proof>, now: Millis) -> Option<What> {
         let founding = tree.founding.as_ref()?;
-        let own = tree.leaves.iter().filter(|leaf| leaf.is_own);
+        // The hashes of texts are claimed in the same round trip.
+        let comes = |leaf: &NewLeaf| tree.is_late(leaf) && !tree.lost.contains(&leaf.document);
+        let own = tree.leaves.iter();
+        let own = own.filter(|leaf| leaf.is_own || comes(leaf));
         let confirmed = RootValue {
             is_confirmed: true,
             uses: small(tree.standing()),
@@ -333,7 +366,7 @@ impl<F: Family> Inner<F> {
         Some(What::Confirm {
             token: tree.token,
             value: confirmed.bytes(),
-            life: self.calendar.life(now, true),
+            life: self.life(now, true),
         })
     }
 
@@ -373,7 +406,7 @@ impl<F: Family> Inner<F> {
                 _ => Claimed::Again,
             })
             .collect();
-        let step = self.calendar.step(now) as u8;
+        let placed = self.calendar.is_dated.then(|| self.calendar.step(now));
         for tree in trees.iter().filter(|tree| tree.state == State::Done) {
             let standing = tree.documents.iter();
             for &document in standing.filter(|document| !tree.lost.contains(document)) {
@@ -384,8 +417,15 @@ impl<F: Family> Inner<F> {
                     root: tree.root,
                     token: tree.token,
                     has_founded: tree.is_founder(document),
-                    step,
+                    placed,
+                    is_due: tree.is_due,
                     leaves: own.map(|leaf| leaf.fingerprint).collect(),
+                    used: tree
+                        .used
+                        .iter()
+                        .filter(|&&(_, of)| of == document)
+                        .map(|&(used, _)| used)
+                        .collect(),
                 };
                 if let Some(claimed) = claimed.get_mut(document) {
                     *claimed = Claimed::Holds(handle.into_rollback());

@@ -33,9 +33,18 @@ impl<'p, 'r, 'q, P: Proof + Durable> Glance<'p, 'r, 'q, P> {
         glance.seen.whole = glance.own_node(query.whole);
         for &fingerprint in query.fingerprints {
             let own = glance.own_node(fingerprint);
-            // Nothing further away is near.
             let from = glance.seen.near.len();
-            glance.seen.near.extend(own);
+            for near in picture.near(fingerprint) {
+                let tree = glance.tree(near.root);
+                let known = glance.seen.near.get(from..).unwrap_or_default();
+                if known.contains(&tree) {
+                    continue;
+                }
+                if known.len() == P::CANDIDATES {
+                    break;
+                }
+                glance.seen.near.push(tree);
+            }
             let near = Some(from..glance.seen.near.len());
             glance.seen.fingerprints.push(Spot { own, near });
         }
@@ -59,7 +68,7 @@ impl<'p, 'r, 'q, P: Proof + Durable> Glance<'p, 'r, 'q, P> {
         self.seen.given = Some(Given {
             root,
             tree: self.tree_founded_by(root.0),
-            is_free: self.own_node(root.0).is_none(),
+            is_free: self.own_node(root.0).is_none() && !self.has_root_within_k(root.0),
             stored,
         });
         if let Some(reserved) = reserved {
@@ -77,8 +86,7 @@ impl<'p, 'r, 'q, P: Proof + Durable> Glance<'p, 'r, 'q, P> {
             match law::decide(self.query, &self.seen, self.picture.thresholds) {
                 Verdict::Ask(Question::Hash(hash)) => {
                     let own = self.own_node(hash);
-                    let is_root = own.and_then(|own| self.seen.trees.get(own));
-                    let has_root_within_k = is_root.is_some_and(|tree| tree.root.0 == hash);
+                    let has_root_within_k = self.has_root_within_k(hash);
                     self.seen.hashes.push(HashSpot {
                         own,
                         has_root_within_k,
@@ -115,6 +123,11 @@ impl<'p, 'r, 'q, P: Proof + Durable> Glance<'p, 'r, 'q, P> {
         let agree = refused
             .filter(|&&(root, why)| why == Refusal::Full && self.picture.is_provisional(root));
         agree.map(|&(root, _)| root).collect()
+    }
+
+    fn has_root_within_k(&self, fingerprint: Fingerprint) -> bool {
+        let mut near = self.picture.near(fingerprint).into_iter();
+        near.any(|near| near.root.0 == near.fingerprint)
     }
 
     fn own_node(&mut self, fingerprint: Fingerprint) -> Option<TreeIndex> {

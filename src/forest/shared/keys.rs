@@ -40,6 +40,9 @@ pub trait KeyStore: std::fmt::Debug + Send + Sync {
     /// Keys that it holds and bytes that they take, for all forests.
     fn size(&self) -> Asked<(usize, usize)>;
 
+    /// Some keys of a forest, drawn about evenly, and how long their values are. `seed`: any number.
+    fn sample(&self, forest: u8, seed: u64) -> Asked<Sample>;
+
     /// Works a job off, whoever waits for it.
     fn spawn(&self, job: Pin<Box<dyn Future<Output = ()> + Send>>);
 
@@ -49,45 +52,79 @@ pub trait KeyStore: std::fmt::Debug + Send + Sync {
     /// When a document arrives that says so: keys expire by the engine's own clock.
     fn arrival(&self, said: Millis) -> Millis;
 
+    /// What that clock shows.
+    fn now(&self) -> Millis;
+
     /// Why it cannot be asked now, if that is known. Never waits.
     fn away(&self) -> Option<Away>;
 }
 
-/// The name of a value: 9 bytes, and one more for evidence.
+/// The name of a value: 9 bytes, and one more for all but nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
     /// The number of the forest.
     pub forest: u8,
     /// Whose it is.
     pub fingerprint: Fingerprint,
-    /// It is that of the evidence of a root, not that of a node.
-    pub is_evidence: bool,
+    /// What it is.
+    pub kind: Kind,
+}
+
+/// What a key holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// The node of the fingerprint.
+    Node,
+    /// More of the text that founded the tree of the fingerprint.
+    Evidence,
+    /// Fingerprints that have some bits in common: the key's fingerprint says which ones, and what they are.
+    Bucket,
+    /// The latest date of an accepted document. The fingerprint is 0.
+    Clock,
+    /// The step in which somebody last began to remove what is over. The fingerprint is 0.
+    Sweep,
+}
+
+impl Kind {
+    /// What the key ends with.
+    fn end(self) -> &'static [u8] {
+        match self {
+            Kind::Node => b"",
+            Kind::Evidence => b"E",
+            Kind::Bucket => b"B",
+            Kind::Clock => b"C",
+            Kind::Sweep => b"S",
+        }
+    }
 }
 
 impl Key {
-    /// `| forest 1 | fingerprint 8, big endian | E, of evidence 1 |`
+    /// `| forest 1 | fingerprint 8, big endian | kind 1, but of nodes |`
     pub fn bytes(&self) -> ([u8; 10], usize) {
         let mut bytes = [0; 10];
         let [forest, fingerprint @ .., kind] = &mut bytes;
         *forest = self.forest;
         *fingerprint = self.fingerprint.0.to_be_bytes();
-        *kind = b'E';
-        (bytes, 9 + usize::from(self.is_evidence))
+        let end = self.kind.end();
+        *kind = end.first().copied().unwrap_or_default();
+        (bytes, 9 + end.len())
     }
 
     /// What [`bytes`](Key::bytes) gave.
     pub fn from_bytes(bytes: &[u8]) -> Option<Key> {
         let (&forest, rest) = bytes.split_first()?;
-        let (fingerprint, kind) = rest.split_first_chunk()?;
-        let is_evidence = match kind {
-            [] => false,
-            b"E" => true,
-            _ => return None,
-        };
+        let (fingerprint, end) = rest.split_first_chunk()?;
+        let kinds = [
+            Kind::Node,
+            Kind::Evidence,
+            Kind::Bucket,
+            Kind::Clock,
+            Kind::Sweep,
+        ];
         Some(Key {
             forest,
             fingerprint: Fingerprint(u64::from_be_bytes(*fingerprint)),
-            is_evidence,
+            kind: kinds.into_iter().find(|kind| kind.end() == end)?,
         })
     }
 }
@@ -109,6 +146,25 @@ pub struct Heard(pub u64, pub u64);
 
 /// Some lessons in their order, and whether there are no more.
 pub type Lessons = (Vec<(Heard, Vec<u8>)>, bool);
+
+/// Keys of a forest that stand for all of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// Keys, and bytes of their values.
+    pub drawn: Vec<(Key, usize)>,
+    /// Of so many keys, those of other forests and of other people included.
+    pub of: usize,
+    /// Keys that the engine holds in all.
+    pub keys: usize,
+}
+
+impl Sample {
+    /// How many there are in all of what was so often drawn, about.
+    pub fn all(&self, drawn: usize) -> usize {
+        let all = drawn as u128 * self.keys as u128 / self.of.max(1) as u128;
+        usize::try_from(all).unwrap_or(usize::MAX)
+    }
+}
 
 /// How far the keys of an engine were gone through.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -197,6 +253,54 @@ pub enum What {
         step: u16,
         /// Until when it is kept, if its own step is an earlier one.
         life: Life,
+    },
+    /// The same, which leaves the time of the root alone.
+    Hold {
+        /// Of the root.
+        token: Token,
+        /// Documents.
+        uses: u16,
+        /// Leaves that they bring.
+        children: u16,
+    },
+    /// Sets the time of a dated root forward. `Number(1)` if a confirmed root of that token is there, whatever its time is, else
+    /// `Number(0)`.
+    Arrive {
+        /// Of the root.
+        token: Token,
+        /// All bits of the step.
+        step: u32,
+        /// Until when it is kept, if its own step is an earlier one.
+        life: Life,
+    },
+    /// Sets the time of a dated leaf forward, or puts it back where nothing is. `Number(1)` if a leaf of that tree is there then, else
+    /// `Number(0)`.
+    Touch {
+        /// The leaf.
+        value: Vec<u8>,
+        /// Until when it is kept, if its own step is an earlier one.
+        life: Life,
+    },
+    /// Removes a leaf of a tree, whenever it arrived. `Number(1)` if it was there, else `Number(0)`.
+    RemoveLeaf {
+        /// The tree.
+        root: Fingerprint,
+        /// Of its root.
+        token: Token,
+    },
+    /// Has a bucket name a fingerprint, and lets go of those whose step is over. `Number` of names then.
+    Enter {
+        /// The name.
+        fingerprint: Fingerprint,
+        /// The end of the number of the step in which it arrives.
+        step: u8,
+        /// Until when the bucket is kept at least.
+        life: Life,
+    },
+    /// Sets a clock forward. The `Number` that it shows then, in milliseconds.
+    Advance {
+        /// What it shows at least.
+        to: Millis,
     },
     /// Has a root stand for fewer documents, and removes it where it stands for none. [`Reply::Nothing`] if no confirmed root of
     /// that token is there, `Number(-1)` if it went, else the number of pins.

@@ -4,6 +4,11 @@
 //! leaf     | root 8 | token 3 | step 1 |
 //! root     | state 1 | token 3 | added 6 | step 2 | uses 2 | pins 2 | children 2 | before 2 | tally 17, if counted | proof |
 //! evidence | token 3 | words, of 2 |
+//! bucket   | name 8 | step 1 | … as many as there are
+//!
+//! where documents have dates of their own:
+//! leaf     | root 8 | token 3 | step 4 |
+//! root     | … proof | upper half of the step 2 |
 //! ```
 //!
 //! A leaf is told from a root by its length. Twelve bytes and a key of nine are the smallest allocations there are. The *step* is
@@ -24,48 +29,133 @@ pub(super) const STEPS: i64 = 64;
 pub(super) const LEASE: Duration = Duration::from_secs(5);
 
 const LEAF: usize = 12;
+const DATED_LEAF: usize = 15;
+
+/// How much longer than by its window the engine keeps a node where documents have dates of their own, in windows and in
+/// milliseconds: it only goes by that if nobody has removed it.
+const DATED_WINDOWS: i64 = 1;
+const DATED_MORE: i64 = 24 * 3_600_000;
 
 /// The time of a forest, in steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Calendar {
     window: Option<Millis>,
+    /// Documents have dates of their own. What is over is then told by its step, and not by whether it is there.
+    pub(super) is_dated: bool,
+    /// What the clock of a dated forest shows; [`i64::MIN`] before it has begun.
+    clock: Millis,
 }
 
 impl Calendar {
     pub(super) fn new(window: Option<Millis>) -> Calendar {
-        Calendar { window }
+        Calendar {
+            window,
+            is_dated: false,
+            clock: Millis(i64::MIN),
+        }
+    }
+
+    /// The same when the clock of a dated forest shows this.
+    pub(super) fn at(self, clock: Millis) -> Calendar {
+        Calendar { clock, ..self }
     }
 
     /// Milliseconds of a step.
     fn length(self) -> Option<i64> {
-        self.window.map(|window| (window.0 / STEPS).max(1))
+        self.window.map(|window| {
+            let length = window.0 / STEPS + i64::from(window.0 % STEPS > 0);
+            length.max(1)
+        })
     }
 
-    /// The step at a time. 0 where nothing expires.
-    pub(super) fn step(self, now: Millis) -> u16 {
+    /// All bits of the step at a time. 0 where nothing expires.
+    pub(super) fn whole_step(self, now: Millis) -> u32 {
         self.length()
-            .map_or(0, |length| now.0.div_euclid(length) as u16)
+            .map_or(0, |length| now.0.div_euclid(length) as u32)
     }
 
-    /// When a step that is not long ago began.
-    pub(super) fn begun(self, step: u16, now: Millis) -> Millis {
+    /// The step at a time, as a root has it.
+    pub(super) fn step(self, now: Millis) -> u32 {
+        let step = self.whole_step(now);
+        if self.is_dated { step } else { step & 0xFFFF }
+    }
+
+    /// The same as a leaf has it.
+    pub(super) fn leaf_step(self, now: Millis) -> u32 {
+        let step = self.whole_step(now);
+        if self.is_dated { step } else { step & 0xFF }
+    }
+
+    /// How many steps before a time a root has arrived.
+    fn ago(self, step: u32, now: Millis) -> i64 {
+        let ago = self.whole_step(now).wrapping_sub(step);
+        if self.is_dated {
+            i64::from(ago.cast_signed())
+        } else {
+            i64::from(ago as u16)
+        }
+    }
+
+    /// When a step of a root that is not long ago began.
+    pub(super) fn begun(self, step: u32, now: Millis) -> Millis {
         let Some(length) = self.length() else {
             return now;
         };
-        let ago = i64::from(self.step(now).wrapping_sub(step));
-        Millis((now.0.div_euclid(length) - ago) * length)
+        Millis((now.0.div_euclid(length) - self.ago(step, now)) * length)
     }
 
-    /// Until when what arrives now is kept: roots longer than leaves, by more than the clocks of the engine's nodes differ.
+    /// The same of a leaf.
+    pub(super) fn leaf_begun(self, step: u32, now: Millis) -> Millis {
+        if self.is_dated {
+            return self.begun(step, now);
+        }
+        // It has but the end of its step's number.
+        let ago = u32::from((self.whole_step(now) as u8).wrapping_sub(step as u8));
+        self.begun(self.whole_step(now).wrapping_sub(ago) & 0xFFFF, now)
+    }
+
+    /// Whether what arrived in a step is over, though it is there.
+    pub(super) fn is_over(self, step: u32) -> bool {
+        let (Some(window), Some(length)) = (self.window, self.length()) else {
+            return false;
+        };
+        let is_known = self.is_dated && self.clock.0 > i64::MIN;
+        is_known && self.ago(step, self.clock) > window.0 / length
+    }
+
+    /// How many milliseconds longer than from one moment the engine keeps what arrives in a dated forest then.
+    fn dated_life(window: i64, length: i64, is_root: bool) -> i64 {
+        let more = if is_root { 2 * length + 60_000 } else { 0 };
+        window
+            .saturating_mul(1 + DATED_WINDOWS)
+            .saturating_add(DATED_MORE)
+            .saturating_add(more)
+    }
+
+    /// Until when what arrives now is kept: roots longer than leaves, by more than the clocks of the engine's nodes differ. For a
+    /// dated forest `now` is what the engine's clock shows.
     pub(super) fn life(self, now: Millis, is_root: bool) -> Life {
         let (Some(window), Some(length)) = (self.window, self.length()) else {
             return Life::Endless;
         };
+        if self.is_dated {
+            let life = Calendar::dated_life(window.0, length, is_root);
+            return Life::Until(Millis(now.0.saturating_add(life)));
+        }
         let begun = now.0.div_euclid(length) * length;
         let more = if is_root { 3 } else { 1 };
         Life::Until(Millis(
             begun.saturating_add(window.0).saturating_add(more * length),
         ))
+    }
+
+    /// How long what was learned is kept.
+    pub(super) fn lessons(self) -> Option<Millis> {
+        let (window, length) = (self.window?, self.length()?);
+        match self.is_dated {
+            true => Some(Millis(Calendar::dated_life(window.0, length, true))),
+            false => Some(window),
+        }
     }
 
     /// Children that count: those of the window before count for the part of it that is not over.
@@ -74,13 +164,23 @@ impl Calendar {
         if self.window.is_none() {
             return own;
         }
-        let step = self.step(now);
-        let windows = (step / STEPS as u16).wrapping_sub(root.step / STEPS as u16) % 1024;
-        let left = STEPS as u32 - u32::from(step % STEPS as u16);
+        let (step, steps) = (self.step(now), STEPS as u32);
+        let windows = (step / steps).wrapping_sub(root.step / steps) % 1024;
+        let left = steps - step % steps;
         match windows {
-            0 => own + before * left / STEPS as u32,
-            1 => own * left / STEPS as u32,
+            0 => own + before * left / steps,
+            1 => own * left / steps,
             _ => 0,
+        }
+    }
+
+    /// A leaf that arrives at a time.
+    pub(super) fn leaf(self, root: Root, token: Token, now: Millis) -> Leaf {
+        Leaf {
+            root,
+            token,
+            step: self.leaf_step(now),
+            is_dated: self.is_dated,
         }
     }
 }
@@ -96,7 +196,9 @@ pub(super) enum Node<P> {
 pub(super) struct Leaf {
     pub(super) root: Root,
     pub(super) token: Token,
-    pub(super) step: u8,
+    /// The last 8 bits of its number, or all of them in a dated forest.
+    pub(super) step: u32,
+    pub(super) is_dated: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -105,7 +207,9 @@ pub(super) struct RootValue<P> {
     pub(super) is_confirmed: bool,
     pub(super) token: Token,
     pub(super) added: Millis,
-    pub(super) step: u16,
+    /// The last 16 bits of its number, or all of them in a dated forest.
+    pub(super) step: u32,
+    pub(super) is_dated: bool,
     /// Placements that rest on the tree; the highest value stands for more.
     pub(super) uses: u16,
     /// How often it was pinned, going round.
@@ -119,10 +223,13 @@ pub(super) struct RootValue<P> {
 
 impl Leaf {
     pub(super) fn bytes(self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(LEAF);
+        let mut bytes = Vec::with_capacity(DATED_LEAF);
         bytes.extend(self.root.0.0.to_be_bytes());
         bytes.extend(self.token.bytes());
-        bytes.push(self.step);
+        match self.is_dated {
+            true => bytes.extend(self.step.to_be_bytes()),
+            false => bytes.push(self.step as u8),
+        }
         bytes
     }
 }
@@ -142,13 +249,22 @@ impl<P: Durable> RootValue<P> {
         bytes.extend(self.token.bytes());
         let added = self.added.0.clamp(-(1 << 47), (1 << 47) - 1);
         bytes.extend(added.to_be_bytes().iter().skip(2));
-        for number in [self.step, self.uses, self.pins, self.children, self.before] {
+        for number in [
+            self.step as u16,
+            self.uses,
+            self.pins,
+            self.children,
+            self.before,
+        ] {
             bytes.extend(number.to_be_bytes());
         }
         if let Some(tally) = self.tally.filter(|_| self.is_confirmed) {
             tally.write(&mut bytes);
         }
         self.proof.write(&mut bytes);
+        if self.is_dated {
+            bytes.extend(((self.step >> 16) as u16).to_be_bytes());
+        }
         bytes
     }
 
@@ -163,14 +279,24 @@ impl<P: Durable> RootValue<P> {
 }
 
 impl<P: Durable> Node<P> {
+    /// Whether a value of so many bytes is a root.
+    pub(super) fn is_root(bytes: usize) -> bool {
+        bytes > DATED_LEAF
+    }
+
     /// `None`: the value is of something else.
     pub(super) fn read(bytes: &[u8]) -> Option<Node<P>> {
         let mut rest = bytes;
-        if bytes.len() == LEAF {
+        let is_dated = bytes.len() == DATED_LEAF;
+        if bytes.len() == LEAF || is_dated {
             return Some(Node::Leaf(Leaf {
                 root: Root(Fingerprint(u64::from_be_bytes(take(&mut rest)?))),
                 token: Token::from_bytes(take(&mut rest)?),
-                step: take::<1>(&mut rest)?[0],
+                step: match is_dated {
+                    true => u32::from_be_bytes(take(&mut rest)?),
+                    false => u32::from(take::<1>(&mut rest)?[0]),
+                },
+                is_dated,
             }));
         }
         let [state] = take(&mut rest)?;
@@ -187,11 +313,17 @@ impl<P: Durable> Node<P> {
             _ => return None,
         };
         let proof = P::read(&mut rest)?;
-        rest.is_empty().then_some(Node::Root(RootValue {
+        let (is_dated, upper) = match rest {
+            [] => (false, 0),
+            &[high, low] => (true, u16::from_be_bytes([high, low])),
+            _ => return None,
+        };
+        Some(Node::Root(RootValue {
             is_confirmed: state != PROVISIONAL,
             token,
             added,
-            step,
+            step: u32::from(step) | u32::from(upper) << 16,
+            is_dated,
             uses,
             pins,
             children,
@@ -210,6 +342,15 @@ pub(super) fn write_evidence(token: Token, words: &[u16]) -> Vec<u8> {
         bytes.extend(word.to_be_bytes());
     }
     bytes
+}
+
+/// The names in a bucket.
+pub(super) fn read_bucket(bytes: &[u8]) -> Vec<Fingerprint> {
+    let (entries, _) = bytes.as_chunks::<9>();
+    let names = entries.iter().filter_map(|entry| entry.first_chunk::<8>());
+    names
+        .map(|name| Fingerprint(u64::from_be_bytes(*name)))
+        .collect()
 }
 
 /// What [`write_evidence`] wrote.

@@ -67,7 +67,7 @@ impl<F: Family> Inner<F> {
             let teach = lesson.take().map(|bytes| Lesson {
                 // As many as fit, if the others are like this one.
                 most: (LESSON_BYTES / (bytes.len() + 1)).max(1),
-                life: self.settings.window,
+                life: self.calendar.lessons(),
                 bytes,
             });
             let heard = self.keys.lessons(forest, teach, after).await;

@@ -10,7 +10,8 @@ use futures_executor::block_on;
 use parking_lot::Mutex;
 
 use super::keys::{
-    Asked, Away, Command, Heard, Key, KeyStore, Lesson, Lessons, Life, Place, Reply, What,
+    Asked, Away, Command, Heard, Key, KeyStore, Kind, Lesson, Lessons, Life, Place, Reply, Sample,
+    What,
 };
 use crate::method::{Durable, Tally};
 use crate::time::Millis;
@@ -49,14 +50,26 @@ impl Memory {
     pub(crate) fn nodes(&self) -> Vec<(Key, Vec<u8>, Option<i64>)> {
         let values = self.0.values.lock();
         let now = self.0.clock.load(Relaxed);
-        let living = values
-            .iter()
-            .filter(|(key, value)| !key.is_evidence && value.until.is_none_or(|until| until > now));
+        let living = values.iter().filter(|(key, value)| {
+            key.kind == Kind::Node && value.until.is_none_or(|until| until > now)
+        });
         let mut nodes: Vec<_> = living
             .map(|(key, value)| (*key, value.bytes.clone(), value.until))
             .collect();
         nodes.sort_unstable_by_key(|(key, ..)| *key);
         nodes
+    }
+
+    /// What is there of one kind.
+    pub(crate) fn of_kind(&self, kind: Kind) -> Vec<(Key, Vec<u8>)> {
+        let values = self.0.values.lock();
+        let now = self.0.clock.load(Relaxed);
+        let living = values
+            .iter()
+            .filter(|(key, value)| key.kind == kind && value.until.is_none_or(|until| until > now));
+        living
+            .map(|(key, value)| (*key, value.bytes.clone()))
+            .collect()
     }
 
     fn run_one(&self, command: &Command) -> Reply {
@@ -163,6 +176,100 @@ impl Memory {
                     }
                 }
                 Reply::Number(i64::from(pins))
+            }
+            What::Hold {
+                token,
+                uses,
+                children,
+            } => {
+                let Some(mut bytes) = root(there, token.bytes()) else {
+                    return Reply::Nothing;
+                };
+                let mut add = |at: usize, more: u16| {
+                    let number = u16::from_be_bytes([bytes[at], bytes[at + 1]]);
+                    let number = number.saturating_add(more).to_be_bytes();
+                    bytes[at..at + 2].copy_from_slice(&number);
+                };
+                add(12, *uses);
+                add(16, *children);
+                if let Some(value) = values.get_mut(&key) {
+                    value.bytes = bytes;
+                }
+                Reply::Number(0)
+            }
+            What::Arrive { token, step, life } => {
+                let Some(mut bytes) = root(there, token.bytes()) else {
+                    return Reply::Number(0);
+                };
+                let end = bytes.len() - 2;
+                let before = [bytes[end], bytes[end + 1], bytes[10], bytes[11]];
+                let before = u32::from_be_bytes(before);
+                if step.wrapping_sub(before).cast_signed() <= 0 {
+                    return Reply::Number(1);
+                }
+                let [a, b, c, d] = step.to_be_bytes();
+                bytes[end..].copy_from_slice(&[a, b]);
+                bytes[10..12].copy_from_slice(&[c, d]);
+                let own = [bytes[16], bytes[17]];
+                match (step / 64).wrapping_sub(before / 64) % 1024 {
+                    0 => {}
+                    1 => bytes[16..20].copy_from_slice(&[0, 0, own[0], own[1]]),
+                    _ => bytes[16..20].fill(0),
+                }
+                let until = until(*life);
+                values.insert(key, Value { bytes, until });
+                Reply::Number(1)
+            }
+            What::Touch { value, life } => {
+                if let Some(there) = &there {
+                    if there.len() != 15 || there[..11] != value[..11] {
+                        return Reply::Number(0);
+                    }
+                    let step = |leaf: &[u8]| u32::from_be_bytes(leaf[11..15].try_into().unwrap());
+                    if step(value).wrapping_sub(step(there)).cast_signed() <= 0 {
+                        return Reply::Number(1);
+                    }
+                }
+                let (bytes, until) = (value.clone(), until(*life));
+                values.insert(key, Value { bytes, until });
+                Reply::Number(1)
+            }
+            What::RemoveLeaf { root, token } => {
+                let tree = [&root.0.to_be_bytes()[..], &token.bytes()].concat();
+                let is_it = there.is_some_and(|there| there.len() < 20 && there[..11] == tree);
+                if is_it {
+                    values.remove(&key);
+                }
+                Reply::Number(i64::from(is_it))
+            }
+            What::Enter {
+                fingerprint,
+                step,
+                life,
+            } => {
+                let name = fingerprint.0.to_be_bytes();
+                let there = there.unwrap_or_default();
+                let entries = there.chunks(9).filter(|entry| {
+                    let late = step.wrapping_sub(entry[8]);
+                    entry[..8] != name && !(68..=191).contains(&late)
+                });
+                let mut bytes: Vec<u8> = entries.flatten().copied().collect();
+                bytes.extend(name);
+                bytes.push(*step);
+                let names = bytes.len() / 9;
+                let before = values.get(&key).and_then(|value| value.until);
+                let until = until(*life).max(before);
+                values.insert(key, Value { bytes, until });
+                Reply::Number(names as i64)
+            }
+            What::Advance { to } => {
+                let shown = there.map_or(i64::MIN, |there| {
+                    std::str::from_utf8(&there).unwrap().parse().unwrap()
+                });
+                let shown = shown.max(to.0);
+                let bytes = shown.to_string().into_bytes();
+                values.insert(key, Value { bytes, until: None });
+                Reply::Number(shown)
             }
             What::Release { token, uses } => {
                 let Some(mut bytes) = root(there, token.bytes()) else {
@@ -300,6 +407,25 @@ impl KeyStore for Memory {
         Box::pin(std::future::ready(Ok((nodes.len(), bytes))))
     }
 
+    fn sample(&self, forest: u8, _: u64) -> Asked<Sample> {
+        if let Some(away) = self.away() {
+            return Box::pin(std::future::ready(Err(away)));
+        }
+        let values = self.0.values.lock();
+        let now = self.0.clock.load(Relaxed);
+        let living = values.iter().filter(|(key, value)| {
+            key.forest == forest && value.until.is_none_or(|until| until > now)
+        });
+        let drawn: Vec<(Key, usize)> = living
+            .map(|(key, value)| (*key, value.bytes.len()))
+            .collect();
+        Box::pin(std::future::ready(Ok(Sample {
+            of: drawn.len(),
+            keys: drawn.len(),
+            drawn,
+        })))
+    }
+
     fn spawn(&self, job: Pin<Box<dyn Future<Output = ()> + Send>>) {
         std::thread::spawn(|| block_on(job));
     }
@@ -311,6 +437,10 @@ impl KeyStore for Memory {
 
     fn arrival(&self, said: Millis) -> Millis {
         Millis(self.0.clock.fetch_max(said.0, Relaxed).max(said.0))
+    }
+
+    fn now(&self) -> Millis {
+        Millis(self.0.clock.load(Relaxed))
     }
 
     fn away(&self) -> Option<Away> {

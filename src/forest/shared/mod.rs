@@ -11,8 +11,10 @@
 //! `docs/shared-forest.md` has the protocol, why it is safe, and what a crash between two steps leaves behind.
 
 mod again;
+mod blocks;
 mod carry;
 mod check;
+mod dated;
 mod fetch;
 mod found;
 mod glance;
@@ -30,15 +32,17 @@ mod settle;
 mod tests;
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_channel::oneshot;
 use parking_lot::Mutex;
 
+use self::blocks::Blocks;
+pub(crate) use self::blocks::MOST as MOST_DISTANCE;
 pub use self::carry::{Carried, Carry, Told};
-use self::keys::{Away, Command, Heard, Key, KeyStore, Life, Reply, Token, What};
+use self::keys::{Away, Command, Heard, Key, KeyStore, Kind, Life, Reply, Token, What};
 use self::layout::{Calendar, Node};
 use self::pace::Pace;
 use super::local::{Executor, Recovery};
@@ -49,7 +53,7 @@ use super::port::{
 };
 use super::words::{Restamp, Word, Words};
 use super::{EvidenceStats, Late, LateStats, Rollback, Root, Stats, TreeView};
-use crate::fingerprint::Fingerprint;
+use crate::fingerprint::{Distance, Fingerprint};
 use crate::hash::splitmix64;
 use crate::method::{Family, Proof};
 use crate::time::Millis;
@@ -65,7 +69,7 @@ pub struct SharedSettings {
     pub evidence_bytes: usize,
 }
 
-/// A forest that is kept elsewhere, of fingerprints of which only equal ones are near.
+/// A forest that is kept elsewhere.
 pub struct Shared<F: Family> {
     inner: Arc<Inner<F>>,
 }
@@ -77,7 +81,9 @@ struct Inner<F: Family> {
     executor: Arc<dyn Executor>,
     settings: SharedSettings,
     thresholds: <F::Proof as Proof>::Thresholds,
+    /// Where documents have dates of their own, without what its clock shows.
     calendar: Calendar,
+    blocks: Blocks,
     /// Its number in the engine, once that has said it.
     number: OnceLock<u8>,
     /// What all processes have learned, as far as this one has heard. One document after the other is asked about, and each leaves its
@@ -85,8 +91,12 @@ struct Inner<F: Family> {
     learned: Mutex<F::Learned>,
     /// The last lesson that it has heard.
     heard: Mutex<Heard>,
-    /// The latest arrival here.
+    /// The latest arrival here; of a dated forest what its clock has last shown.
     clock: AtomicI64,
+    /// The step in which somebody has last begun to remove what is over, as far as it was heard.
+    swept: AtomicU32,
+    /// This process is about it.
+    sweeps: AtomicBool,
     /// Placements of unknown outcome, and when they are taken back, in that order.
     unknown: Mutex<VecDeque<(Millis, Rollback)>>,
     tokens: AtomicU64,
@@ -108,8 +118,8 @@ pub(super) struct Counters {
     documents: AtomicU64,
     conflicts: AtomicU64,
     withdrawn: AtomicU64,
+    expired: AtomicU64,
     without_evidence: AtomicU64,
-    evidence_bytes: AtomicU64,
 }
 
 /// What a shared forest has done in this process, for people.
@@ -123,6 +133,10 @@ pub struct SharedStats {
     pub round_trips: u64,
     /// Placements that had to begin again, because another process was faster or was not done.
     pub conflicts: u64,
+    /// Keys, of this and other forests, by which nodes, roots and evidence are reckoned.
+    pub sampled: u64,
+    /// Keys that the engine holds; where they are as many, what is reckoned is counted.
+    pub keys: u64,
 }
 
 impl<F: Family> Shared<F> {
@@ -149,13 +163,34 @@ impl<F: Family> Shared<F> {
                 number: OnceLock::new(),
                 learned: Mutex::new(learned),
                 heard: Mutex::default(),
+                blocks: Blocks::new(Distance(0)),
                 clock: AtomicI64::new(i64::MIN),
+                swept: AtomicU32::new(0),
+                sweeps: AtomicBool::new(false),
                 unknown: Mutex::default(),
                 tokens: AtomicU64::new(seed),
                 pace: Mutex::new(Pace::new(settings.evidence_bytes)),
                 counters: Counters::default(),
             }),
         }
+    }
+
+    /// The same forest, in which fingerprints that differ in at most so many bits are near; at most 4.
+    #[must_use]
+    pub fn with_distance(mut self, k: Distance) -> Shared<F> {
+        if let Some(inner) = Arc::get_mut(&mut self.inner) {
+            inner.blocks = Blocks::new(k);
+        }
+        self
+    }
+
+    /// The same forest, whose documents have dates of their own: its clock is the latest date of an accepted one.
+    #[must_use]
+    pub fn dated(mut self) -> Shared<F> {
+        if let Some(inner) = Arc::get_mut(&mut self.inner) {
+            inner.calendar.is_dated = true;
+        }
+        self
     }
 
     /// Works a job off, whoever waits for it; `unwanted` has its answer where nobody does.
@@ -217,33 +252,29 @@ impl<F: Family> Inner<F> {
         &self,
         commands: Vec<(Fingerprint, What)>,
     ) -> Result<std::vec::IntoIter<Reply>, Unavailable> {
-        self.run_all(commands, Vec::new()).await
+        let of_node = |(fingerprint, what)| (Kind::Node, fingerprint, what);
+        self.run_all(commands.into_iter().map(of_node).collect())
+            .await
     }
 
-    /// Runs commands on nodes, then on evidence.
+    /// Runs commands on keys of any kind.
     async fn run_all(
         &self,
-        nodes: Vec<(Fingerprint, What)>,
-        evidence: Vec<(Fingerprint, What)>,
+        commands: Vec<(Kind, Fingerprint, What)>,
     ) -> Result<std::vec::IntoIter<Reply>, Unavailable> {
-        if nodes.is_empty() && evidence.is_empty() {
+        if commands.is_empty() {
             return Ok(Vec::new().into_iter());
         }
         let forest = self.number().await?;
-        let command = |is_evidence| {
-            move |(fingerprint, what)| Command {
-                key: Key {
-                    forest,
-                    fingerprint,
-                    is_evidence,
-                },
-                what,
-            }
+        let command = |(kind, fingerprint, what)| Command {
+            key: Key {
+                forest,
+                fingerprint,
+                kind,
+            },
+            what,
         };
-        let nodes = nodes.into_iter().map(command(false));
-        let commands: Vec<Command> = nodes
-            .chain(evidence.into_iter().map(command(true)))
-            .collect();
+        let commands: Vec<Command> = commands.into_iter().map(command).collect();
         let count = commands.len();
         self.counters.commands.fetch_add(count as u64, Relaxed);
         self.counters.rounds.fetch_add(1, Relaxed);
@@ -276,14 +307,12 @@ impl<F: Family> Inner<F> {
 
     /// How long so many bytes of evidence are kept that are written now.
     fn evidence_life(&self, bytes: usize, now: Millis) -> Life {
-        self.counters
-            .evidence_bytes
-            .fetch_add(bytes as u64, Relaxed);
         let life = self
             .pace
             .lock()
             .write((bytes + EVIDENCE_OVERHEAD) as u64, now);
-        match (self.calendar.life(now, true), life) {
+        let now = self.engine_time(now);
+        match (self.life(now, true), life) {
             (life, None) => life,
             (Life::Until(at), Some(life)) => {
                 Life::Until(at.min(Millis(now.0.saturating_add(life))))
@@ -298,20 +327,28 @@ impl<F: Family> Inner<F> {
 
     /// When a document arrives that says so; `None`: time stands still for it.
     fn arrives(&self, said: Option<Millis>) -> Millis {
+        if self.calendar.is_dated {
+            return self.dated_arrival(said);
+        }
         let at = self.keys.arrival(said.unwrap_or(Millis(0)));
         Millis(self.clock.fetch_max(at.0, Relaxed).max(at.0))
     }
 
     async fn tree(&self, root: Root) -> Result<Option<TreeView>, Unavailable> {
-        let mut replies = self.run(vec![(root.0, What::Get)]).await?;
-        let Some(Reply::Bytes(bytes)) = replies.next() else {
+        let mut commands = vec![(Kind::Node, root.0, What::Get)];
+        commands.extend(self.read_clock());
+        let mut replies = self.run_all(commands).await?;
+        let node = replies.next();
+        self.hear_clock(replies.next());
+        let Some(Reply::Bytes(bytes)) = node else {
             return Ok(None);
         };
         let Some(Node::Root(kept)) = Node::<F::Proof>::read(&bytes) else {
             return Ok(None);
         };
         let now = self.arrives(None);
-        Ok(kept.is_confirmed.then(|| self.view(&kept, now)))
+        let is_there = kept.is_confirmed && !self.calendar().is_over(kept.step);
+        Ok(is_there.then(|| self.view(&kept, now)))
     }
 
     fn view(&self, kept: &layout::RootValue<F::Proof>, now: Millis) -> TreeView {
@@ -330,18 +367,25 @@ impl<F: Family> Inner<F> {
     }
 
     async fn stats(&self) -> Result<Stats, Unavailable> {
-        self.number().await?;
+        let forest = self.number().await?;
         let size = self.keys.size().await;
-        let (nodes, memory_bytes) = size.map_err(|away| self.away(away))?;
+        let (_, memory_bytes) = size.map_err(|away| self.away(away))?;
+        let sample = self.keys.sample(forest, self.new_token().0.into()).await;
+        let sample = sample.map_err(|away| self.away(away))?;
+        let clock = self.read_clock().into_iter().collect();
+        self.hear_clock(self.run_all(clock).await?.next());
+        let drawn = |kind| sample.drawn.iter().filter(move |(key, _)| key.kind == kind);
+        let is_root = |(_, bytes): &&(Key, usize)| Node::<F::Proof>::is_root(*bytes);
+        let evidence_bytes: usize = drawn(Kind::Evidence).map(|(_, bytes)| bytes).sum();
         let count = |counter: &AtomicU64| counter.load(Relaxed);
         let counters = &self.counters;
         Ok(Stats {
             clock: Some(Millis(self.clock.load(Relaxed))).filter(|clock| clock.0 > i64::MIN),
-            nodes,
-            roots: 0,
+            nodes: sample.all(drawn(Kind::Node).count()),
+            roots: sample.all(drawn(Kind::Node).filter(is_root).count()),
             dead_nodes: 0,
             late_merges: LateStats::default(),
-            expired_total: 0,
+            expired_total: count(&counters.expired),
             withdrawn_total: count(&counters.withdrawn),
             evicted_total: 0,
             memory_bytes,
@@ -349,8 +393,8 @@ impl<F: Family> Inner<F> {
             furniture_trees: 0,
             furniture: Vec::new(),
             evidence: EvidenceStats {
-                trees: 0,
-                bytes: usize::try_from(count(&counters.evidence_bytes)).unwrap_or(usize::MAX),
+                trees: sample.all(drawn(Kind::Evidence).count()),
+                bytes: sample.all(evidence_bytes),
                 evicted_total: 0,
                 missing_total: count(&counters.without_evidence),
             },
@@ -360,6 +404,8 @@ impl<F: Family> Inner<F> {
                 commands: count(&counters.commands),
                 round_trips: count(&counters.rounds),
                 conflicts: count(&counters.conflicts),
+                sampled: sample.of as u64,
+                keys: sample.keys as u64,
             }),
         })
     }

@@ -5,14 +5,15 @@ use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use super::blocks::Blocks;
 use super::glance::Glance;
 use super::keys::Token;
 use super::layout::{Calendar, Leaf, Node, RootValue};
-use crate::fingerprint::Fingerprint;
+use crate::fingerprint::{Distance, Fingerprint};
 use crate::forest::change::Change;
 use crate::forest::law::{self, Outcome};
 use crate::forest::seen::Claim;
-use crate::forest::{Decision, Root};
+use crate::forest::{Decision, Near, Root};
 use crate::method::{Durable, Proof, Query, Refusal, Tallies, Tally};
 use crate::time::Millis;
 
@@ -31,6 +32,8 @@ type Evidence = (Token, Arc<[u16]>);
 pub(super) struct Read<P> {
     nodes: HashMap<Fingerprint, Option<Kept<P>>>,
     evidence: HashMap<Fingerprint, Option<Evidence>>,
+    /// What buckets name.
+    buckets: HashMap<Fingerprint, Vec<Fingerprint>>,
 }
 
 /// What is to be read before anything can be said.
@@ -38,11 +41,12 @@ pub(super) struct Read<P> {
 pub(super) struct Missing {
     pub(super) nodes: BTreeSet<Fingerprint>,
     pub(super) evidence: BTreeSet<Fingerprint>,
+    pub(super) buckets: BTreeSet<Fingerprint>,
 }
 
 impl Missing {
     pub(super) fn is_empty(&self) -> bool {
-        self.nodes.is_empty() && self.evidence.is_empty()
+        self.nodes.is_empty() && self.evidence.is_empty() && self.buckets.is_empty()
     }
 }
 
@@ -51,6 +55,7 @@ impl<P> Default for Read<P> {
         Read {
             nodes: HashMap::new(),
             evidence: HashMap::new(),
+            buckets: HashMap::new(),
         }
     }
 }
@@ -76,6 +81,10 @@ impl<P: Durable> Read<P> {
 
     pub(super) fn put_evidence(&mut self, root: Fingerprint, evidence: Option<Evidence>) {
         self.evidence.insert(root, evidence);
+    }
+
+    pub(super) fn put_bucket(&mut self, bucket: Fingerprint, names: Vec<Fingerprint>) {
+        self.buckets.insert(bucket, names);
     }
 
     pub(super) fn has_evidence(&self, root: Fingerprint) -> bool {
@@ -104,13 +113,16 @@ impl<P: Durable> Read<P> {
         }
     }
 
-    /// The root of the tree in which a fingerprint has a node. A leaf whose root has gone, or has another token, is none.
-    pub(super) fn tree_of(&self, fingerprint: Fingerprint) -> Option<Root> {
+    /// The root of the tree in which a fingerprint has a node. A leaf whose root has gone, or has another token, is none; nor is a node
+    /// that is over. A tree that is not confirmed never is: its founder would not notice.
+    pub(super) fn tree_of(&self, fingerprint: Fingerprint, calendar: Calendar) -> Option<Root> {
+        let is_over = |root: &RootValue<P>, step| root.is_confirmed && calendar.is_over(step);
         match &self.kept(fingerprint)?.node {
-            Node::Root(_) => Some(Root(fingerprint)),
+            Node::Root(root) => (!is_over(root, root.step)).then_some(Root(fingerprint)),
             Node::Leaf(leaf) => {
                 let root = self.root(leaf.root.0)?;
-                (root.token == leaf.token).then_some(leaf.root)
+                let is_dead = is_over(root, root.step) || is_over(root, leaf.step);
+                (root.token == leaf.token && !is_dead).then_some(leaf.root)
             }
         }
     }
@@ -195,6 +207,7 @@ pub(super) struct Picture<'r, P: Proof> {
     pub(super) thresholds: P::Thresholds,
     pub(super) calendar: Calendar,
     pub(super) max_tree: Option<u32>,
+    blocks: &'r Blocks,
     /// Trees that are not confirmed count like others.
     pub(super) joins_all: bool,
     hidden: HashSet<Token>,
@@ -207,7 +220,7 @@ impl<'r, P: Proof + Durable> Picture<'r, P> {
         plans: Plans<P>,
         thresholds: P::Thresholds,
         calendar: Calendar,
-        max_tree: Option<u32>,
+        (max_tree, blocks): (Option<u32>, &'r Blocks),
     ) -> Picture<'r, P> {
         Picture {
             read,
@@ -215,6 +228,7 @@ impl<'r, P: Proof + Durable> Picture<'r, P> {
             thresholds,
             calendar,
             max_tree,
+            blocks,
             joins_all: false,
             hidden: HashSet::new(),
             missing: RefCell::default(),
@@ -402,9 +416,42 @@ impl<'r, P: Proof + Durable> Picture<'r, P> {
             self.missing.borrow_mut().nodes.insert(fingerprint);
             return None;
         }
-        let root = self.read.tree_of(fingerprint)?;
+        let root = self.read.tree_of(fingerprint, self.calendar)?;
         let token = self.read.root(root.0)?.token;
         (!self.hidden.contains(&token)).then_some(root)
+    }
+
+    /// The nodes within the distance, nearest first, then by fingerprint; and their trees.
+    pub(super) fn near(&self, of: Fingerprint) -> Vec<Near> {
+        let mut near: BTreeSet<(Distance, Fingerprint)> = BTreeSet::new();
+        let k = self.blocks.k();
+        let mut add = |fingerprint: Fingerprint| {
+            let distance = of.distance(fingerprint);
+            if distance <= k {
+                near.insert((distance, fingerprint));
+            }
+        };
+        add(of);
+        for bucket in self.blocks.buckets(of) {
+            match self.read.buckets.get(&bucket) {
+                Some(names) => names.iter().copied().for_each(&mut add),
+                None => {
+                    self.missing.borrow_mut().buckets.insert(bucket);
+                }
+            }
+        }
+        if k > Distance(0) {
+            self.plans.nodes.keys().copied().for_each(&mut add);
+        }
+        let near = near.into_iter().filter_map(|(distance, fingerprint)| {
+            let root = self.tree_of(fingerprint)?;
+            Some(Near {
+                fingerprint,
+                distance,
+                root,
+            })
+        });
+        near.collect()
     }
 
     /// Whether the tree of a root is one that another process is founding.

@@ -157,12 +157,18 @@ impl<F: Family> Inner<F> {
         each.map(|(place, document)| {
             let said = match document.when {
                 When::At(at) | When::Claimed(at) => Some(at),
-                When::AsBefore => last,
+                When::AsBefore => last.max(self.dated_clock()),
                 When::Still => None,
             };
             let at = self.arrives(said);
-            let now = said.map(|_| at);
-            last = now.or(last);
+            let now = match self.calendar.is_dated {
+                true => said,
+                false => said.map(|_| at),
+            };
+            last = now
+                .max(self.dated_clock())
+                .filter(|_| now.is_some())
+                .or(last);
             Work {
                 place,
                 document,
@@ -221,6 +227,12 @@ impl<F: Family> Inner<F> {
             }
             let missing = std::mem::take(&mut round.missing);
             self.fetch(&mut round.read, missing).await?;
+            if self.calendar.is_dated {
+                let new = |work: &&mut Work| work.waited.is_zero();
+                for work in round.work.iter_mut().filter(new) {
+                    work.at = self.dated_arrival(work.now);
+                }
+            }
         }
     }
 
@@ -235,8 +247,9 @@ impl<F: Family> Inner<F> {
     ) -> Round<F> {
         let mut answers = Vec::with_capacity(work.len());
         let (missing, plans) = {
-            let (thresholds, max_tree) = (self.thresholds, self.settings.max_tree);
-            let mut picture = Picture::new(&read, base, thresholds, self.calendar, max_tree);
+            let (thresholds, calendar) = (self.thresholds, self.calendar());
+            let found_by = (self.settings.max_tree, &self.blocks);
+            let mut picture = Picture::new(&read, base, thresholds, calendar, found_by);
             picture.joins_all = is_rehearsal;
             let mut learned = self.learned.lock();
             for work in &mut work {
@@ -311,7 +324,7 @@ impl<F: Family> Inner<F> {
 
     /// Makes the replies of those that have their places, and gives the others back.
     async fn end(
-        &self,
+        self: &Arc<Self>,
         round: Round<F>,
         mut claimed: Vec<Claimed>,
         commit: Commit,
@@ -320,6 +333,7 @@ impl<F: Family> Inner<F> {
     ) -> Result<Vec<Work>, Unavailable> {
         let mut again = Vec::new();
         let (mut counted, mut lessons, mut killed) = (Vec::new(), Vec::new(), HashSet::new());
+        let mut arrived = Vec::new();
         let each = round.work.into_iter().zip(round.answers);
         for (at, (work, answer)) in each.enumerate() {
             let claimed = claimed.get_mut(at).map(std::mem::take).unwrap_or_default();
@@ -343,9 +357,11 @@ impl<F: Family> Inner<F> {
             };
             let (fate, rollback) = fate;
             let mut placed = self.placed(&work, *fate, rollback, commit, earlier);
-            earlier.time = work.now.or(earlier.time);
+            earlier.time = work.now.map(|_| placed.clock).or(earlier.time);
             match commit {
                 Commit::AtOnce => {
+                    let claimed = placed.claimed.take();
+                    arrived.extend(claimed.map(|at| (placed.rollback.clone(), at)));
                     counted.push((placed.rollback.clone(), placed.count));
                     lessons.extend(placed.lesson.take());
                 }
@@ -353,6 +369,7 @@ impl<F: Family> Inner<F> {
             }
             self.reply(&work, Some(placed), replies);
         }
+        self.arrive(arrived).await?;
         self.count(counted.into_iter()).await?;
         self.teach(lessons).await?;
         let kill = killed.into_iter().filter_map(|root: Root| {
@@ -396,6 +413,7 @@ impl<F: Family> Inner<F> {
             .without_evidence
             .fetch_add(without_evidence, Relaxed);
         let (outcome, at) = (decided.outcome, work.at);
+        let claimed = work.now.filter(|_| self.calendar.is_dated);
         let mut placed = Placed {
             root: outcome.root,
             answer: outcome.root,
@@ -404,12 +422,12 @@ impl<F: Family> Inner<F> {
             others: Vec::new(),
             arrived: outcome.arrived(at),
             founded: outcome.founded.unwrap_or(at),
-            clock: at,
+            clock: claimed.map_or(at, |claimed| claimed.max(at)),
             stage,
             in_turn: outcome.by.is_some(),
             refused: outcome.refused,
             learned: Vec::new(),
-            claimed: None,
+            claimed,
             lesson: None,
             count: Count {
                 title: work.document.title,

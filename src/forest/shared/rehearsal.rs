@@ -54,12 +54,13 @@ impl<F: Family> Rehearsal for SharedRehearsal<F> {
                         let commit = Commit::Provisional;
                         let mut placed = inner.placed(&work, *fate, rollback, commit, &mut earlier);
                         placed.lesson = None;
+                        placed.claimed = None;
+                        earlier.time = work.now.map(|_| placed.clock).or(earlier.time);
                         earlier.tallies.add(placed.root.0, placed.count);
                         Some(placed)
                     }
                     Answer::None | Answer::Unread | Answer::Waits(_) => None,
                 };
-                earlier.time = work.now.or(earlier.time);
                 replies.push(Reply {
                     now: work.now,
                     placed,

@@ -1,11 +1,11 @@
 //! What became of placed documents: those that were refused let go of their trees.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::Inner;
 use super::keys::{Reply, Token, What};
-use super::layout::Leaf;
 use crate::fingerprint::Fingerprint;
 use crate::forest::local::RETRY_WINDOW;
 use crate::forest::port::{Outcome, Settled, Settlement, Unavailable};
@@ -13,20 +13,41 @@ use crate::forest::{Generation, NodeRef, Rollback, Root};
 use crate::method::{Count, Family, Tally};
 use crate::time::Millis;
 
-/// What a placement rests on, as its rollback names it: the root with its token and whether the document founded it, and its new
-/// leaves with token and step.
+/// What a placement rests on, as its rollback names it: the root with its token and whether the document founded it, and its leaves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Handle {
     pub(super) root: Root,
     pub(super) token: Token,
     pub(super) has_founded: bool,
-    /// Of its new leaves.
-    pub(super) step: u8,
+    /// In a dated forest, the step in which its new nodes were made.
+    pub(super) placed: Option<u32>,
+    /// Its root is of an earlier step.
+    pub(super) is_due: bool,
     /// Leaves that it brought.
     pub(super) leaves: Vec<Fingerprint>,
+    /// In a dated forest, leaves that were there.
+    pub(super) used: Vec<Used>,
 }
 
+/// A leaf that was there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Used {
+    pub(super) leaf: Fingerprint,
+    /// It is of an earlier step than the document.
+    pub(super) is_due: bool,
+}
+
+/// Beside the token at the root.
 const FOUNDED: u32 = 1 << 24;
+const DUE: u32 = 1 << 25;
+/// The next node is none, but a step.
+const DATED: u32 = 1 << 26;
+/// Beside the token at a leaf.
+const USED: u32 = 1 << 24;
+
+fn flag(is_set: bool, flag: u32) -> u32 {
+    if is_set { flag } else { 0 }
+}
 
 impl Handle {
     pub(super) fn into_rollback(self) -> Rollback {
@@ -34,40 +55,61 @@ impl Handle {
             fingerprint,
             generation: Generation(generation),
         };
-        let root = self.root.0;
-        let of_leaf = self.token.0 | u32::from(self.step) << 24;
-        let founded = if self.has_founded { FOUNDED } else { 0 };
-        let mut nodes = Vec::with_capacity(1 + self.leaves.len());
-        nodes.push(node(root, self.token.0 | founded));
-        nodes.extend(self.leaves.iter().map(|&leaf| node(leaf, of_leaf)));
+        let token = self.token.0;
+        let flags = flag(self.has_founded, FOUNDED)
+            | flag(self.is_due, DUE)
+            | flag(self.placed.is_some(), DATED);
+        let mut nodes = Vec::with_capacity(2 + self.leaves.len() + self.used.len());
+        nodes.push(node(self.root.0, token | flags));
+        let step = |step: u32| node(Fingerprint(u64::from(step)), 0);
+        nodes.extend(self.placed.map(step));
+        nodes.extend(self.leaves.iter().map(|&leaf| node(leaf, token)));
+        let used = |used: &Used| token | USED | flag(used.is_due, DUE);
+        nodes.extend(self.used.iter().map(|leaf| node(leaf.leaf, used(leaf))));
         Rollback::of(nodes)
     }
 
     /// `None`: nothing rests on anything.
     pub(super) fn of(rollback: &Rollback) -> Option<Handle> {
-        let (root, leaves) = rollback.nodes().split_first()?;
+        let (root, mut leaves) = rollback.nodes().split_first()?;
+        let has = |flag| root.generation.0 & flag != 0;
+        let mut placed = None;
+        if has(DATED) {
+            let (step, rest) = leaves.split_first()?;
+            (placed, leaves) = (Some(step.fingerprint.0 as u32), rest);
+        }
+        let (used, leaves): (Vec<&NodeRef>, Vec<&NodeRef>) = leaves
+            .iter()
+            .partition(|leaf| leaf.generation.0 & USED != 0);
+        let used = used.into_iter().map(|used| Used {
+            leaf: used.fingerprint,
+            is_due: used.generation.0 & DUE != 0,
+        });
         Some(Handle {
             root: Root(root.fingerprint),
             token: Token(root.generation.0 & (FOUNDED - 1)),
-            has_founded: root.generation.0 & FOUNDED != 0,
-            step: leaves
-                .first()
-                .map_or(0, |leaf| (leaf.generation.0 >> 24) as u8),
-            leaves: leaves.iter().map(|leaf| leaf.fingerprint).collect(),
+            has_founded: has(FOUNDED),
+            placed,
+            is_due: has(DUE),
+            leaves: leaves.into_iter().map(|leaf| leaf.fingerprint).collect(),
+            used: used.collect(),
         })
     }
 }
 
 impl<F: Family> Inner<F> {
     pub(super) async fn settle(
-        &self,
+        self: &Arc<Self>,
         batch: Vec<Settlement>,
         now: Millis,
     ) -> Result<Settled, Unavailable> {
         let (mut refused, mut accepted, mut lessons) = (Vec::new(), Vec::new(), Vec::new());
+        let mut arrived = Vec::new();
         for settlement in batch {
             match settlement.outcome {
                 Outcome::Accepted => {
+                    let claimed = settlement.claimed.filter(|_| self.calendar.is_dated);
+                    arrived.extend(claimed.map(|at| (settlement.rollback.clone(), at)));
                     accepted.push((settlement.rollback, settlement.counted.1));
                     lessons.extend(settlement.lesson);
                 }
@@ -78,6 +120,7 @@ impl<F: Family> Inner<F> {
                 }
             }
         }
+        self.arrive(arrived).await?;
         self.count(accepted.into_iter()).await?;
         let mut settled = self.withdraw(refused).await?;
         settled.learned = self.teach(lessons).await?;
@@ -136,17 +179,9 @@ impl<F: Family> Inner<F> {
             }
             settled.withdrawn += 1;
             for handle in handles {
-                let leaf = Leaf {
-                    root,
-                    token,
-                    step: handle.step,
-                };
-                let value = leaf.bytes();
+                let root = root.0;
                 let leaves = handle.leaves.into_iter();
-                commands.extend(leaves.map(|fingerprint| {
-                    let value = value.clone();
-                    (fingerprint, What::Remove { value })
-                }));
+                commands.extend(leaves.map(|leaf| (leaf, What::RemoveLeaf { root, token })));
             }
         }
         for reply in self.run(commands).await? {
@@ -171,15 +206,22 @@ mod tests {
             root in any::<u64>(),
             token in 1u32..1 << 24,
             has_founded in any::<bool>(),
-            step in any::<u8>(),
+            placed in prop::option::of(any::<u32>()),
+            is_due in any::<bool>(),
             leaves in prop::collection::vec(any::<u64>(), 0..5),
+            used in prop::collection::vec(any::<(u64, bool)>(), 0..5),
         ) {
             let handle = Handle {
                 root: Root(Fingerprint(root)),
                 token: Token(token),
                 has_founded,
-                step: if leaves.is_empty() { 0 } else { step },
+                placed,
+                is_due,
                 leaves: leaves.into_iter().map(Fingerprint).collect(),
+                used: used
+                    .into_iter()
+                    .map(|(leaf, is_due)| Used { leaf: Fingerprint(leaf), is_due })
+                    .collect(),
             };
             prop_assert_eq!(Handle::of(&handle.clone().into_rollback()), Some(handle));
         }

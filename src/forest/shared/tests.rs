@@ -1,3 +1,6 @@
+mod dated;
+mod near;
+
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Barrier};
 
@@ -91,8 +94,12 @@ fn settle(forest: &dyn Port, placed: Vec<Placed>, outcome: Outcome) -> Settled {
 
 /// Every node is a root or leads to one, whatever it took to get there.
 fn check_laws(memory: &Memory) {
+    check_laws_of::<Founder>(memory);
+}
+
+fn check_laws_of<P: Durable>(memory: &Memory) {
     let nodes = memory.nodes();
-    let read: BTreeMap<Fingerprint, Node<Founder>> = nodes
+    let read: BTreeMap<Fingerprint, Node<P>> = nodes
         .iter()
         .map(|(key, bytes, _)| (key.fingerprint, Node::read(bytes).unwrap()))
         .collect();
@@ -191,7 +198,7 @@ fn versions_that_come_at_once_get_one_root() {
 #[test]
 fn a_shared_forest_decides_as_a_local_one() {
     let settings = crate::forest::Settings {
-        k: crate::fingerprint::Distance(0),
+        k: Distance(0),
         window: Some(Millis(WINDOW)),
         key: crate::hash::HashKey::FIXED,
     };
@@ -358,7 +365,8 @@ proptest! {
         token in 1u32..1 << 24,
         added in -(1i64 << 47)..1 << 47,
         numbers in any::<[u16; 5]>(),
-        confirmed in any::<bool>(),
+        whole_step in any::<u32>(),
+        [confirmed, is_dated] in any::<[bool; 2]>(),
         tally in prop::option::of((any::<u32>(), 1u8..4)),
         text in "[a-z0-9 ]{0,200}",
         words in prop::collection::vec(any::<u16>(), 0..40),
@@ -367,12 +375,13 @@ proptest! {
         let leaf = Node::<Founder>::Leaf(Leaf {
             root: Root(Fingerprint(root)),
             token,
-            step: numbers[0] as u8,
+            step: if is_dated { whole_step } else { whole_step & 0xFF },
+            is_dated,
         });
         let Node::Leaf(value) = &leaf else { unreachable!() };
-        prop_assert_eq!(value.bytes().len(), 12);
+        prop_assert_eq!(value.bytes().len(), if is_dated { 15 } else { 12 });
         prop_assert_eq!(Node::read(&value.bytes()), Some(leaf));
-        let [step, uses, pins, children, before] = numbers;
+        let [_, uses, pins, children, before] = numbers;
         let tally = tally.map(|(title, sign)| {
             let mut tally = Tally::of_founder();
             tally.add(Count { title: Some(title), sign });
@@ -382,7 +391,8 @@ proptest! {
             is_confirmed: confirmed,
             token,
             added: Millis(added),
-            step,
+            step: if is_dated { whole_step } else { whole_step & 0xFFFF },
+            is_dated,
             uses,
             pins,
             children,
@@ -406,7 +416,7 @@ proptest! {
     #[test]
     fn lives_are_ordered(window in 1i64..1 << 40, now in 0i64..1 << 44, later in 0i64..1 << 30) {
         let calendar = Calendar::new(Some(Millis(window)));
-        let length = (window / 64).max(1);
+        let length = (window + 63) / 64;
         let until = |now, is_root| match calendar.life(Millis(now), is_root) {
             Life::Until(at) => at.0,
             other => panic!("{other:?}"),

@@ -71,8 +71,10 @@ fn local<F: Family>(
 
 /// A forest that an engine keeps for several processes.
 fn shared<F: Family>(
+    k: Distance,
     window: Option<Millis>,
     thresholds: <F::Proof as Proof>::Thresholds,
+    is_dated: bool,
 ) -> Arc<dyn Port> {
     let settings = SharedSettings {
         window,
@@ -80,7 +82,7 @@ fn shared<F: Family>(
         evidence_bytes: 1 << 20,
     };
     let learned = F::Learned::default();
-    Arc::new(Shared::<F>::new(
+    let shared = Shared::<F>::new(
         ("test", "a test"),
         settings,
         thresholds,
@@ -88,7 +90,9 @@ fn shared<F: Family>(
         Arc::new(Threads),
         Arc::new(Memory::default()),
         1,
-    ))
+    )
+    .with_distance(k);
+    Arc::new(if is_dated { shared.dated() } else { shared })
 }
 
 /// A forest to be tested with documents of its method.
@@ -101,26 +105,41 @@ struct Subject {
 /// Every kind of forest there is, empty, with this window.
 fn forests(window: Option<Millis>) -> Vec<Subject> {
     let mut all = local_forests(window);
-    let shared: [(&'static str, Arc<dyn Port>); 3] = [
-        ("sentences:2", shared::<Strict>(window, ())),
+    all.extend(shared_forests(window, false));
+    all.extend(shared_forests(window, true));
+    all
+}
+
+fn shared_forests(window: Option<Millis>, is_dated: bool) -> Vec<Subject> {
+    let (near, equal, similarity) = (Distance(3), Distance(0), Similarity::default());
+    let all: [(&'static str, Arc<dyn Port>); 5] = [
+        ("longest", shared::<Strict>(near, window, (), is_dated)),
+        ("sentences:2", shared::<Strict>(equal, window, (), is_dated)),
         (
             "verified",
-            shared::<Verified>(window, Similarity::default()),
+            shared::<Verified>(equal, window, similarity, is_dated),
         ),
-        ("staged", shared::<Staged>(window, ())),
+        ("staged", shared::<Staged>(equal, window, (), is_dated)),
+        ("staged", shared::<Staged>(near, window, (), is_dated)),
     ];
-    all.extend(shared.map(|(method, port)| Subject {
+    let all = all.into_iter().map(|(method, port)| Subject {
         name: SHARED,
         method,
         port,
-    }));
+    });
+    all.collect()
+}
+
+/// Those that take time from documents that claim it.
+fn dated_forests(window: Option<Millis>) -> Vec<Subject> {
+    let mut all = local_forests(window);
+    all.extend(shared_forests(window, true));
     all
 }
 
 const SHARED: &str = "shared";
 
-/// Those of this process. Only they take time from documents that claim it, let nodes go when they are told to, count their
-/// roots, and remember what people say.
+/// Those of this process. Only they let nodes go when they are told to, and remember what people say.
 fn local_forests(window: Option<Millis>) -> Vec<Subject> {
     let mut all = Vec::new();
     let executors: [(&str, Arc<dyn Executor>); 2] =
@@ -312,14 +331,13 @@ fn an_unknown_outcome_is_a_refusal_when_no_retry_came() {
         assert!(forget(due, 1) > 0);
         assert_eq!(forget(due, usize::MAX), 0);
         let stats = block_on(subject.port.stats()).unwrap();
-        let roots = if subject.name == SHARED { 0 } else { 1 };
-        assert_eq!(stats.roots, roots, "{}", say(&subject));
+        assert_eq!(stats.roots, 1, "{}", say(&subject));
     }
 }
 
 #[test]
 fn a_claimed_time_counts_for_others_when_it_is_accepted() {
-    for subject in local_forests(Some(Millis(100))) {
+    for subject in dated_forests(Some(Millis(100))) {
         let claimed = |number, at| document(subject.method, number, When::Claimed(Millis(at)));
         let old = place(&subject, vec![claimed(1, 0)]);
         let root = old[0].root;
@@ -355,7 +373,7 @@ fn a_claimed_time_counts_for_others_when_it_is_accepted() {
 
 #[test]
 fn documents_outlive_the_dates_that_come_with_them() {
-    for subject in local_forests(Some(Millis(100))) {
+    for subject in dated_forests(Some(Millis(100))) {
         let claimed = |number, at| document(subject.method, number, When::Claimed(Millis(at)));
         let known = |number, at| {
             let again = place(&subject, vec![claimed(number, at)]);
@@ -641,7 +659,7 @@ fn trees_can_be_seen_by_their_roots() {
         assert_eq!(block_on(subject.port.tree(none)).unwrap(), None);
         let stats = block_on(subject.port.stats()).unwrap();
         assert_eq!(stats.nodes, 1 + tree.children as usize);
-        assert!(stats.roots == 1 || subject.name == SHARED);
+        assert_eq!(stats.roots, 1, "{}", say(&subject));
     }
 }
 

@@ -122,6 +122,18 @@ enum Phase {
     Refused,
     Done,
     Cut,
+    /// It has crashed.
+    Gone,
+}
+
+/// What goes wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fault {
+    Nothing,
+    /// One sidecar crashes, at any moment.
+    Crash,
+    /// Leases of provisional roots run out, at any moment; and one sidecar crashes.
+    Lease,
 }
 
 /// Entries of a bucket: a bit for each document and token.
@@ -156,6 +168,7 @@ struct World {
 struct Search<'a> {
     case: &'a Case,
     variant: Variant,
+    fault: Fault,
     /// States, at most.
     most: usize,
 }
@@ -183,7 +196,7 @@ impl Search<'_> {
                 return Ok((before.len(), ends.len()));
             }
             let phases = || world.sidecars.iter().map(|sidecar| sidecar.phase);
-            if phases().all(|phase| phase == Phase::Done)
+            if phases().all(|phase| matches!(phase, Phase::Done | Phase::Gone))
                 || phases().any(|phase| phase == Phase::Cut)
             {
                 ends.insert(at);
@@ -250,10 +263,37 @@ impl Search<'_> {
 
     fn steps(&self, world: &World) -> Vec<World> {
         let mut all = Vec::new();
+        for at in 0..DOCS {
+            let is_provisional = matches!(
+                world.nodes[at],
+                Node::Root {
+                    is_confirmed: false,
+                    ..
+                }
+            );
+            if is_provisional && self.fault == Fault::Lease {
+                let mut after = world.clone();
+                after.nodes[at] = Node::Free;
+                all.push(after);
+            }
+        }
         for at in 0..world.sidecars.len() {
             if world.sidecars[at].phase == Phase::Start {
                 let mut after = world.clone();
                 self.look(&mut after.sidecars[at], at);
+                all.push(after);
+            }
+            let phase = world.sidecars[at].phase;
+            let is_first = world
+                .sidecars
+                .iter()
+                .all(|other| other.phase != Phase::Gone);
+            if self.fault != Fault::Nothing && is_first && phase != Phase::Done {
+                let mut after = world.clone();
+                after.sidecars[at] = Sidecar {
+                    phase: Phase::Gone,
+                    ..Sidecar::default()
+                };
                 all.push(after);
             }
             // Of three sidecars, each does the commands of a round trip in one order.
@@ -338,12 +378,32 @@ fn near_fingerprints_in_any_order() {
             let found = Search {
                 case,
                 variant,
+                fault: Fault::Nothing,
                 most: states(60_000),
             }
             .run();
             let (states, ends) =
                 found.unwrap_or_else(|wrong| panic!("{variant:?}, {}: {wrong}", case.name));
             eprintln!("{variant:?}, {}: {states} states, {ends} ends", case.name);
+            assert!(ends > 0);
+        }
+    }
+}
+
+#[test]
+fn near_fingerprints_when_a_sidecar_crashes_or_is_late() {
+    for case in CASES {
+        for fault in [Fault::Crash, Fault::Lease] {
+            let found = Search {
+                case,
+                variant: Variant::Whole,
+                fault,
+                most: states(60_000),
+            }
+            .run();
+            let (states, ends) =
+                found.unwrap_or_else(|wrong| panic!("{fault:?}, {}: {wrong}", case.name));
+            eprintln!("{fault:?}, {}: {states} states, {ends} ends", case.name);
             assert!(ends > 0);
         }
     }
@@ -360,6 +420,7 @@ fn what_is_left_out_for_near_fingerprints_is_missed() {
             Search {
                 case,
                 variant,
+                fault: Fault::Nothing,
                 most: 300_000,
             }
             .run()

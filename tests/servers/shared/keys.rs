@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use futures_executor::block_on;
 use spinney::fingerprint::Fingerprint;
 use spinney::forest::shared::keys::{
-    Command, Heard, Key, KeyStore, Lesson, Life, Place, Reply, Token, What,
+    Command, Heard, Key, KeyStore, Kind, Lesson, Life, Place, Reply, Token, What,
 };
 use spinney::method::{Count, Tally};
 use spinney::time::Millis;
@@ -22,7 +22,7 @@ fn single_keys_are_changed_as_the_protocol_needs_it() {
             let key = Key {
                 forest: 1,
                 fingerprint: Fingerprint(key),
-                is_evidence: false,
+                kind: Kind::Node,
             };
             let replies = block_on(store.run(vec![Command { key, what }])).unwrap();
             replies.into_iter().next().unwrap()
@@ -163,7 +163,11 @@ fn single_keys_are_changed_as_the_protocol_needs_it() {
                 key: Key {
                     forest,
                     fingerprint: Fingerprint(n),
-                    is_evidence: n % 3 == 0,
+                    kind: if n % 3 == 0 {
+                        Kind::Evidence
+                    } else {
+                        Kind::Node
+                    },
                 },
                 what: claim(b"x"),
             });
@@ -211,7 +215,7 @@ fn a_redis_that_has_forgotten_its_forests_is_told_them_again() {
             let key = |n: u64| Key {
                 forest: number,
                 fingerprint: Fingerprint(n << 40),
-                is_evidence: false,
+                kind: Kind::Node,
             };
             // On every node.
             let commands = (0..100).map(|n| Command {

@@ -6,6 +6,7 @@ mod carry;
 mod faults;
 mod keys;
 mod load;
+mod near;
 mod race;
 mod sidecars;
 

@@ -143,12 +143,12 @@ async fn sidecars_that_share_a_redis_give_the_same_roots() {
 fn a_forest_that_cannot_be_shared_is_refused_in_words() {
     for (options, expected) in [
         (
-            ["--method", "longest"],
-            "k is 3, and only equal fingerprints are found there",
+            ["--k", "5"],
+            "k is 5, and it finds fingerprints there that differ in at most 4 bits",
         ),
         (
-            ["--clock", "field:at"],
-            "its clock is a field of the documents",
+            ["--method", "short"],
+            "short texts are found at a distance of 10",
         ),
         (
             ["--data-dir", "somewhere"],

@@ -130,7 +130,7 @@ impl Search<'_> {
                     ..Sidecar::default()
                 });
             }
-            Phase::Start | Phase::Done | Phase::Cut => push(sidecar),
+            Phase::Start | Phase::Done | Phase::Cut | Phase::Gone => push(sidecar),
         }
     }
 

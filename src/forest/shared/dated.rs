@@ -1,0 +1,240 @@
+//! Forests whose documents have dates of their own. Their clock is one key: the latest date of a document that the cluster has accepted. It
+//! is read with the first nodes of a request, and only goes forward.
+//!
+//! A node arrives at the clock when it is placed, and at the date of its document when that is accepted ([`Inner::arrive`]). The engine
+//! does not know that clock: what is over is told by the step of a node, and removed when the clock has gone on by a part of the window.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use super::Inner;
+use super::keys::{Key, Kind, Life, Place, Reply, Token, What};
+use super::layout::{Calendar, Node, STEPS};
+use super::settle::Handle;
+use crate::fingerprint::Fingerprint;
+use crate::forest::port::Unavailable;
+use crate::forest::{Rollback, Root};
+use crate::method::Family;
+use crate::time::Millis;
+
+/// What is over is removed when the clock has gone on by so many steps.
+const SWEEP: u32 = STEPS as u32 / 8;
+/// Between two parts of a sweep.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// What accepted documents set forward: when, of which tree.
+type Arrivals<Of> = BTreeMap<Of, Millis>;
+
+impl<F: Family> Inner<F> {
+    /// What the clock of a dated forest shows, as far as it was heard; none before it has begun, and where documents have no dates.
+    pub(super) fn dated_clock(&self) -> Option<Millis> {
+        let clock = Millis(self.clock.load(Relaxed));
+        Some(clock).filter(|clock| self.calendar.is_dated && clock.0 > i64::MIN)
+    }
+
+    /// When a document of a dated forest arrives as long as it was not accepted.
+    pub(super) fn dated_arrival(&self, said: Option<Millis>) -> Millis {
+        self.dated_clock().or(said).unwrap_or(Millis(0))
+    }
+
+    /// The calendar with what the clock shows.
+    pub(super) fn calendar(&self) -> Calendar {
+        let clock = self.dated_clock();
+        self.calendar.at(clock.unwrap_or(Millis(i64::MIN)))
+    }
+
+    /// What reads the clock, where there is one.
+    pub(super) fn read_clock(&self) -> Option<(Kind, Fingerprint, What)> {
+        let is_dated = self.calendar.is_dated;
+        is_dated.then_some((Kind::Clock, Fingerprint(0), What::Get))
+    }
+
+    /// Takes down what the clock has shown.
+    pub(super) fn hear_clock(&self, reply: Option<Reply>) {
+        let shown = match reply {
+            Some(Reply::Bytes(text)) => {
+                std::str::from_utf8(&text).ok().and_then(|t| t.parse().ok())
+            }
+            Some(Reply::Number(shown)) => Some(shown),
+            _ => None,
+        };
+        if let Some(shown) = shown {
+            self.clock.fetch_max(shown, Relaxed);
+        }
+    }
+
+    /// What the engine's clock shows, by which nodes are kept, when it is `now` for the forest.
+    pub(super) fn engine_time(&self, now: Millis) -> Millis {
+        match self.calendar.is_dated {
+            true => self.keys.now(),
+            false => now,
+        }
+    }
+
+    /// Until when a node is kept that arrives at a time.
+    pub(super) fn life(&self, now: Millis, is_root: bool) -> Life {
+        self.calendar.life(self.engine_time(now), is_root)
+    }
+
+    /// Has the buckets of a node name it.
+    pub(super) fn enter(
+        &self,
+        node: Fingerprint,
+        now: Millis,
+        commands: &mut Vec<(Kind, Fingerprint, What)>,
+    ) {
+        let step = self.calendar.whole_step(now) as u8;
+        let buckets = self.blocks.buckets(node);
+        commands.extend(buckets.map(|bucket| {
+            let what = What::Enter {
+                fingerprint: node,
+                step,
+                life: self.life(now, true),
+            };
+            (Kind::Bucket, bucket, what)
+        }));
+    }
+
+    /// These placements were accepted, in this order, with these dates: the clock goes forward, and what they rest on arrives there. Roots
+    /// first, so that none is over before its leaves.
+    pub(super) async fn arrive(
+        self: &Arc<Self>,
+        accepted: Vec<(Rollback, Millis)>,
+    ) -> Result<(), Unavailable> {
+        let Some(last) = accepted.iter().map(|&(_, at)| at).max() else {
+            return Ok(());
+        };
+        let mut clock = self.dated_clock().unwrap_or(Millis(i64::MIN));
+        let to = clock.max(last);
+        let (mut roots, mut leaves) = (Arrivals::new(), Arrivals::new());
+        for (rollback, at) in accepted {
+            clock = clock.max(at);
+            let Some(handle) = Handle::of(&rollback) else {
+                continue;
+            };
+            let step = self.calendar.step(clock);
+            let is_new_due = handle.placed != Some(step);
+            if is_new_due || handle.is_due {
+                roots.insert((handle.root, handle.token), clock);
+            }
+            let new = handle.leaves.iter().copied().filter(|_| is_new_due);
+            let used = handle.used.iter();
+            let used = used.filter(|used| is_new_due || used.is_due);
+            for leaf in new.chain(used.map(|used| used.leaf)) {
+                leaves.insert((leaf, handle.root, handle.token), clock);
+            }
+        }
+        let mut commands = vec![(Kind::Clock, Fingerprint(0), What::Advance { to })];
+        commands.extend(roots.iter().map(|(&(root, token), &at)| {
+            let what = What::Arrive {
+                token,
+                step: self.calendar.step(at),
+                life: self.life(at, true),
+            };
+            (Kind::Node, root.0, what)
+        }));
+        for (&(root, _), &at) in &roots {
+            self.enter(root.0, at, &mut commands);
+        }
+        let mut replies = self.run_all(commands).await?;
+        self.hear_clock(replies.next());
+        let gone = roots.into_keys().zip(replies);
+        let gone = gone.filter(|(_, reply)| *reply != Reply::Number(1));
+        let gone: Vec<(Root, Token)> = gone.map(|(of, _)| of).collect();
+        leaves.retain(|&(_, root, token), _| !gone.contains(&(root, token)));
+        let mut commands: Vec<(Kind, Fingerprint, What)> = leaves
+            .iter()
+            .map(|(&(leaf, root, token), &at)| {
+                let value = self.calendar.leaf(root, token, at).bytes();
+                let life = self.life(at, false);
+                (Kind::Node, leaf, What::Touch { value, life })
+            })
+            .collect();
+        for (&(leaf, ..), &at) in &leaves {
+            self.enter(leaf, at, &mut commands);
+        }
+        self.run_all(commands).await?;
+        self.sweep_if_due().await
+    }
+
+    /// Has what is over removed, if the clock has gone on by enough since anybody has last begun with that.
+    async fn sweep_if_due(self: &Arc<Self>) -> Result<(), Unavailable> {
+        let Some(clock) = self
+            .dated_clock()
+            .filter(|_| self.settings.window.is_some())
+        else {
+            return Ok(());
+        };
+        let step = self.calendar.step(clock);
+        if step.wrapping_sub(self.swept.load(Relaxed)) < SWEEP {
+            return Ok(());
+        }
+        let key = |what| vec![(Kind::Sweep, Fingerprint(0), what)];
+        let before = match self.run_all(key(What::Get)).await?.next() {
+            Some(Reply::Bytes(before)) => before,
+            _ => Vec::new(),
+        };
+        let begun = before
+            .first_chunk::<4>()
+            .map(|step| u32::from_be_bytes(*step));
+        // A forest that begins has nothing that is over.
+        let is_due = begun.is_some_and(|begun| {
+            let ago = step.wrapping_sub(begun);
+            (SWEEP..1 << 31).contains(&ago)
+        });
+        if begun.is_some() && !is_due {
+            self.swept.store(begun.unwrap_or(step), Relaxed);
+            return Ok(());
+        }
+        let swap = What::Swap {
+            before,
+            or_nothing: begun.is_none(),
+            value: step.to_be_bytes().to_vec(),
+            life: Life::Endless,
+        };
+        let swapped = self.run_all(key(swap)).await?.next();
+        self.swept.store(step, Relaxed);
+        let is_ours = is_due && swapped == Some(Reply::Number(1));
+        if is_ours && !self.sweeps.swap(true, Relaxed) {
+            let inner = self.clone();
+            self.keys.spawn(Box::pin(async move {
+                // What it leaves is left for the next one.
+                let _ = inner.sweep().await;
+                inner.sweeps.store(false, Relaxed);
+            }));
+        }
+        Ok(())
+    }
+
+    /// Removes the nodes that are over. Answers how many went.
+    pub(super) async fn sweep(&self) -> Result<u64, Unavailable> {
+        let (mut place, mut gone) = (Some(Place::default()), 0);
+        while let Some(at) = place {
+            let (keys, next) = self.keys_from(at).await?;
+            let nodes = keys.into_iter().filter(|key| key.kind == Kind::Node);
+            let nodes: Vec<Key> = nodes.collect();
+            let values = self.get(&nodes).await?;
+            let calendar = self.calendar();
+            let over = nodes.into_iter().zip(values).filter_map(|(key, value)| {
+                let Reply::Bytes(value) = value else {
+                    return None;
+                };
+                let is_over = match Node::<F::Proof>::read(&value)? {
+                    Node::Leaf(leaf) => calendar.is_over(leaf.step),
+                    Node::Root(root) => root.is_confirmed && calendar.is_over(root.step),
+                };
+                // This very value: a document may just have come to it.
+                is_over.then_some((key.fingerprint, What::Remove { value }))
+            });
+            for reply in self.run(over.collect()).await? {
+                gone += u64::from(reply == Reply::Number(1));
+            }
+            self.keys.pause(PAUSE).await;
+            place = next;
+        }
+        self.counters.expired.fetch_add(gone, Relaxed);
+        Ok(gone)
+    }
+}

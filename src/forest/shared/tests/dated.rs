@@ -1,0 +1,172 @@
+//! Forests whose documents have dates of their own.
+
+use super::*;
+use crate::forest::shared::keys::Kind;
+use crate::hash::HashKey;
+
+const STEP: i64 = WINDOW / 64;
+
+fn dated(memory: &Memory, seed: u64) -> Shared<Verified> {
+    let settings = SharedSettings {
+        window: Some(Millis(WINDOW)),
+        max_tree: None,
+        evidence_bytes: 1 << 20,
+    };
+    let of = ("test", "k=0 clock=field");
+    let (similarity, learned) = (Similarity::default(), LearnedText::default());
+    let (threads, keys) = (Arc::new(Threads), Arc::new(memory.clone()));
+    let seed = seed << 32;
+    Shared::new(of, settings, similarity, learned, threads, keys, seed).dated()
+}
+
+fn claimed(number: u64, version: u64, date: i64) -> Document {
+    Document {
+        when: When::Claimed(Millis(date)),
+        ..at(story(number, version), 0)
+    }
+}
+
+/// Dates that mostly go on, sometimes come late, and now and then leap over more than a window.
+fn dates() -> impl FnMut() -> i64 {
+    let (mut state, mut now) = (7, 1_600_000_000_000 / STEP * STEP);
+    move || {
+        state = splitmix64(state);
+        match state % 100 {
+            0 => now += 66 * STEP,
+            1..10 => return now - (state >> 16) as i64 % 90 * STEP,
+            _ => now += (state >> 16) as i64 % 2 * STEP,
+        }
+        now
+    }
+}
+
+#[test]
+fn dates_decide_as_in_a_local_forest() {
+    let settings = crate::forest::Settings {
+        k: Distance(0),
+        window: Some(Millis(WINDOW)),
+        key: HashKey::FIXED,
+    };
+    let local = crate::forest::local::Local::<Verified>::new(
+        "test",
+        settings,
+        Similarity::default(),
+        LearnedText::default(),
+        Arc::new(Threads),
+    );
+    let local = local.unwrap();
+    let memory = Memory::default();
+    let processes = [1, 2, 3].map(|seed| dated(&memory, seed));
+    let mut date = dates();
+    let (mut known, mut again) = (HashSet::new(), 0);
+    for bulk in 0..80_u64 {
+        let count = if bulk == 0 { 1 } else { 10 };
+        let numbers: Vec<(u64, u64, i64)> = (0..count)
+            .map(|n| splitmix64(bulk * 100 + n))
+            .map(|random| (random % 60, random >> 32 & 3, date()))
+            .collect();
+        let documents = || -> Vec<Document> {
+            let each = numbers.iter();
+            each.map(|&(number, version, date)| claimed(number, version, date))
+                .collect()
+        };
+        let seen = |placed: &[Placed]| -> Vec<(Root, Decision, Millis)> {
+            placed
+                .iter()
+                .map(|placed| (placed.root, placed.decision, placed.clock))
+                .collect()
+        };
+        let placed = place(&local, documents());
+        let expected = seen(&placed);
+        settle(&local, placed, Outcome::Accepted);
+        let forest = &processes[splitmix64(bulk) as usize % 3];
+        let placed = place(forest, documents());
+        assert_eq!(seen(&placed), expected, "{bulk}");
+        settle(forest, placed, Outcome::Accepted);
+        let clocks = [&local as &dyn Port, forest].map(|forest| {
+            let stats = block_on(forest.stats());
+            stats.unwrap().clock
+        });
+        assert_eq!(clocks[0], clocks[1]);
+        for (root, decision, _) in expected {
+            // A story whose tree is over founds one again, under the same root.
+            again += usize::from(!known.insert(root) && decision == Decision::NewRoot);
+        }
+    }
+    assert!(again > 20, "{again}");
+}
+
+#[test]
+fn a_refused_date_counts_for_nobody() {
+    let memory = Memory::default();
+    let [one, other] = [1, 2].map(|seed| dated(&memory, seed));
+    let root = |forest: &Shared<Verified>, date| {
+        let placed = place(forest, vec![claimed(1, 0, date)]);
+        let found = (placed[0].root, placed[0].decision);
+        settle(forest, placed, Outcome::Refused);
+        found
+    };
+    settle(&one, place(&one, vec![claimed(1, 0, 5)]), Outcome::Accepted);
+    let far = place(&other, vec![claimed(2, 0, 90 * WINDOW)]);
+    assert_eq!(far[0].clock, Millis(90 * WINDOW), "its own stamp has it");
+    assert_eq!(root(&one, 6).1, Decision::Refreshed);
+    settle(&other, far, Outcome::Refused);
+    assert_eq!(root(&other, 7).1, Decision::Refreshed);
+    // Accepted, it counts for all.
+    let far = place(&other, vec![claimed(2, 0, 90 * WINDOW)]);
+    settle(&other, far, Outcome::Accepted);
+    assert_eq!(root(&one, 8).1, Decision::NewRoot);
+}
+
+#[test]
+fn a_document_lives_on_when_the_clock_has_left_it_behind() {
+    let memory = Memory::default();
+    let [one, other] = [1, 2].map(|seed| dated(&memory, seed));
+    settle(&one, place(&one, vec![claimed(1, 0, 0)]), Outcome::Accepted);
+    let first = place(&one, vec![claimed(1, 1, 10)]);
+    let root = first[0].root;
+    // Somebody's date leaps over the window while it is on its way.
+    let far = place(&other, vec![claimed(2, 0, 3 * WINDOW)]);
+    settle(&other, far, Outcome::Accepted);
+    assert_eq!(block_on(one.tree(root)).unwrap(), None);
+    settle(&one, first, Outcome::Accepted);
+    assert!(block_on(other.tree(root)).unwrap().is_some());
+    let again = place(&other, vec![claimed(1, 1, 3 * WINDOW + 1)]);
+    assert_eq!(
+        (again[0].root, again[0].decision),
+        (root, Decision::Refreshed)
+    );
+}
+
+#[test]
+fn what_is_over_goes_and_what_somebody_needs_stays() {
+    let memory = Memory::default();
+    let forest = dated(&memory, 1);
+    let mut most = 0;
+    // Twenty windows of dates; no time goes by for the engine.
+    for n in 0..400 {
+        let date = n * WINDOW / 20;
+        let placed = place(
+            &forest,
+            vec![claimed(n as u64, 0, date), claimed(1_000, 0, date)],
+        );
+        if n > 0 {
+            assert_eq!(placed[1].decision, Decision::Refreshed);
+        }
+        settle(&forest, placed, Outcome::Accepted);
+        block_on(forest.inner.sweep()).unwrap();
+        most = most.max(memory.nodes().len());
+    }
+    let living = memory.nodes().len();
+    assert!(most <= living + 8, "{most}, {living}");
+    check_laws(&memory);
+    // It goes by itself when the clock has gone on by an eighth of the window.
+    let sweeps = memory.of_kind(Kind::Sweep);
+    assert_eq!(sweeps.len(), 1);
+    let step = 399 * WINDOW / 20 / STEP;
+    let begun = u32::from_be_bytes(sweeps[0].1.as_slice().try_into().unwrap());
+    assert!(
+        (step - 9..=step).contains(&i64::from(begun)),
+        "{begun} {step}"
+    );
+}
