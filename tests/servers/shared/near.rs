@@ -8,7 +8,7 @@ use futures_executor::block_on;
 use spinney::fingerprint::{Distance, Fingerprint};
 use spinney::forest::local::Executor;
 use spinney::forest::port::{Batch, Document, Outcome, Placed, Port, When};
-use spinney::forest::shared::keys::{Command, Key, KeyStore, Kind, Life, Reply, Token, What};
+use spinney::forest::shared::keys::{Command, Key, Kind, Life, Reply, Token, What};
 use spinney::forest::shared::{Shared, SharedSettings};
 use spinney::forest::{Decision, Root};
 use spinney::method::{Features, Strict, StrictFeatures};
