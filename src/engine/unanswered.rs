@@ -1,10 +1,11 @@
 //! Documents of which nobody has told whether they are stored: the connection broke, the cluster gave up. Whoever sent them may send
 //! them again, and then nothing is lost; if not, and they are stored, the forest would forget them. So the index is looked at.
 
+use std::collections::BTreeMap;
+
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::forests::ForestEntry;
 use super::settle::{Placed, Resolution, outcome};
 use super::{Engine, Source, Unavailable};
 use crate::config::Clock;
@@ -15,7 +16,7 @@ use crate::time::Millis;
 #[derive(Debug, Default)]
 pub(super) struct Unanswered {
     /// By number of the forest: when the first of them arrived.
-    since: Mutex<Vec<(usize, Millis)>>,
+    since: Mutex<BTreeMap<usize, Millis>>,
     came: Notify,
 }
 
@@ -32,25 +33,24 @@ impl Engine {
     /// Takes down which forests have documents whose outcome nobody knows. Those of strangers had no effect and are not looked for: who
     /// may not write anything must not make the cluster be searched.
     pub(super) fn note_unanswered(&self, placed: &Placed, resolution: &Resolution) {
-        let held = placed.held.iter().filter(|held| held.late.is_none());
-        let unknown =
-            held.filter(|held| outcome(&placed.ops, held.item, resolution).0 == Outcome::Unknown);
-        let mut came = false;
-        let mut all = self.unanswered.since.lock();
-        for held in unknown {
-            if (self.forests.get(held.forest)).is_none_or(ForestEntry::is_shared) {
-                continue;
-            }
-            came = true;
-            match all.iter_mut().find(|(forest, _)| *forest == held.forest) {
-                Some((_, since)) => *since = (*since).min(held.clock),
-                None => all.push((held.forest, held.clock)),
+        let is_own = |forest: usize| self.forests.get(forest).is_some_and(|it| !it.is_shared());
+        let held = placed.held.iter();
+        let held = held.filter(|held| held.late.is_none() && is_own(held.forest));
+        let mut unknown = held
+            .filter(|held| outcome(&placed.ops, held.item, resolution).0 == Outcome::Unknown)
+            .peekable();
+        // Nearly always; then nobody has to wait for the lock.
+        if unknown.peek().is_none() {
+            return;
+        }
+        {
+            let mut all = self.unanswered.since.lock();
+            for held in unknown {
+                let since = all.entry(held.forest).or_insert(held.clock);
+                *since = (*since).min(held.clock);
             }
         }
-        drop(all);
-        if came {
-            self.unanswered.came.notify_one();
-        }
+        self.unanswered.came.notify_one();
     }
 
     /// Answers when nobody knows what became of some documents.
@@ -70,8 +70,8 @@ impl Engine {
         }
         let mut gaps = Vec::new();
         for source in self.sources().await? {
-            let of_source = taken.iter().filter(|(forest, _)| source.is_of(*forest));
-            let since = of_source.map(|(_, since)| *since).min();
+            let of_source = taken.iter().filter(|&(&forest, _)| source.is_of(forest));
+            let since = of_source.map(|(_, &since)| since).min();
             if let Some(since) = since.filter(|_| source.clock != Clock::None) {
                 gaps.push(Gap { source, since });
             }

@@ -51,13 +51,15 @@ pub(super) async fn begin(state: &Arc<AppState>, config: &ServeOptions) {
     }
 }
 
-/// Takes in what is indexed of a forest since then and not known; `None`: there is no index. `begun`: it is read now.
+/// Takes in what is indexed of a forest since then and not known; `None`: there is no index. `begun`: it is read now. `found` is what the
+/// log says if there was anything.
 pub(super) async fn take_in(
     state: &AppState,
     reader: &Reader,
     source: &Source,
     since: Option<Millis>,
     begun: impl FnOnce(),
+    found: &'static str,
 ) -> Result<Option<Recovered>, RecoveryError> {
     let wanted = reader.wanted(source, since);
     wanted.refresh(&reader.operator).await;
@@ -75,6 +77,15 @@ pub(super) async fn take_in(
     let latest = clock::latest_at(clock::now());
     let recovering = state.engine.recover(source.clone(), true, latest);
     let recovered = reader.read(&extent, recovering, &log_progress()).await?;
+    if recovered.placed > 0 {
+        info!(
+            forest = source.forest,
+            read = recovered.documents,
+            caught_up = recovered.placed,
+            elsewhere = recovered.elsewhere,
+            "{found}"
+        );
+    }
     Ok(Some(recovered))
 }
 
@@ -143,22 +154,14 @@ impl CatchingUp {
             since = since.max(before_window(Some(clock::now()), source.window));
         }
         let begun = || self.say(source, "running", Recovered::default(), 0);
-        let Some(recovered) = take_in(&self.state, &self.reader, source, since, begun).await?
-        else {
+        let found = "documents that were indexed and not stored are known now";
+        let taken_in = take_in(&self.state, &self.reader, source, since, begun, found).await?;
+        let Some(recovered) = taken_in else {
             info!(forest = source.forest, indices = ?source.indices, "there is no such index: nothing to catch up");
             self.say(source, "no index", Recovered::default(), 0);
             return Ok(());
         };
         self.say(source, "done", recovered, 0);
-        if recovered.placed > 0 {
-            info!(
-                forest = source.forest,
-                read = recovered.documents,
-                caught_up = recovered.placed,
-                elsewhere = recovered.elsewhere,
-                "documents that were indexed and not stored are known now"
-            );
-        }
         Ok(())
     }
 

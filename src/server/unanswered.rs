@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tracing::{info, warn};
+use tracing::warn;
 
 use super::catch_up::take_in;
 use crate::engine::Gap;
@@ -63,19 +63,10 @@ impl Watcher {
     async fn look(&self, gap: &Gap) -> Result<(), RecoveryError> {
         let source = &gap.source;
         let since = Some(Millis(gap.since.0.saturating_sub(BEFORE)));
-        let taken_in = take_in(&self.state, &self.reader, source, since, || ()).await?;
-        let Some(recovered) = taken_in else {
-            return Ok(());
-        };
-        self.state.recovery.looked(&source.forest, recovered);
-        if recovered.placed > 0 {
-            info!(
-                forest = source.forest,
-                read = recovered.documents,
-                caught_up = recovered.placed,
-                elsewhere = recovered.elsewhere,
-                "documents are stored of which the cluster had not told that"
-            );
+        let found = "documents are stored of which the cluster had not told that";
+        let taken_in = take_in(&self.state, &self.reader, source, since, || (), found).await?;
+        if let Some(recovered) = taken_in {
+            self.state.recovery.looked(&source.forest, recovered);
         }
         Ok(())
     }
