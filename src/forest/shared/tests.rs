@@ -29,13 +29,13 @@ impl Executor for Threads {
 const WINDOW: i64 = 64_000;
 
 /// One of several processes that share an engine.
-fn process(memory: &Memory, seed: u64) -> Arc<Shared<Verified>> {
+fn process(memory: &Memory, seed: u64) -> Shared<Verified> {
     let settings = SharedSettings {
         window: Some(Millis(WINDOW)),
         max_tree: None,
         evidence_bytes: 1 << 20,
     };
-    Arc::new(Shared::new(
+    Shared::new(
         ("test", "k=0"),
         settings,
         Similarity::default(),
@@ -43,7 +43,7 @@ fn process(memory: &Memory, seed: u64) -> Arc<Shared<Verified>> {
         Arc::new(Threads),
         Arc::new(memory.clone()),
         seed << 32,
-    ))
+    )
 }
 
 /// The text of a story, of which each version has another last sentence.
@@ -124,36 +124,37 @@ fn check_laws_of<P: Durable>(memory: &Memory) {
     }
 }
 
-/// Sends the same stories to all processes at once, in another order to each, and gives the roots of each story.
-fn race(
-    memory: &Memory,
+/// Stories of a round of [`race`].
+const STORIES: u64 = 24;
+
+/// Sends the same stories to all processes at once, in another order to each, and gives the roots of each story. `document` is what a
+/// process gets of a story.
+fn race<P: Port>(
     processes: u64,
     rounds: u64,
-    version: impl Fn(u64, u64) -> u64 + Send + Sync,
+    process: impl Fn(u64) -> P + Sync,
+    document: impl Fn(u64, u64) -> Document + Sync,
 ) -> Vec<HashSet<Root>> {
-    const STORIES: u64 = 24;
     let barrier = Barrier::new(processes as usize);
     let mut roots: Vec<HashSet<Root>> = (0..rounds * STORIES).map(|_| HashSet::new()).collect();
-    let (barrier, version) = (&barrier, &version);
+    let (barrier, process, document) = (&barrier, &process, &document);
     let found: Vec<Vec<(u64, Root)>> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..processes)
-            .map(|process_number| {
+            .map(|number| {
                 scope.spawn(move || {
-                    let forest = process(memory, process_number + 1);
+                    let forest = process(number + 1);
                     let mut found = Vec::new();
                     for round in 0..rounds {
-                        let mut numbers: Vec<u64> =
+                        let mut stories: Vec<u64> =
                             (round * STORIES..(round + 1) * STORIES).collect();
-                        numbers.sort_by_key(|number| splitmix64(number ^ process_number << 32));
-                        let documents = numbers
-                            .iter()
-                            .map(|&number| at(story(number, version(number, process_number)), 1));
+                        stories.sort_by_key(|story| splitmix64(story ^ number << 32));
+                        let documents = stories.iter().map(|&story| document(story, number));
                         let documents = documents.collect();
                         barrier.wait();
-                        let placed = place(&*forest, documents);
-                        let named = numbers.iter().zip(&placed);
-                        found.extend(named.map(|(&number, placed)| (number, placed.root)));
-                        settle(&*forest, placed, Outcome::Accepted);
+                        let placed = place(&forest, documents);
+                        let named = stories.iter().zip(&placed);
+                        found.extend(named.map(|(&story, placed)| (story, placed.root)));
+                        settle(&forest, placed, Outcome::Accepted);
                     }
                     found
                 })
@@ -164,17 +165,43 @@ fn race(
             .map(|thread| thread.join().unwrap())
             .collect()
     });
-    for (number, root) in found.into_iter().flatten() {
-        roots[number as usize].insert(root);
+    for (story, root) in found.into_iter().flatten() {
+        roots[story as usize].insert(root);
     }
     roots
+}
+
+/// The same of texts, each process with a version of its own.
+fn race_of_texts(
+    memory: &Memory,
+    processes: u64,
+    version: impl Fn(u64) -> u64 + Sync,
+) -> Vec<HashSet<Root>> {
+    race(
+        processes,
+        6,
+        |seed| process(memory, seed),
+        |number, process| at(story(number, version(process)), 1),
+    )
+}
+
+/// A forest of this process alone, to be compared with.
+fn local() -> crate::forest::local::Local<Verified> {
+    let settings = crate::forest::Settings {
+        k: Distance(0),
+        window: Some(Millis(WINDOW)),
+        key: crate::hash::HashKey::FIXED,
+    };
+    let (similarity, learned) = (Similarity::default(), LearnedText::default());
+    crate::forest::local::Local::new("test", settings, similarity, learned, Arc::new(Threads))
+        .unwrap()
 }
 
 #[test]
 fn copies_that_come_at_once_get_one_root() {
     for processes in [2, 3] {
         let memory = Memory::default();
-        let roots = race(&memory, processes, 6, |_, _| 0);
+        let roots = race_of_texts(&memory, processes, |_| 0);
         assert!(
             roots.iter().all(|roots| roots.len() == 1),
             "{processes}: {roots:?}"
@@ -188,7 +215,7 @@ fn copies_that_come_at_once_get_one_root() {
 #[test]
 fn versions_that_come_at_once_get_one_root() {
     let memory = Memory::default();
-    let roots = race(&memory, 3, 6, |_, process| process);
+    let roots = race_of_texts(&memory, 3, |process| process);
     let split = roots.iter().filter(|roots| roots.len() > 1).count();
     // Two versions of which only one sees the other stay apart, as they would in some order in one forest.
     assert!(split * 20 <= roots.len(), "{split} of {}", roots.len());
@@ -197,19 +224,7 @@ fn versions_that_come_at_once_get_one_root() {
 
 #[test]
 fn a_shared_forest_decides_as_a_local_one() {
-    let settings = crate::forest::Settings {
-        k: Distance(0),
-        window: Some(Millis(WINDOW)),
-        key: crate::hash::HashKey::FIXED,
-    };
-    let local = crate::forest::local::Local::<Verified>::new(
-        "test",
-        settings,
-        Similarity::default(),
-        LearnedText::default(),
-        Arc::new(Threads),
-    )
-    .unwrap();
+    let local = local();
     let memory = Memory::default();
     let processes = [1, 2, 3].map(|seed| process(&memory, seed));
     let (mut local_roots, mut shared_roots) = (Vec::new(), Vec::new());
@@ -227,9 +242,9 @@ fn a_shared_forest_decides_as_a_local_one() {
         local_roots.extend(placed.iter().map(|placed| placed.root));
         settle(&local, placed, Outcome::Accepted);
         let forest = &processes[splitmix64(bulk) as usize % 3];
-        let placed = place(&**forest, documents());
+        let placed = place(forest, documents());
         shared_roots.extend(placed.iter().map(|placed| placed.root));
-        settle(&**forest, placed, Outcome::Accepted);
+        settle(forest, placed, Outcome::Accepted);
     }
     assert_eq!(shared_roots, local_roots);
     assert!(local_roots.len() > 2 * local_roots.iter().collect::<HashSet<_>>().len());
@@ -240,22 +255,22 @@ fn a_shared_forest_decides_as_a_local_one() {
 fn a_tree_lives_a_window_from_its_last_document() {
     let memory = Memory::default();
     let forest = process(&memory, 1);
-    let first = place(&*forest, vec![at(story(1, 0), 0)]);
+    let first = place(&forest, vec![at(story(1, 0), 0)]);
     let root = first[0].root;
-    settle(&*forest, first, Outcome::Accepted);
+    settle(&forest, first, Outcome::Accepted);
     for (now, decision) in [
         (WINDOW - 10, Decision::Refreshed),
         (2 * WINDOW - 20, Decision::Refreshed),
         // Nodes live a few steps longer than they have to.
         (3 * WINDOW + WINDOW / 8, Decision::NewRoot),
     ] {
-        let again = place(&*forest, vec![at(story(1, 0), now)]);
+        let again = place(&forest, vec![at(story(1, 0), now)]);
         assert_eq!(
             (again[0].root, again[0].decision),
             (root, decision),
             "{now}"
         );
-        settle(&*forest, again, Outcome::Accepted);
+        settle(&forest, again, Outcome::Accepted);
         check_laws(&memory);
     }
     memory.advance(5 * WINDOW);
@@ -279,7 +294,7 @@ fn what_a_crash_leaves_is_taken_over() {
     let left = memory.nodes().len();
     assert!(left > 1);
     // Nobody confirms it: whoever needs its place takes it.
-    let placed = place(&*forest, vec![at(story(1, 0), 1)]);
+    let placed = place(&forest, vec![at(story(1, 0), 1)]);
     assert_eq!(placed[0].decision, Decision::NewRoot);
     assert_eq!(memory.nodes().len(), left);
     check_laws(&memory);
@@ -325,19 +340,19 @@ fn an_engine_that_is_away_is_said_to_be() {
 fn accepted_documents_are_counted() {
     let memory = Memory::default();
     let forest = process(&memory, 1);
-    let first = place(&*forest, vec![at(story(1, 0), 0)]);
+    let first = place(&forest, vec![at(story(1, 0), 0)]);
     let root = first[0].root;
-    settle(&*forest, first, Outcome::Accepted);
+    settle(&forest, first, Outcome::Accepted);
     let tree = |forest: &Shared<Verified>| block_on(forest.tree(root)).unwrap().unwrap();
     assert_eq!((tree(&forest).documents, tree(&forest).titles), (1, 0));
     for title in 0..3 {
         let mut copy = at(story(1, 0), 1);
         copy.title = Some(title * 7 + 1);
-        let placed = place(&*forest, vec![copy]);
-        settle(&*forest, placed, Outcome::Accepted);
+        let placed = place(&forest, vec![copy]);
+        settle(&forest, placed, Outcome::Accepted);
     }
-    let refused = place(&*forest, vec![at(story(1, 0), 2)]);
-    settle(&*forest, refused, Outcome::Refused);
+    let refused = place(&forest, vec![at(story(1, 0), 2)]);
+    settle(&forest, refused, Outcome::Refused);
     assert_eq!((tree(&forest).documents, tree(&forest).titles), (4, 3));
 }
 
@@ -459,15 +474,15 @@ fn what_one_process_learns_the_others_hear() {
     // The fourth founder makes it boilerplate, whoever has taught it to whom.
     let mut learned = 0;
     for (number, forest) in [(1, &one), (2, &other), (3, &one)] {
-        let placed = place(&**forest, vec![at(with_footer(number), 1)]);
-        learned += settle(&**forest, placed, Outcome::Accepted).learned;
+        let placed = place(forest, vec![at(with_footer(number), 1)]);
+        learned += settle(forest, placed, Outcome::Accepted).learned;
     }
     // One that is refused teaches nobody.
-    let placed = place(&*one, vec![at(with_footer(4), 1)]);
-    settle(&*one, placed, Outcome::Refused);
+    let placed = place(&one, vec![at(with_footer(4), 1)]);
+    settle(&one, placed, Outcome::Refused);
     assert_eq!((learned, excluded(&other, 9).len()), (0, 0));
-    let placed = place(&*other, vec![at(with_footer(5), 1)]);
-    learned += settle(&*other, placed, Outcome::Accepted).learned;
+    let placed = place(&other, vec![at(with_footer(5), 1)]);
+    learned += settle(&other, placed, Outcome::Accepted).learned;
     assert_eq!(learned, 1);
     // Also to one that was there from the start, to one that begins now, and to one that only places.
     let beginner = process(&memory, 3);
@@ -478,7 +493,7 @@ fn what_one_process_learns_the_others_hear() {
         [&one, &other, &beginner].map(|forest| format!("{:?}", forest.inner.learned.lock()));
     assert!(tables[0] == tables[1] && tables[1] == tables[2]);
     let late = process(&memory, 4);
-    let placed = place(&*late, vec![at(with_footer(6), 1)]);
+    let placed = place(&late, vec![at(with_footer(6), 1)]);
     assert!(placed[0].rollback.nodes().len() > 1);
     assert_eq!(format!("{:?}", late.inner.learned.lock()), tables[0]);
 }

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::forest::shared::keys::Kind;
-use crate::hash::HashKey;
 
 const STEP: i64 = WINDOW / 64;
 
@@ -42,19 +41,7 @@ fn dates() -> impl FnMut() -> i64 {
 
 #[test]
 fn dates_decide_as_in_a_local_forest() {
-    let settings = crate::forest::Settings {
-        k: Distance(0),
-        window: Some(Millis(WINDOW)),
-        key: HashKey::FIXED,
-    };
-    let local = crate::forest::local::Local::<Verified>::new(
-        "test",
-        settings,
-        Similarity::default(),
-        LearnedText::default(),
-        Arc::new(Threads),
-    );
-    let local = local.unwrap();
+    let local = local();
     let memory = Memory::default();
     let processes = [1, 2, 3].map(|seed| dated(&memory, seed));
     let mut date = dates();

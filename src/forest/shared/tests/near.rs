@@ -114,52 +114,17 @@ fn near_fingerprints_are_decided_as_in_a_local_forest() {
 }
 
 /// The roots of each story when so many processes send it at the same moment, each as another fingerprint.
-fn race(
+fn race_of_fingerprints(
     memory: &Memory,
     processes: u64,
     version: impl Fn(u64, u64) -> u64 + Sync,
-) -> Vec<Vec<Root>> {
-    const STORIES: u64 = 24;
-    const ROUNDS: u64 = 8;
-    let (barrier, version) = (&Barrier::new(processes as usize), &version);
-    let found: Vec<Vec<(u64, Root)>> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..processes)
-            .map(|number| {
-                scope.spawn(move || {
-                    let forest = process(memory, number + 1);
-                    let mut found = Vec::new();
-                    for round in 0..ROUNDS {
-                        let mut stories: Vec<u64> =
-                            (round * STORIES..(round + 1) * STORIES).collect();
-                        stories.sort_by_key(|story| splitmix64(story ^ number << 32));
-                        let documents = stories
-                            .iter()
-                            .map(|&story| document(version(splitmix64(story), number), 1));
-                        let documents = documents.collect();
-                        barrier.wait();
-                        let placed = place(&forest, documents);
-                        let named = stories.iter().zip(&placed);
-                        found.extend(named.map(|(&story, placed)| (story, placed.root)));
-                        settle(&forest, placed, Outcome::Accepted);
-                    }
-                    found
-                })
-            })
-            .collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap())
-            .collect()
-    });
-    let mut roots = vec![Vec::new(); (ROUNDS * STORIES) as usize];
-    for (story, root) in found.into_iter().flatten() {
-        roots[story as usize].push(root);
-    }
-    for roots in &mut roots {
-        roots.sort_unstable();
-        roots.dedup();
-    }
-    roots
+) -> Vec<HashSet<Root>> {
+    race(
+        processes,
+        8,
+        |seed| process(memory, seed),
+        |story, process| document(version(splitmix64(story), process), 1),
+    )
 }
 
 #[test]
@@ -171,7 +136,7 @@ fn near_ones_that_come_at_once_get_one_root() {
             0 => story,
             n => story ^ 1 << (story % 32 + 20 * (n - 1)),
         };
-        let roots = race(&memory, processes, version);
+        let roots = race_of_fingerprints(&memory, processes, version);
         let split = roots.iter().filter(|roots| roots.len() > 1).count();
         assert_eq!(split, 0, "{processes}");
         check_near(&memory, &process(&memory, 9));
@@ -183,7 +148,7 @@ fn of_a_chain_that_comes_at_once_no_two_roots_are_near() {
     let memory = Memory::default();
     // The first and the last are six bits apart: two roots are right where the one in the middle is none.
     let version = |story: u64, process: u64| story ^ ((1 << (3 * process)) - 1) << (story % 50);
-    let roots = race(&memory, 3, version);
+    let roots = race_of_fingerprints(&memory, 3, version);
     assert!(roots.iter().all(|roots| roots.len() <= 2), "{roots:?}");
     check_near(&memory, &process(&memory, 9));
 }
