@@ -12,12 +12,40 @@ mod sidecars;
 
 use std::sync::Arc;
 
+use futures_executor::block_on;
+use spinney::forest::local::Executor;
+use spinney::forest::port::{Batch, Document, Outcome, Placed, Port};
 use spinney::forest::shared::keys::KeyStore;
 use spinney::keystore::{Address, RedisStore};
+use spinney::time::Millis;
 
 use crate::common::redis::Redis;
 
 fn store(redis: &Redis) -> Arc<dyn KeyStore> {
     let address = Address::parse(&redis.url()).unwrap();
     Arc::new(RedisStore::new(address, None).unwrap())
+}
+
+struct Threads;
+
+impl Executor for Threads {
+    fn run(&self, job: Box<dyn FnOnce() + Send>) {
+        std::thread::spawn(job);
+    }
+}
+
+fn place(forest: &dyn Port, documents: Vec<Document>) -> Vec<Placed> {
+    let batch = Batch {
+        documents,
+        ..Batch::default()
+    };
+    let replies = block_on(forest.place(batch)).unwrap().replies;
+    let placed = replies.into_iter().map(|reply| reply.placed.unwrap());
+    placed.collect()
+}
+
+fn settle(forest: &dyn Port, placed: Vec<Placed>, outcome: Outcome) {
+    let settled = placed.into_iter().map(|placed| placed.settled(outcome));
+    let batch = settled.collect();
+    block_on(forest.settle(batch, Millis(0))).unwrap();
 }

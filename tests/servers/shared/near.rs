@@ -6,24 +6,16 @@ use std::time::{Duration, Instant};
 
 use futures_executor::block_on;
 use spinney::fingerprint::{Distance, Fingerprint};
-use spinney::forest::local::Executor;
-use spinney::forest::port::{Batch, Document, Outcome, Placed, Port, When};
+use spinney::forest::port::{Document, Outcome, Port, When};
 use spinney::forest::shared::keys::{Command, Key, Kind, Life, Reply, Token, What};
 use spinney::forest::shared::{Shared, SharedSettings};
 use spinney::forest::{Decision, Root};
+use spinney::hash::splitmix64;
 use spinney::method::{Features, Strict, StrictFeatures};
 use spinney::time::Millis;
 
-use super::store;
+use super::{Threads, place, settle, store};
 use crate::common::redis::Redis;
-
-struct Threads;
-
-impl Executor for Threads {
-    fn run(&self, job: Box<dyn FnOnce() + Send>) {
-        std::thread::spawn(job);
-    }
-}
 
 /// One of several processes' forests, in which fingerprints of three bits' difference are near.
 fn forest(redis: &Redis, window: i64, seed: u64) -> Shared<Strict> {
@@ -52,31 +44,6 @@ fn document(fingerprint: u64, when: When) -> Document {
 
 /// By the engine's clock.
 const NOW: When = When::At(Millis(i64::MAX));
-
-fn place(forest: &dyn Port, documents: Vec<Document>) -> Vec<Placed> {
-    let batch = Batch {
-        documents,
-        ..Batch::default()
-    };
-    let replies = block_on(forest.place(batch)).unwrap().replies;
-    let placed = replies.into_iter().map(|reply| reply.placed.unwrap());
-    placed.collect()
-}
-
-fn settle(forest: &dyn Port, placed: Vec<Placed>, outcome: Outcome) {
-    let settled = placed.into_iter().map(|placed| placed.settled(outcome));
-    let batch = settled.collect();
-    block_on(forest.settle(batch, Millis(0))).unwrap();
-}
-
-/// A number that no other of these has anything in common with.
-fn mixed(number: u64) -> u64 {
-    let mut bits = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    for (shift, factor) in [(30, 0xbf58_476d_1ce4_e5b9), (27, 0x94d0_49bb_1331_11eb)] {
-        bits = (bits ^ bits >> shift).wrapping_mul(factor);
-    }
-    bits ^ bits >> 31
-}
 
 #[test]
 fn keys_of_dates_and_names_are_changed_as_the_protocol_needs_it() {
@@ -213,7 +180,7 @@ fn near_ones_that_come_at_once_get_one_root() {
                 let mut found = Vec::new();
                 for bulk in (0..STORIES).collect::<Vec<_>>().chunks(100) {
                     let mut stories = bulk.to_vec();
-                    stories.sort_by_key(|story| mixed(story ^ process << 40));
+                    stories.sort_by_key(|story| splitmix64(story ^ process << 40));
                     // At most two bits from each other.
                     let near = |&story: &u64| {
                         let own = if process == 0 {
@@ -221,7 +188,7 @@ fn near_ones_that_come_at_once_get_one_root() {
                         } else {
                             1 << ((story % 32 + 20 * process) % 64)
                         };
-                        document(mixed(story ^ processes << 50) ^ own, NOW)
+                        document(splitmix64(story ^ processes << 50) ^ own, NOW)
                     };
                     let documents = stories.iter().map(near).collect();
                     barrier.wait();
@@ -262,7 +229,7 @@ fn dates_are_shared_and_what_is_over_goes() {
     let redis = Redis::cluster(3);
     let window = 64_000;
     let forests = [1, 2].map(|seed| forest(&redis, window, seed).dated());
-    let at = |number: u64, date| document(mixed(number), When::Claimed(Millis(date)));
+    let at = |number: u64, date| document(splitmix64(number), When::Claimed(Millis(date)));
     let mut most = 0;
     for n in 0..300_u64 {
         let date = n as i64 * window / 10;
@@ -320,10 +287,10 @@ fn what_near_fingerprints_cost() {
         let begun = Instant::now();
         for bulk in (0..count).collect::<Vec<_>>().chunks(1_000) {
             let each = bulk.iter().map(|&number| {
-                let random = mixed(number);
+                let random = splitmix64(number);
                 let fingerprint = match number % 10 {
                     0..3 if number > 100 => {
-                        mixed(random % number / 10 * 10 + 5) ^ 1 << (random >> 58)
+                        splitmix64(random % number / 10 * 10 + 5) ^ 1 << (random >> 58)
                     }
                     _ => random,
                 };

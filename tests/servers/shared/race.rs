@@ -3,26 +3,16 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Barrier};
 
-use futures_executor::block_on;
-use spinney::forest::local::Executor;
-use spinney::forest::port::{Batch, Document, Outcome, Placed, Port, When};
+use spinney::forest::port::{Document, Outcome, When};
 use spinney::forest::shared::{Shared, SharedSettings};
 use spinney::forest::{Decision, Root};
 use spinney::method::{Attributes, LearnedText, Method, Similarity, Verified, Workspace};
 use spinney::text::Fields;
 use spinney::time::Millis;
 
-use super::store;
+use super::{Threads, place, settle, store};
 use crate::common::redis::Redis;
 use crate::restart::document;
-
-struct Threads;
-
-impl Executor for Threads {
-    fn run(&self, job: Box<dyn FnOnce() + Send>) {
-        std::thread::spawn(job);
-    }
-}
 
 /// One of several processes' forests.
 fn forest(redis: &Redis, seed: u64) -> Shared<Verified> {
@@ -57,24 +47,6 @@ fn story(number: usize) -> Document {
         title: None,
         given: None,
     }
-}
-
-fn place(forest: &dyn Port, documents: Vec<Document>) -> Vec<Placed> {
-    let batch = Batch {
-        documents,
-        ..Batch::default()
-    };
-    let replies = block_on(forest.place(batch)).unwrap().replies;
-    replies
-        .into_iter()
-        .map(|reply| reply.placed.unwrap())
-        .collect()
-}
-
-fn settle(forest: &dyn Port, placed: Vec<Placed>, outcome: Outcome) {
-    let settled = placed.into_iter().map(|placed| placed.settled(outcome));
-    let batch = settled.collect();
-    block_on(forest.settle(batch, Millis(0))).unwrap();
 }
 
 #[test]
