@@ -14,7 +14,7 @@ import threading
 import time
 from pathlib import Path
 
-from recover import BULK, IN_FLIGHT, ROOT, Texts, ask, build, cpu, die, load, say, serve
+from bench_common import BULK, IN_FLIGHT, SEARCH_SERVER, Texts, ask, build, cpu, die, load, say, search_server, serve
 
 INSTANCE = "bench-backfill"
 # The archive's documents are a second apart.
@@ -126,8 +126,8 @@ class Writer:
 
 
 class Bench:
-    def __init__(self, spinney, script, told, work, docs, slices):
-        self.spinney, self.script, self.told, self.work, self.docs = spinney, script, told, work, docs
+    def __init__(self, spinney, told, work, docs, slices):
+        self.spinney, self.told, self.work, self.docs = spinney, told, work, docs
         self.slices = slices
         self.url = told["url"]
 
@@ -221,8 +221,8 @@ class Bench:
                 # It does not find the spinney of before any more.
                 child.send_signal(signal.SIGKILL)
             else:
-                subprocess.run([self.script, "kill", INSTANCE], check=True, stdout=subprocess.DEVNULL)
-                told = subprocess.run([self.script, "restart", INSTANCE], check=True, stdout=subprocess.PIPE, text=True).stdout
+                subprocess.run([SEARCH_SERVER, "kill", INSTANCE], check=True, stdout=subprocess.DEVNULL)
+                told = subprocess.run([SEARCH_SERVER, "restart", INSTANCE], check=True, stdout=subprocess.PIPE, text=True).stdout
                 self.told |= dict(line.split("=", 1) for line in told.splitlines())
                 # It waits for the node.
             child.stdout.read()
@@ -249,48 +249,38 @@ def main():
     args = parser.parse_args()
     docs = args.docs or (20_000 if args.quick else 1_000_000)
     spinney = args.binary or build()
-    script = str(ROOT / "scripts/search-server")
-    started = subprocess.run(
-        [script, "start", "opensearch", "--instance", INSTANCE, "--heap", "2g"], stdout=subprocess.PIPE, text=True
-    )
-    if started.returncode:
-        die("the server did not start")
-    told = dict(line.split("=", 1) for line in started.stdout.splitlines())
-    try:
-        with tempfile.TemporaryDirectory(prefix="spinney-backfill-") as work:
-            bench = Bench(spinney, script, told, Path(work), docs, args.slices)
-            say(f"making {docs} documents")
-            archive = Archive(Path(work) / "archive", docs)
-            say("in order through spinney")
-            in_order = bench.fresh(archive, "in-order", 1)
-            expected, none = groups(bench.url, "in-order")
-            if none or len(expected) != docs:
-                die(f"{none} documents have no stamp after a load through spinney")
-            for number in range(args.rounds):
-                index = f"adopted-{number}"
-                say("fresh through spinney")
-                fresh = bench.fresh(archive, f"fresh-{number}", IN_FLIGHT)
-                ask(bench.url, "DELETE", f"/fresh-{number}")
-                say("past spinney")
-                direct = bench.direct(archive, index)
-                figures = {
-                    "bench": "backfill", "server": f"{told['kind']} {told['version']}", "method": "verified", "docs": docs, "slices": args.slices,
-                    "bytes_per_doc": round(archive.bytes / docs), "fresh_docs_per_s": round(fresh),
-                    "in_order_docs_per_s": round(in_order), "direct_docs_per_s": round(direct),
-                }
-                say("backfill")
-                if args.kills:
-                    figures["kills"] = bench.killed(index)
-                else:
-                    figures |= bench.timed(index)
-                    figures["ratio"] = round(figures["backfill_docs_per_s"] / fresh, 2)
-                    figures["ratio_in_order"] = round(figures["backfill_docs_per_s"] / in_order, 2)
-                found, figures["without_stamp"] = groups(bench.url, index)
-                figures["other_groups"] = sum(found.get(id) != first for id, first in expected.items())
-                print(json.dumps(figures), flush=True)
-                ask(bench.url, "DELETE", f"/{index}")
-    finally:
-        subprocess.run([script, "stop", INSTANCE], stderr=subprocess.DEVNULL)
+    with search_server(INSTANCE, "--heap", "2g") as told, tempfile.TemporaryDirectory(prefix="spinney-backfill-") as work:
+        bench = Bench(spinney, told, Path(work), docs, args.slices)
+        say(f"making {docs} documents")
+        archive = Archive(Path(work) / "archive", docs)
+        say("in order through spinney")
+        in_order = bench.fresh(archive, "in-order", 1)
+        expected, none = groups(bench.url, "in-order")
+        if none or len(expected) != docs:
+            die(f"{none} documents have no stamp after a load through spinney")
+        for number in range(args.rounds):
+            index = f"adopted-{number}"
+            say("fresh through spinney")
+            fresh = bench.fresh(archive, f"fresh-{number}", IN_FLIGHT)
+            ask(bench.url, "DELETE", f"/fresh-{number}")
+            say("past spinney")
+            direct = bench.direct(archive, index)
+            figures = {
+                "bench": "backfill", "server": f"{told['kind']} {told['version']}", "method": "verified", "docs": docs, "slices": args.slices,
+                "bytes_per_doc": round(archive.bytes / docs), "fresh_docs_per_s": round(fresh),
+                "in_order_docs_per_s": round(in_order), "direct_docs_per_s": round(direct),
+            }
+            say("backfill")
+            if args.kills:
+                figures["kills"] = bench.killed(index)
+            else:
+                figures |= bench.timed(index)
+                figures["ratio"] = round(figures["backfill_docs_per_s"] / fresh, 2)
+                figures["ratio_in_order"] = round(figures["backfill_docs_per_s"] / in_order, 2)
+            found, figures["without_stamp"] = groups(bench.url, index)
+            figures["other_groups"] = sum(found.get(id) != first for id, first in expected.items())
+            print(json.dumps(figures), flush=True)
+            ask(bench.url, "DELETE", f"/{index}")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import threading
 import time
 from pathlib import Path
 
-from recover import BULK, IN_FLIGHT, INDEX, ROOT, Texts, ask, cpu, die, say, serve
+from bench_common import BULK, IN_FLIGHT, INDEX, Texts, ask, build, cpu, die, quantile, say, search_server, serve
 
 INSTANCE = "bench-counts"
 # Of 100 documents so many join an earlier one, and all have about 2 KB.
@@ -163,11 +163,6 @@ class Bench:
         return shares
 
 
-def quantile(values, share):
-    values = sorted(values)
-    return round(values[min(len(values) - 1, int(share * len(values)))], 2)
-
-
 def report(case, rounds, docs, rate):
     on, off = [round_["on"] for round_ in rounds], [round_["off"] for round_ in rounds]
     lags = [lag for result in on for lag in result["lags"]]
@@ -182,8 +177,8 @@ def report(case, rounds, docs, rate):
         "busy_share": round(statistics.median(r["busy"] for r in on), 4),
         "busy_share_most": round(max(r["busy"] for r in on), 4),
         "roots_per_doc": round(statistics.median(r["roots"] for r in on) / docs, 3),
-        "lag_p50_s": quantile(lags, 0.5), "lag_p95_s": quantile(lags, 0.95), "lag_most_s": quantile(lags, 1),
-        "caught_up_s": quantile([r["caught_up"] for r in on], 1),
+        "lag_p50_s": round(quantile(lags, 0.5), 2), "lag_p95_s": round(quantile(lags, 0.95), 2), "lag_most_s": round(quantile(lags, 1), 2),
+        "caught_up_s": round(max(r["caught_up"] for r in on), 2),
     }
     print(json.dumps(line), flush=True)
 
@@ -199,18 +194,9 @@ def main():
     rounds = args.rounds or (1 if args.quick else 8)
     if docs % BULK:
         parser.error(f"--docs must be a multiple of {BULK}")
-    spinney = args.binary or str(ROOT / "target/release/spinney")
-    if not args.binary:
-        say("building")
-        subprocess.run(["cargo", "build", "--quiet", "--release", "--locked"], cwd=ROOT, check=True)
-    script = str(ROOT / "scripts/search-server")
-    command = [script, "start", "opensearch", "--instance", INSTANCE, "--cpu", "0", "--heap", "1g"]
-    started = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-    if started.returncode:
-        die("the server did not start")
-    node = dict(line.split("=", 1) for line in started.stdout.splitlines())
-    os.sched_setaffinity(0, {1})
-    try:
+    spinney = args.binary or build()
+    with search_server(INSTANCE, "--cpu", "0", "--heap", "1g") as node:
+        os.sched_setaffinity(0, {1})
         with tempfile.TemporaryDirectory(prefix="spinney-counts-") as work:
             bench = Bench(spinney, node, Path(work))
             bulks = list(Texts(reprints=REPRINTS, words=WORDS).bulks(docs))
@@ -231,8 +217,6 @@ def main():
             print(json.dumps({"bench": "counts", "case": "nothing is written", "docs": docs,
                               "server_core_share_off": round(shares["off"], 4),
                               "server_core_share_on": round(shares["on"], 4)}), flush=True)
-    finally:
-        subprocess.run([script, "stop", INSTANCE], stderr=subprocess.DEVNULL)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import threading
 import time
 from pathlib import Path
 
-from recover import BULK, ROOT, Texts, ask, build, cpu, die, say, serve
+from bench_common import BULK, ROOT, Texts, ask, build, cpu, die, quantile, say, search_server, serve
 
 SERVER, REDIS, PEER_REDIS = "bench-shared", "bench-shared", "bench-shared-peer"
 INDEX, WARM, ROUTE = "shared-bench", "shared-bench-warm", "shared-bench*"
@@ -257,11 +257,6 @@ class Bench:
         print(json.dumps(line), flush=True)
 
 
-def quantile(values, share):
-    values = sorted(values)
-    return values[min(len(values) - 1, int(share * len(values)))]
-
-
 def load_average():
     return float(Path("/proc/loadavg").read_text().split()[0])
 
@@ -324,31 +319,26 @@ def main():
 
 def with_server(args, parts, docs, rounds):
     spinney = args.binary or build()
-    script = str(ROOT / "scripts/search-server")
-    command = [script, "start", "opensearch", "--instance", SERVER, "--cpu", "0", "--nodes", str(args.nodes)]
-    started = subprocess.run(command + (["--heap", "2g"] if args.nodes == 1 else []), stdout=subprocess.PIPE, text=True)
-    if started.returncode:
-        die("the server did not start")
-    node = dict(line.split("=", 1) for line in started.stdout.splitlines())
-    redis, everywhere = None, os.sched_getaffinity(0)
-    try:
-        redis = Redis(REDIS, args.masters)
-        os.sched_setaffinity(0, {REST})
-        with tempfile.TemporaryDirectory(prefix="spinney-shared-") as work:
-            bench = Bench(spinney, node, redis, Path(work))
-            bulks = list(Texts(words=(290, 330)).bulks(docs))
-            say(f"{docs} documents of {sum(map(len, bulks)) // docs} bytes, Redis {redis.version}")
-            # The server's code is compiled by what it does.
-            bench.load(1, bulks)
-            if "rate" in parts:
-                bench.rates(rounds, bulks)
-            if "latency" in parts:
-                bench.latency(10 if args.quick else 200)
-    finally:
-        os.sched_setaffinity(0, everywhere)
-        if redis:
-            redis.stop()
-        subprocess.run([script, "stop", SERVER], stderr=subprocess.DEVNULL)
+    options = ["--cpu", "0", "--nodes", str(args.nodes), *(["--heap", "2g"] if args.nodes == 1 else [])]
+    with search_server(SERVER, *options) as node:
+        redis, everywhere = None, os.sched_getaffinity(0)
+        try:
+            redis = Redis(REDIS, args.masters)
+            os.sched_setaffinity(0, {REST})
+            with tempfile.TemporaryDirectory(prefix="spinney-shared-") as work:
+                bench = Bench(spinney, node, redis, Path(work))
+                bulks = list(Texts(words=(290, 330)).bulks(docs))
+                say(f"{docs} documents of {sum(map(len, bulks)) // docs} bytes, Redis {redis.version}")
+                # The server's code is compiled by what it does.
+                bench.load(1, bulks)
+                if "rate" in parts:
+                    bench.rates(rounds, bulks)
+                if "latency" in parts:
+                    bench.latency(10 if args.quick else 200)
+        finally:
+            os.sched_setaffinity(0, everywhere)
+            if redis:
+                redis.stop()
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import threading
 import time
 from pathlib import Path
 
-from recover import BULK, INDEX, ROOT, Texts, ask, build, die, load, say, serve
+from bench_common import BULK, INDEX, Texts, ask, build, die, load, quantile, say, search_server, serve
 
 INSTANCE = "bench-words"
 WRITERS, WRITE_BULK = 8, 50
@@ -104,11 +104,6 @@ class Talker:
         return time.monotonic() - begun
 
 
-def quantile(values, share):
-    values = sorted(values)
-    return round(values[min(len(values) - 1, int(share * len(values)))], 2)
-
-
 def measure(url, spinney, work, args, docs):
     options = ["--upstream", url, "--index", INDEX, "--text-field", "content", "--title-field", "title", "--log", "warn"]
     process, address = serve(spinney, options, work)
@@ -144,8 +139,8 @@ def measure(url, spinney, work, args, docs):
         stored, counted = zip(*told)
         print(json.dumps({
             "bench": "words", "word": kind, "docs": docs, "n": len(told), "written_docs_per_s": round(written / seconds),
-            "stored_p50_s": quantile(stored, 0.5), "stored_most_s": quantile(stored, 1),
-            "counted_p50_s": quantile(counted, 0.5), "counted_most_s": quantile(counted, 1),
+            "stored_p50_s": round(quantile(stored, 0.5), 2), "stored_most_s": round(quantile(stored, 1), 2),
+            "counted_p50_s": round(quantile(counted, 0.5), 2), "counted_most_s": round(quantile(counted, 1), 2),
         }), flush=True)
 
 
@@ -162,14 +157,8 @@ def main():
     if docs % BULK:
         parser.error(f"--docs must be a multiple of {BULK}")
     spinney = args.binary or build()
-    script = str(ROOT / "scripts/search-server")
-    started = subprocess.run(
-        [script, "start", "opensearch", "--instance", INSTANCE, "--heap", "1g"], stdout=subprocess.PIPE, text=True
-    )
-    if started.returncode:
-        die("the server did not start")
-    url = dict(line.split("=", 1) for line in started.stdout.splitlines())["url"]
-    try:
+    with search_server(INSTANCE, "--heap", "1g") as told:
+        url = told["url"]
         ask(url, "PUT", f"/{INDEX}", {
             "settings": {"number_of_shards": 1, "number_of_replicas": 0, "refresh_interval": "1s"},
             "mappings": {"properties": {
@@ -179,8 +168,6 @@ def main():
         })
         with tempfile.TemporaryDirectory(prefix="spinney-words-") as work:
             measure(url, spinney, Path(work), args, docs)
-    finally:
-        subprocess.run([script, "stop", INSTANCE], stderr=subprocess.DEVNULL)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import time
 import redis
 from datasketch import MinHash, MinHashLSH
 
-from recover import Texts
+from bench_common import Texts
 
 PERMUTATIONS, THRESHOLD = 128, 0.5
 
