@@ -37,6 +37,7 @@ pub(super) struct Args {
     #[arg(
         value_name = "DIR|URL",
         env = "SPINNEY_DATA_DIR",
+        hide_env_values = true,
         required_unless_present = "compare"
     )]
     data_dir: Option<PathBuf>,
@@ -84,8 +85,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let data_dir = data_dir.context("give the directory that serve has as --data-dir")?;
     let store = data_dir.to_str().map(Address::parse);
     if let Some(Ok(address)) = store {
-        let ca = args.forest_store_ca.as_deref();
-        let keys = RedisStore::new(address, ca.map(std::fs::read).transpose()?)?;
+        let keys = RedisStore::new(address, args.forest_store_ca.as_deref())?;
         let keys: Arc<dyn KeyStore> = Arc::new(keys);
         let bar = Arc::new(Bar::of("keys", "read")?);
         let told: Arc<CarryTold> = {

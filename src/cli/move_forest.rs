@@ -63,8 +63,8 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         "no route: give --index and the other options of serve, or its file with --config"
     );
     let store = serve.forest_store.context("there is no forest store")?;
-    let ca = store.ca.as_deref().map(std::fs::read).transpose()?;
-    let keys: Arc<dyn KeyStore> = Arc::new(RedisStore::new(store.address, ca)?);
+    let keys = RedisStore::new(store.address, store.ca.as_deref())?;
+    let keys: Arc<dyn KeyStore> = Arc::new(keys);
     let (routes, prefix, threads) = (&serve.routes, &serve.prefix, serve.threads);
     let key = HashKey::secret();
     let shared = Engine::shared(routes, prefix, threads, key, &keys, OnLoss::Refuse)?;

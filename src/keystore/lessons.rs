@@ -2,9 +2,10 @@
 
 use redis::{Pipeline, Value};
 
-use super::link::{Link, PAUSE, TRIES, away};
+use super::link::{Link, PAUSE, TRIES};
 use super::pipeline::{self, Answered};
 use super::sleep;
+use super::telling::away;
 use crate::forest::shared::keys::{Away, Heard, Lesson, Lessons};
 
 /// Lessons that are read at once.
