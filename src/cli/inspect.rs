@@ -218,7 +218,7 @@ fn as_json(forest: &Inspected) -> Value {
         "torn_bytes": forest.torn,
         "oldest": summary.arrivals.map(|(oldest, _)| format_date(oldest)),
         "newest": summary.arrivals.map(|(_, newest)| format_date(newest)),
-        "boilerplate": (!forest.is_shared).then_some(forest.boilerplate),
+        "boilerplate": forest.boilerplate,
         "furniture_trees": summary.furniture_trees,
         "tree_sizes": sizes,
         "largest": largest.collect::<Vec<Value>>(),
@@ -264,9 +264,7 @@ fn show(forest: &Inspected) {
             format!("{} to {}", format_date(oldest), format_date(newest)),
         );
     }
-    if !forest.is_shared {
-        row("boilerplate", format!("{} sentences", forest.boilerplate));
-    }
+    row("boilerplate", format!("{} sentences", forest.boilerplate));
     row("furniture", format!("{} clusters", summary.furniture_trees));
     print("  documents a cluster   clusters");
     let mut above = 0;

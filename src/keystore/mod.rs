@@ -200,6 +200,11 @@ impl KeyStore for RedisStore {
         })
     }
 
+    fn forget_lessons(&self, forest: u8) -> Asked<()> {
+        let shared = self.shared.clone();
+        self.on_runtime(async move { shared.wait(shared.link.forget_lessons(forest)).await })
+    }
+
     fn size(&self) -> Asked<(usize, usize)> {
         let shared = self.shared.clone();
         self.on_runtime(async move { shared.wait(shared.link.size()).await })

@@ -6,6 +6,7 @@ mod carry;
 mod doors;
 mod faults;
 mod keys;
+mod kinds;
 mod load;
 mod near;
 mod race;
