@@ -45,7 +45,10 @@ async fn is_shared(name: &str, redis: Redis) {
     assert!(done && said.contains("41 of them roots"), "{said}");
     // What a client says of itself Redis 7.0 does not want to know, from anybody.
     let denied = redis.denied();
-    assert!(denied.iter().all(|what| what == "client"), "{denied:?}");
+    assert!(
+        denied.iter().all(|what| what.starts_with("client")),
+        "{denied:?}"
+    );
     for index in [&first, &second] {
         server.delete_index(index).await;
     }
@@ -134,10 +137,12 @@ fn who_is_not_let_in_is_told_what_to_do() {
     let line = sidecar.log_line("the user is not let in", |line| line.contains(login));
     assert!(line.contains("writes are refused"), "{line}");
     // Who may do too little is told what.
-    redis.command(&format!("ACL SETUSER spinney on >p@ss/word {RIGHTS} -scan").replace('\n', " "));
+    redis.command(
+        &format!("ACL SETUSER spinney on >p@ss/word {RIGHTS} -hgetall").replace('\n', " "),
+    );
     wait_until("the keys are not told", || {
         let (done, said) = inspected(&url, Some(Path::new(ca)));
-        !done && said.contains("may not do what spinney does there") && said.contains("scan")
+        !done && said.contains("may not do what spinney does there") && said.contains("hgetall")
     });
 }
 
