@@ -6,6 +6,7 @@
 //! The states of a scenario are bounded, so that all of it takes less than a minute; with `SPINNEY_MODEL_STATES=30000000` nearly
 //! all scenarios are searched to their ends.
 
+mod dated;
 mod law;
 mod near;
 mod scenarios;
