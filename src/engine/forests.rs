@@ -10,7 +10,7 @@ use crate::fingerprint::Distance;
 use crate::forest::local::{Copied, Local, State};
 use crate::forest::port::Port;
 use crate::forest::shared::keys::KeyStore;
-use crate::forest::shared::{Carry, MOST_DISTANCE, Shared, SharedSettings};
+use crate::forest::shared::{Carry, Shared, SharedSettings};
 use crate::forest::{LateMerges, OrAlone, Settings};
 use crate::hash::{HashKey, nonce};
 use crate::method::{Family, LearnedText, Method, Proof, Short, Staged, Strict, Verified, WIDE};
@@ -195,19 +195,6 @@ impl Maker<'_> {
         keys: &Arc<dyn KeyStore>,
     ) -> Result<ForestEntry, EngineError> {
         let route = self.route;
-        if k > MOST_DISTANCE {
-            let of = match route.method {
-                Method::Short(_) => "short texts are found at a distance of",
-                _ => "k is",
-            };
-            return Err(EngineError::NotShared {
-                forest: self.name.to_owned(),
-                reason: format!(
-                    "{of} {}, and it finds fingerprints there that differ in at most {} bits: use another method, or a smaller k",
-                    k.0, MOST_DISTANCE.0
-                ),
-            });
-        }
         if route.late_merges == LateMerges::Apply {
             return Err(EngineError::NotShared {
                 forest: self.name.to_owned(),

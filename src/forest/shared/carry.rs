@@ -186,6 +186,10 @@ impl<F: Family> Inner<F> {
 
     async fn clear(&self) -> Result<u64, Unavailable> {
         let (mut place, mut gone) = (Some(Place::default()), 0);
+        if self.mirror.is_some() {
+            self.run_all(vec![(KeyKind::Log, Fingerprint(0), What::Clear)])
+                .await?;
+        }
         while let Some(at) = place {
             let (keys, next) = self.keys_from(at).await?;
             let values = self.get(&keys).await?;
@@ -284,7 +288,7 @@ impl<F: Family> Inner<F> {
                     }
                 };
                 claimed.push((node.fingerprint, token));
-                self.enter(node.fingerprint, node.arrival, &mut names);
+                self.enter(node.fingerprint, node.arrival, true, &mut names);
                 commands.push((node.fingerprint, What::Claim { value, life }));
                 if commands.len() == STEP {
                     break;

@@ -39,6 +39,7 @@ impl<F: Family> Inner<F> {
             });
         }
         self.hear().await?;
+        self.follow().await?;
         let mut read = Read::default();
         loop {
             let (check, kept, read_again, missing) = self

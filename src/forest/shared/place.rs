@@ -210,6 +210,7 @@ impl<F: Family> Inner<F> {
             plans: base.clone(),
         };
         let mut hearing = self.hears().await?;
+        self.follow().await?;
         loop {
             let (earlier, base) = (earlier.clone(), base.clone());
             let Round { work, read, .. } = round;

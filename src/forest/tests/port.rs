@@ -112,7 +112,7 @@ fn forests(window: Option<Millis>) -> Vec<Subject> {
 
 fn shared_forests(window: Option<Millis>, is_dated: bool) -> Vec<Subject> {
     let (near, equal, similarity) = (Distance(3), Distance(0), Similarity::default());
-    let all: [(&'static str, Arc<dyn Port>); 5] = [
+    let all: [(&'static str, Arc<dyn Port>); 6] = [
         ("longest", shared::<Strict>(near, window, (), is_dated)),
         ("sentences:2", shared::<Strict>(equal, window, (), is_dated)),
         (
@@ -121,6 +121,7 @@ fn shared_forests(window: Option<Millis>, is_dated: bool) -> Vec<Subject> {
         ),
         ("staged", shared::<Staged>(equal, window, (), is_dated)),
         ("staged", shared::<Staged>(near, window, (), is_dated)),
+        ("short", shared::<Short>(WIDE, window, (), is_dated)),
     ];
     let all = all.into_iter().map(|(method, port)| Subject {
         name: SHARED,
@@ -368,6 +369,30 @@ fn a_claimed_time_counts_for_others_when_it_is_accepted() {
         let next = document(subject.method, 3, When::AsBefore);
         let reply = block_on(subject.port.check(next)).unwrap();
         assert_eq!(reply.now, Some(Millis(1_000)));
+    }
+}
+
+#[test]
+fn the_time_of_an_undated_document_counts_for_others_when_it_is_accepted() {
+    for subject in dated_forests(Some(Millis(100))) {
+        let of = |number, when| document(subject.method, number, when);
+        let at = |number, at| of(number, When::Claimed(Millis(at)));
+        let clock = || {
+            let asked = subject.port.check(of(4, When::AsBefore));
+            block_on(asked).unwrap().now
+        };
+        settle(&subject, place(&subject, vec![at(1, 0)]), Outcome::Accepted);
+        for (outcome, expected) in [(Outcome::Refused, 0), (Outcome::Accepted, 1_000)] {
+            let request = vec![at(2, 1_000), of(3, When::AsBefore)];
+            let mut placed = place(&subject, request);
+            let undated = placed.split_off(1);
+            // It came when the one before it came, and so says its stamp.
+            assert_eq!(undated[0].clock, Millis(1_000));
+            assert_eq!(clock(), Some(Millis(0)), "{}", say(&subject));
+            settle(&subject, placed, Outcome::Refused);
+            settle(&subject, undated, outcome);
+            assert_eq!(clock(), Some(Millis(expected)), "{}", say(&subject));
+        }
     }
 }
 

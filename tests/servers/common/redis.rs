@@ -185,6 +185,11 @@ impl Redis {
         self.nodes[0].port
     }
 
+    /// Of all of them.
+    pub fn ports(&self) -> impl Iterator<Item = u16> {
+        self.nodes.iter().map(|node| node.port)
+    }
+
     /// Stops all nodes as they are: nothing is answered and nothing forgotten. Or lets them go on.
     pub fn freeze(&self, is_frozen: bool) {
         for node in &self.nodes {
