@@ -153,6 +153,12 @@ fn the_rights_are_written_down() {
     let words: Vec<&str> = text.split_whitespace().collect();
     let rights: Vec<&str> = RIGHTS.split_whitespace().collect();
     assert!(words.windows(rights.len()).any(|words| words == rights));
+    // And all that the functions do.
+    let functions = std::fs::read_to_string(in_repository("src/keystore/functions.lua")).unwrap();
+    for call in functions.split("redis.call('").skip(1) {
+        let command = format!("+{}", call.split('\'').next().unwrap().to_lowercase());
+        assert!(rights.contains(&command.as_str()), "{command}");
+    }
 }
 
 /// `scripts/redis-cluster` with an instance of this test's own, which goes with it.
