@@ -9,6 +9,8 @@ mod lessons;
 mod link;
 mod pipeline;
 mod registry;
+#[cfg(test)]
+mod rights;
 mod slots;
 mod telling;
 
