@@ -23,7 +23,7 @@ a Redis (serve --forest-store). This command copies them from the one place to t
 stop every spinney, move, and start with the other option. What it copies from stays as it is.
 
 Give the options of the routes with which serve runs, or --config FILE, its file: method and window say what a forest is, and how long \
-each fingerprint has left. A forest is kept in Redis with any method but short, and with k up to 4.
+each fingerprint has left.
 
 Two things stay behind: what people have said about groups, and what is older than the window.
 

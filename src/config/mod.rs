@@ -137,7 +137,7 @@ pub struct RawServeOptions {
     on_store_failure: Option<String>,
     /// Keep the forests in Redis 7 or Valkey, where several spinneys share them: redis://user:password@host:6379, several
     /// hosts of a cluster with commas; rediss:// over TLS; redis+sentinel://host:26379/NAME for the master of that name (and
-    /// rediss+sentinel://). For all methods but short, with k up to 4
+    /// rediss+sentinel://)
     #[arg(
         long,
         env = "SPINNEY_FOREST_STORE",

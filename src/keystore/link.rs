@@ -304,15 +304,16 @@ impl Link {
         Ok(found)
     }
 
+    /// Why the nodes could not be asked for.
     fn unfound(&self, error: RedisError) -> Away {
-        // A server with TLS hangs up on whoever comes without.
+        // A server with TLS hangs up on whoever comes without; one without waits for the end of a line.
         let is_hung_up = error.is_connection_dropped() && !error.is_connection_refusal();
-        match is_hung_up && !self.address.is_tls {
-            true => Away(format!(
-                "it hangs up ({error}): if it has TLS, begin the URL with rediss://"
-            )),
-            false => away(error),
-        }
+        let scheme = match self.address.is_tls {
+            false if is_hung_up => "if it has TLS, begin the URL with rediss://",
+            true if error.is_timeout() => "if it has no TLS, begin the URL with redis://",
+            _ => return away(error),
+        };
+        Away(format!("it does not answer ({error}): {scheme}"))
     }
 
     /// They have to be asked for again.
