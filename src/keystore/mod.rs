@@ -9,8 +9,6 @@ mod lessons;
 mod link;
 mod pipeline;
 mod registry;
-#[cfg(test)]
-mod rights;
 mod slots;
 mod telling;
 
