@@ -190,7 +190,7 @@ pub fn inspect_shared(
         Ok(Inspected {
             bytes: summary.memory_bytes as u64,
             summary,
-            boilerplate: 0,
+            boilerplate: block_on(carry.known())? as usize,
             torn: 0,
             is_shared: true,
             identity,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use redis::{Pipeline, Value};
 
+use super::telling;
 use crate::forest::shared::keys::{Command, Life, Reply, What};
 use crate::method::Durable;
 
@@ -256,6 +257,6 @@ pub(super) fn read(value: Value) -> Answered {
         ),
         "TRYAGAIN" | "LOADING" | "BUSY" => Answered::Later,
         "ERR" if details.contains("Function not found") => Answered::Unknown,
-        code => Answered::Failed(format!("{code} {details}")),
+        code => Answered::Failed(telling::refused(code, details)),
     }
 }

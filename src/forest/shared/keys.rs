@@ -37,6 +37,9 @@ pub trait KeyStore: std::fmt::Debug + Send + Sync {
     /// whether that was all.
     fn lessons(&self, forest: u8, lesson: Option<Lesson>, after: Heard) -> Asked<Lessons>;
 
+    /// Removes all lessons of a forest.
+    fn forget_lessons(&self, forest: u8) -> Asked<()>;
+
     /// Keys that it holds and bytes that they take, for all forests.
     fn size(&self) -> Asked<(usize, usize)>;
 

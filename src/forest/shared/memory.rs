@@ -466,7 +466,7 @@ impl KeyStore for Memory {
         }
         let mut all = self.0.lessons.lock();
         if let Some(lesson) = lesson {
-            let at = Heard(1, all.len() as u64 + 1);
+            let at = Heard(1, all.last().map_or(1, |(_, last, _)| last.1 + 1));
             all.push((forest, at, lesson.bytes));
         }
         let heard = all
@@ -477,6 +477,11 @@ impl KeyStore for Memory {
         let is_all = heard.len() <= 2;
         heard.truncate(2);
         Box::pin(std::future::ready(Ok((heard, is_all))))
+    }
+
+    fn forget_lessons(&self, forest: u8) -> Asked<()> {
+        self.0.lessons.lock().retain(|(of, ..)| *of != forest);
+        Box::pin(std::future::ready(Ok(())))
     }
 
     fn size(&self) -> Asked<(usize, usize)> {

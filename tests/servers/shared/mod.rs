@@ -3,8 +3,10 @@
 
 mod alone;
 mod carry;
+mod doors;
 mod faults;
 mod keys;
+mod kinds;
 mod load;
 mod names;
 mod near;
@@ -25,7 +27,7 @@ use crate::common::redis::Redis;
 
 fn store(redis: &Redis) -> Arc<dyn KeyStore> {
     let address = Address::parse(&redis.url()).unwrap();
-    Arc::new(RedisStore::new(address, None).unwrap())
+    Arc::new(RedisStore::new(address, redis.ca().as_deref()).unwrap())
 }
 
 struct Threads;
