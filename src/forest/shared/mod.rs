@@ -101,6 +101,8 @@ struct Inner<F: Family> {
     swept: AtomicU32,
     /// This process is about it.
     sweeps: AtomicBool,
+    /// Its next sweep is one of names, too.
+    sweeps_names: AtomicBool,
     /// Placements of unknown outcome, and when they are taken back, in that order.
     unknown: Mutex<VecDeque<(Millis, Rollback)>>,
     tokens: AtomicU64,
@@ -176,6 +178,7 @@ impl<F: Family> Shared<F> {
                 clock: AtomicI64::new(i64::MIN),
                 swept: AtomicU32::new(0),
                 sweeps: AtomicBool::new(false),
+                sweeps_names: AtomicBool::new(false),
                 unknown: Mutex::default(),
                 tokens: AtomicU64::new(seed),
                 pace: Mutex::new(Pace::new(settings.evidence_bytes)),

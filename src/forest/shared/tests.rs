@@ -93,6 +93,15 @@ fn settle(forest: &dyn Port, placed: Vec<Placed>, outcome: Outcome) -> Settled {
     block_on(forest.settle(batch, Millis(0))).unwrap()
 }
 
+/// Returns when it is so, which others see to.
+fn wait_until(is_so: impl Fn() -> bool) {
+    let until = std::time::Instant::now() + Duration::from_secs(20);
+    while !is_so() {
+        assert!(std::time::Instant::now() < until, "it is not so");
+        std::thread::yield_now();
+    }
+}
+
 /// Every node is a root or leads to one, whatever it took to get there.
 fn check_laws(memory: &Memory) {
     check_laws_of::<Founder>(memory);
