@@ -1,6 +1,7 @@
 mod dated;
 mod log;
 mod near;
+mod turns;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Barrier};
@@ -296,7 +297,7 @@ fn what_a_crash_leaves_is_taken_over() {
     let work = inner.arrivals(vec![at(story(1, 0), 0)], &Default::default());
     let claimed = block_on(async {
         let round = inner
-            .decide(work, Default::default(), Default::default(), false)
+            .decide(work, vec![Default::default()], Default::default(), false)
             .await?;
         inner.claim_and_crash(&round).await
     });
