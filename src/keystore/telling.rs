@@ -59,9 +59,10 @@ fn tls_error(error: &RedisError) -> Option<&rustls::Error> {
 fn of_tls(error: &rustls::Error) -> Option<String> {
     use rustls::Error as Tls;
     let what = match error {
-        Tls::InvalidCertificate(CertificateError::UnknownIssuer) => {
-            "give the authority that signed it with --forest-store-ca, as a PEM file"
-        }
+        // The second where an authority of the same name has signed it.
+        Tls::InvalidCertificate(
+            CertificateError::UnknownIssuer | CertificateError::BadSignature,
+        ) => "give the authority that signed it with --forest-store-ca, as a PEM file",
         Tls::InvalidCertificate(
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
         ) => {
@@ -90,6 +91,8 @@ mod tests {
     fn refusals_say_what_is_to_be_done() {
         let unknown = of_tls(CertificateError::UnknownIssuer.into());
         assert!(unknown.contains("UnknownIssuer") && unknown.contains("--forest-store-ca"));
+        let namesake = of_tls(CertificateError::BadSignature.into());
+        assert!(namesake.contains("--forest-store-ca"), "{namesake}");
         let other = of_tls(CertificateError::NotValidForName.into());
         assert!(other.contains("has to name the host"), "{other}");
         let login = told(&(ErrorKind::AuthenticationFailed, "no").into());

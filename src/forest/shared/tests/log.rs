@@ -251,6 +251,24 @@ fn names_that_were_lost_are_missed_and_read_anew() {
 }
 
 #[test]
+fn texts_that_are_carried_there_are_found_by_near_ones() {
+    let (own, memory) = (alone(), Memory::default());
+    let documents = (0..20).map(|n| document(splitmix64(n), &letters(n), 1));
+    settle(&own, place(&own, documents.collect()), Outcome::Accepted);
+    let [carrier, forest] = [1, 2].map(|seed| process(&memory, seed));
+    let told = Arc::new(|_, _| ());
+    let carried = block_on(Carry::fill(&carrier, own.copied(), told)).unwrap();
+    assert_eq!((carried.nodes, carried.behind), (20, 0));
+    for n in 0..20 {
+        let found = near(&forest, splitmix64(n) ^ 5, n, 1);
+        assert_eq!(found, Some(root(splitmix64(n))));
+    }
+    block_on(Carry::clear(&carrier)).unwrap();
+    assert_eq!(memory.names(), []);
+    assert_eq!(near(&forest, splitmix64(3) ^ 5, 3, 1), None);
+}
+
+#[test]
 fn names_are_written_together() {
     let memory = Memory::default();
     let forest = process_with(&memory, 1, None);
