@@ -19,10 +19,13 @@ mod support {
     pub mod redis;
     pub mod reprints;
     pub mod stats;
+    pub mod weeks;
     pub mod words;
 }
 
 use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -33,6 +36,7 @@ use spinney::fingerprint::Fingerprint;
 use spinney::forest::Decision;
 use spinney::forest::local::Executor;
 use spinney::forest::port::{Batch, Document, Outcome, Port, When};
+use spinney::forest::shared::keys::KeyStore;
 use spinney::forest::shared::{Shared, SharedSettings};
 use spinney::keystore::{Address, RedisStore};
 use spinney::method::{Family, Features, Founder, Query, StrictFeatures};
@@ -40,8 +44,9 @@ use spinney::text::boilerplate::Taught;
 use spinney::time::Millis;
 
 use support::redis;
-use support::reprints::{Text, document, pool};
+use support::reprints::{BACK, Text, document_within, pool};
 use support::stats::{quantile, rounded};
+use support::weeks;
 
 /// Documents of a bulk.
 const BULK: u64 = 1_000;
@@ -61,6 +66,12 @@ struct Options {
     /// The method; the default one alone
     #[arg(long, default_value = "verified")]
     method: String,
+    /// Bulks in flight: through one forest of this process, and through as many as if each were another process's
+    #[arg(long, default_value_t = 1)]
+    in_flight: usize,
+    /// Weeks of arrivals and of dates at the edge of a window of one week
+    #[arg(long, default_value_t = 0)]
+    weeks: u64,
     /// 50,000 documents
     #[arg(long)]
     quick: bool,
@@ -138,66 +149,179 @@ fn spent() -> f64 {
     all / 1e9
 }
 
-fn main() {
+fn main() -> ExitCode {
     let options = Options::parse();
     assert_eq!(
         options.method, "verified",
         "only the default method is measured"
     );
-    let docs = if options.quick { 50_000 } else { options.docs };
     TEXTS.get_or_init(pool);
+    if options.weeks > 0 {
+        return weeks::all(options.weeks, options.quick, || start(&options));
+    }
+    let (nodes, keys) = start(&options);
+    if options.in_flight > 1 {
+        return in_flight(&options, &nodes, &keys);
+    }
+    one_by_one(&options, &nodes, &keys);
+    ExitCode::SUCCESS
+}
+
+/// A Redis of its own.
+fn start(options: &Options) -> (Vec<redis::Node>, Arc<dyn KeyStore>) {
     let nodes = redis::nodes(&options.work, options.masters);
     let address = Address::parse(&redis::url(&nodes)).unwrap();
+    let keys: Arc<dyn KeyStore> = Arc::new(RedisStore::new(address, None).unwrap());
+    // The cluster has to be ready, and the functions to be loaded.
+    let ready = Instant::now() + Duration::from_secs(30);
+    while block_on(forest(&keys, "ready", 1).stats()).is_err() {
+        assert!(Instant::now() < ready, "the nodes are not ready");
+        std::thread::yield_now();
+    }
+    (nodes, keys)
+}
+
+/// A forest of a process.
+fn forest(keys: &Arc<dyn KeyStore>, name: &str, seed: u64) -> Shared<Read> {
     let settings = SharedSettings {
         window: Some(Millis(30 * 86_400_000)),
         max_tree: None,
         evidence_bytes: 0,
     };
-    let forest = Shared::<Read>::new(
-        ("bench", "bench"),
+    Shared::new(
+        (name, "bench"),
         settings,
         Default::default(),
         (),
         Arc::new(Inline),
-        Arc::new(RedisStore::new(address, None).unwrap()),
-        1,
+        keys.clone(),
+        seed << 32,
+    )
+}
+
+/// Seconds of processor time that Redis has taken.
+fn cpu(nodes: &[redis::Node]) -> f64 {
+    let each = nodes.iter();
+    each.map(|node| node.info("cpu", "used_cpu_user") + node.info("cpu", "used_cpu_sys"))
+        .sum()
+}
+
+/// Places and settles a bulk, and answers how many joined.
+fn bulk(forest: &Shared<Read>, documents: Vec<Document>, millis: &mut Vec<f64>) -> u64 {
+    let begun = Instant::now();
+    let batch = Batch {
+        documents,
+        ..Batch::default()
+    };
+    let replies = block_on(forest.place(batch)).unwrap().replies;
+    millis.push(begun.elapsed().as_secs_f64() * 1e3);
+    let mut joined = 0;
+    let placed = replies.into_iter().map(|reply| reply.placed.unwrap());
+    let settle = placed.map(|placed| {
+        joined += u64::from(matches!(placed.decision, Decision::Joined { .. }));
+        placed.settled(Outcome::Accepted)
+    });
+    let settle = settle.collect();
+    block_on(forest.settle(settle, Millis(0))).unwrap();
+    joined
+}
+
+/// Bulks of which reprints are mostly in flight with their originals, through one forest and through one each.
+fn in_flight(options: &Options, nodes: &[redis::Node], keys: &Arc<dyn KeyStore>) -> ExitCode {
+    let docs = if options.quick { 30_000 } else { 120_000 };
+    let mut rates = [Vec::new(), Vec::new()];
+    for round in 0..3 {
+        for is_apart in [round % 2 == 0, round % 2 != 0] {
+            let how = if is_apart { "apart" } else { "together" };
+            let name = format!("{how}-{round}");
+            let each = 1..=options.in_flight as u64;
+            let mut forests: Vec<_> = each.map(|seed| forest(keys, &name, seed)).collect();
+            forests.truncate(if is_apart { options.in_flight } else { 1 });
+            let next = AtomicU64::new(0);
+            let (redis_before, own_before, begun) = (cpu(nodes), spent(), Instant::now());
+            let millis: Vec<f64> = std::thread::scope(|scope| {
+                let writers = (0..options.in_flight).map(|writer| {
+                    let (forest, next) = (&forests[writer % forests.len()], &next);
+                    scope.spawn(move || {
+                        let mut millis = Vec::new();
+                        loop {
+                            let from = next.fetch_add(1, Relaxed) * BULK;
+                            if from >= docs {
+                                break millis;
+                            }
+                            let read = |n| read(2 * BULK, round << 32 | n);
+                            bulk(forest, (from..from + BULK).map(read).collect(), &mut millis);
+                        }
+                    })
+                });
+                let writers: Vec<_> = writers.collect();
+                let millis = writers.into_iter().map(|writer| writer.join().unwrap());
+                millis.flatten().collect()
+            });
+            let wall = begun.elapsed().as_secs_f64();
+            let (redis, own) = (cpu(nodes) - redis_before, spent() - own_before);
+            let each = forests.iter();
+            let each = each.map(|forest| block_on(forest.stats()).unwrap().shared.unwrap());
+            let (mut commands, mut trips, mut again) = (0, 0, 0);
+            for stats in each {
+                commands += stats.commands;
+                trips += stats.round_trips;
+                again += stats.conflicts;
+            }
+            rates[usize::from(is_apart)].push(docs as f64 / wall);
+            let (docs, thousands) = (docs as f64, docs as f64 / 1e3);
+            let line = json!({
+                "bench": "forest",
+                "store": "redis",
+                "in_flight": options.in_flight,
+                "forests": how,
+                "masters": options.masters,
+                "docs": docs,
+                "placements_per_s": (docs / wall).round(),
+                "placements_per_redis_core": (docs / redis).round(),
+                "client_cpu_ms_per_1000_docs": rounded(own * 1e3 / thousands, 1),
+                "keys_per_doc": rounded(commands as f64 / docs, 2),
+                "round_trips_per_bulk": rounded(trips as f64 / thousands, 2),
+                "again_per_doc": rounded(again as f64 / docs, 3),
+                "bulk_p50_ms": rounded(quantile(&millis, 0.5), 1),
+                "bulk_p99_ms": rounded(quantile(&millis, 0.99), 1),
+            });
+            println!("{line}");
+        }
+    }
+    let ratios = rates[0].iter().zip(&rates[1]);
+    let ratios: Vec<f64> = ratios.map(|(together, apart)| together / apart).collect();
+    let ratio = rounded(quantile(&ratios, 0.5), 2);
+    println!(
+        "{}",
+        json!({"bench": "forest", "in_flight": options.in_flight, "ratio": ratio})
     );
+    ExitCode::SUCCESS
+}
+
+/// One bulk after the other.
+fn one_by_one(options: &Options, nodes: &[redis::Node], keys: &Arc<dyn KeyStore>) {
+    let docs = if options.quick { 50_000 } else { options.docs };
+    let forest = forest(keys, "bench", 1);
     let total = |section: &str, name: &str| -> f64 {
         nodes.iter().map(|node| node.info(section, name)).sum()
     };
-    let cpu = || total("cpu", "used_cpu_user") + total("cpu", "used_cpu_sys");
-    // The cluster has to be ready, and the functions to be loaded.
-    let ready = Instant::now() + Duration::from_secs(30);
-    while block_on(forest.stats()).is_err() {
-        assert!(Instant::now() < ready, "the nodes are not ready");
-        std::thread::yield_now();
-    }
-    let (memory, redis_before, own_before) = (total("memory", "used_memory"), cpu(), spent());
+    let memory = total("memory", "used_memory");
+    let (redis_before, own_before) = (cpu(nodes), spent());
     let (mut millis, mut joined) = (Vec::new(), 0_u64);
     let mut wall = Duration::ZERO;
-    for bulk in 0..docs / BULK {
-        let documents = (bulk * BULK..(bulk + 1) * BULK).map(read).collect();
+    for number in 0..docs / BULK {
+        let documents = (number * BULK..(number + 1) * BULK).map(|n| read(BACK, n));
+        let documents = documents.collect();
         let begun = Instant::now();
-        let batch = Batch {
-            documents,
-            ..Batch::default()
-        };
-        let replies = block_on(forest.place(batch)).unwrap().replies;
-        millis.push(begun.elapsed().as_secs_f64() * 1e3);
-        let placed = replies.into_iter().map(|reply| reply.placed.unwrap());
-        let settle = placed.map(|placed| {
-            joined += u64::from(matches!(placed.decision, Decision::Joined { .. }));
-            placed.settled(Outcome::Accepted)
-        });
-        let settle = settle.collect();
-        block_on(forest.settle(settle, Millis(0))).unwrap();
+        joined += bulk(&forest, documents, &mut millis);
         wall += begun.elapsed();
-        eprint!("\rforest: {} of {docs} documents", (bulk + 1) * BULK);
+        eprint!("\rforest: {} of {docs} documents", (number + 1) * BULK);
     }
     eprintln!();
     let stats = block_on(forest.stats()).unwrap();
     let shared = stats.shared.unwrap();
-    let (redis, own) = (cpu() - redis_before, spent() - own_before);
+    let (redis, own) = (cpu(nodes) - redis_before, spent() - own_before);
     let thousands = docs as f64 / 1e3;
     let line = json!({
         "bench": "forest",
@@ -220,9 +344,9 @@ fn main() {
     println!("{line}");
 }
 
-fn read(n: u64) -> Document {
+fn read(back: u64, n: u64) -> Document {
     let mut fingerprints = Vec::with_capacity(9);
-    let (whole, text) = document(n, TEXTS.get().unwrap(), &mut fingerprints);
+    let (whole, text) = document_within(back, n, TEXTS.get().unwrap(), &mut fingerprints);
     fingerprints.push(Fingerprint(text as u64));
     Document {
         features: Some(Features::Strict(StrictFeatures {

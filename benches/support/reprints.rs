@@ -14,7 +14,7 @@ use super::documents::Documents;
 /// Texts that are read; all others are made of their fingerprints.
 const POOL: usize = 20_000;
 /// How far back the tree lies that a document joins, at most.
-const BACK: u64 = 1_000_000;
+pub const BACK: u64 = 1_000_000;
 /// What a text gives to the forest.
 pub struct Text {
     pub fingerprints: Vec<Fingerprint>,
@@ -51,19 +51,35 @@ pub fn pool() -> Vec<Text> {
     texts
 }
 
-/// The document that document `n` is a reprint of, as three of ten are.
-fn original(n: u64) -> Option<u64> {
+/// The document that document `n` is a reprint of, as three of ten are: at most `back` before it.
+fn original(n: u64, back: u64) -> Option<u64> {
     let joins = n > 1_000 && splitmix64(n) % 10 < 3;
-    joins.then(|| n - 1 - splitmix64(!n) % n.min(BACK).saturating_sub(1).max(1))
+    joins.then(|| n - 1 - splitmix64(!n) % n.min(back).saturating_sub(1).max(1))
+}
+
+/// The number of the first document of the story that document `n` is of, whose copies are at most `back` from each other.
+pub fn story(n: u64, back: u64) -> u64 {
+    let mut of = n;
+    while let Some(earlier) = original(of, back) {
+        of = earlier;
+    }
+    of
 }
 
 /// The fingerprints of document `n`, the hash of its text, and which text it is: a reprint has two of its fingerprints changed.
 pub fn document(n: u64, texts: &[Text], prints: &mut Vec<Fingerprint>) -> (Fingerprint, usize) {
-    let joins = original(n).is_some();
-    let mut of = n;
-    while let Some(earlier) = original(of) {
-        of = earlier;
-    }
+    document_within(BACK, n, texts, prints)
+}
+
+/// The same with reprints of documents that are at most `back` before them.
+pub fn document_within(
+    back: u64,
+    n: u64,
+    texts: &[Text],
+    prints: &mut Vec<Fingerprint>,
+) -> (Fingerprint, usize) {
+    let of = story(n, back);
+    let joins = of != n;
     let (base, salt) = ((of % POOL as u64) as usize, splitmix64(of / POOL as u64));
     prints.clear();
     let own = texts[base].fingerprints.iter();

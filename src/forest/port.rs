@@ -19,7 +19,7 @@ use crate::time::Millis;
 /// A forest as the engine sees it.
 ///
 /// A question is put when the method is called, not when its answer is first polled, and is worked off to its end even if
-/// the answer is dropped: documents whose placements nobody waits for are withdrawn again.
+/// the answer is dropped: documents whose placements nobody waits for are withdrawn again, or not placed if it is not their turn yet.
 pub trait Port: Debug + Send + Sync {
     /// Finds or makes the place of each document, one after the other: their order is the order of placement. As many
     /// replies come back, in the same order.

@@ -227,22 +227,21 @@ end
 local function count(keys, args)
   local value = root(keys[1], args[1])
   if not value then return false end
-  local documents, signs, last = 1, 0, 0
-  local titles, rest = string.rep('\0', 8), value:sub(21)
+  local documents, titles, others, signs, last = 1, 0, 0, 0, 0
+  local rest = value:sub(21)
   if value:byte(1) == 2 then
-    documents, titles, signs, last = struct.unpack('<I4c8BI4', value, 21)
+    documents, titles, others, signs, last = struct.unpack('<I4I4I4BI4', value, 21)
     rest = value:sub(38)
   end
-  local more, more_titles, more_signs, more_last = struct.unpack('<I4c8BI4', args[2])
+  local more, more_titles, more_others, more_signs, more_last = struct.unpack('<I4I4I4BI4', args[2])
   documents = math.min(4294967295, documents + more)
-  local bytes = {}
-  for i = 1, 8 do
-    bytes[i] = string.char(bit.bor(titles:byte(i), more_titles:byte(i)))
-  end
+  -- Its numbers have signs.
+  titles = bit.bor(titles, more_titles) % 4294967296
+  others = bit.bor(others, more_others) % 4294967296
   if more_signs > 0 and (signs == 0 or last ~= more_last) then
     signs, last = math.min(8, signs + more_signs), more_last
   end
-  local tally = struct.pack('<I4', documents) .. table.concat(bytes) .. struct.pack('<BI4', signs, last)
+  local tally = struct.pack('<I4I4I4BI4', documents, titles, others, signs, last)
   redis.call('SET', keys[1], '\2' .. value:sub(2, 20) .. tally .. rest, 'KEEPTTL')
   return false
 end

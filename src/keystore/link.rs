@@ -14,7 +14,7 @@ use redis::{
 use tokio::sync::{Mutex, RwLock};
 use tokio::task::JoinSet;
 
-use super::pipeline::{self, Answered, LIBRARY};
+use super::pipeline::{self, Answered, LIBRARY, Part};
 use super::registry::Registered;
 use super::slots::{SLOTS, slot};
 use super::telling::away;
@@ -221,7 +221,7 @@ impl Link {
         todo: &[usize],
         asked: &HashMap<usize, String>,
     ) -> JoinSet<Sent> {
-        let mut parts: Vec<(Arc<Node>, Vec<usize>, Pipeline)> = Vec::new();
+        let mut parts: Vec<(Arc<Node>, Part)> = Vec::new();
         let mut open: Vec<Option<usize>> = vec![None; nodes.each.len()];
         let mut sending = JoinSet::new();
         for &at in todo {
@@ -246,25 +246,26 @@ impl Link {
             };
             let part = open.get(place).copied().flatten();
             let part = part.filter(|&part| {
-                parts
-                    .get(part)
-                    .is_some_and(|(_, places, _)| places.len() < COMMANDS)
+                let part = parts.get(part);
+                part.is_some_and(|(_, part)| part.places.len() < COMMANDS)
             });
             let part = part.unwrap_or_else(|| {
-                parts.push((node.clone(), Vec::new(), Pipeline::new()));
+                // The keys of one command have to be of one slot, where there are any.
+                parts.push((node.clone(), Part::new(nodes.slots.is_empty())));
                 parts.len() - 1
             });
             if let Some(open) = open.get_mut(place) {
                 *open = Some(part);
             }
-            if let Some((_, places, pipeline)) = parts.get_mut(part) {
-                places.push(at);
-                pipeline::add(command, pipeline);
+            if let Some((_, part)) = parts.get_mut(part) {
+                part.add(at, command);
             }
         }
-        for (node, places, pipeline) in parts {
+        for (node, part) in parts {
             sending.spawn(async move {
+                let (places, pipeline, reads_of) = part.end();
                 let values = node.send(&pipeline).await;
+                let values = values.map(|values| pipeline::each(values, &reads_of));
                 (node, places, values)
             });
         }

@@ -6,12 +6,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::Duration;
 
 use super::Inner;
-use super::keys::{Key, Kind, Life, Place, Reply, Token, What};
-use super::layout::{Calendar, Node, STEPS};
+use super::keys::{Kind, Life, Place, Reply, Token, What};
+use super::layout::{Calendar, Node, STEPS, living_names};
 use super::settle::Handle;
 use crate::fingerprint::Fingerprint;
 use crate::forest::port::Unavailable;
@@ -21,6 +21,8 @@ use crate::time::Millis;
 
 /// What is over is removed when the clock has gone on by so many steps.
 const SWEEP: u32 = STEPS as u32 / 8;
+/// Names of what is over are removed when it has gone on by so many steps: there are many names for each node, and they lead to nothing.
+const NAMES: u32 = STEPS as u32 / 2;
 /// Between two parts of a sweep.
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -201,44 +203,82 @@ impl<F: Family> Inner<F> {
         let swapped = self.run_all(key(swap)).await?.next();
         self.swept.store(step, Relaxed);
         let is_ours = is_due && swapped == Some(Reply::Number(1));
-        if is_ours && !self.sweeps.swap(true, Relaxed) {
+        if is_ours && begun.is_some_and(|begun| begun / NAMES != step / NAMES) {
+            self.sweeps_names.store(true, SeqCst);
+        }
+        if is_ours && !self.sweeps.swap(true, SeqCst) {
             let inner = self.clone();
             self.keys.spawn(Box::pin(async move {
-                // What it leaves is left for the next one.
-                let _ = inner.sweep().await;
-                inner.sweeps.store(false, Relaxed);
+                loop {
+                    // What it leaves is left for the next one.
+                    let sweeps_names = inner.sweeps_names.swap(false, SeqCst);
+                    let _ = inner.sweep(sweeps_names).await;
+                    inner.sweeps.store(false, SeqCst);
+                    // The turn of the names may have come meanwhile.
+                    if !inner.sweeps_names.load(SeqCst) || inner.sweeps.swap(true, SeqCst) {
+                        return;
+                    }
+                }
             }));
         }
         Ok(())
     }
 
-    /// Removes the nodes that are over. Answers how many went.
-    pub(super) async fn sweep(&self) -> Result<u64, Unavailable> {
+    /// Removes the nodes that are over, and the names of such nodes. Answers how many nodes went.
+    pub(super) async fn sweep(&self, sweeps_names: bool) -> Result<u64, Unavailable> {
         let (mut place, mut gone) = (Some(Place::default()), 0);
         while let Some(at) = place {
-            let (keys, next) = self.keys_from(at).await?;
-            let nodes = keys.into_iter().filter(|key| key.kind == Kind::Node);
-            let nodes: Vec<Key> = nodes.collect();
-            let values = self.get(&nodes).await?;
-            let calendar = self.calendar();
-            let over = nodes.into_iter().zip(values).filter_map(|(key, value)| {
+            let (mut keys, next) = self.keys_from(at).await?;
+            keys.retain(|key| match key.kind {
+                Kind::Node => true,
+                Kind::Bucket => sweeps_names,
+                Kind::Evidence | Kind::Clock | Kind::Sweep | Kind::Log => false,
+            });
+            let values = self.get(&keys).await?;
+            let over = keys.into_iter().zip(values).filter_map(|(key, value)| {
                 let Reply::Bytes(value) = value else {
                     return None;
                 };
-                let is_over = match Node::<F::Proof>::read(&value)? {
-                    Node::Leaf(leaf) => calendar.is_over(leaf.step),
-                    Node::Root(root) => root.is_confirmed && calendar.is_over(root.step),
-                };
                 // This very value: a document may just have come to it.
-                is_over.then_some((key.fingerprint, What::Remove { value }))
+                let what = match key.kind {
+                    Kind::Bucket => self.without_old_names(value)?,
+                    _ => self.is_over(&value)?.then_some(What::Remove { value })?,
+                };
+                Some((key.kind, key.fingerprint, what))
             });
-            for reply in self.run(over.collect()).await? {
-                gone += u64::from(reply == Reply::Number(1));
+            let over: Vec<_> = over.collect();
+            let kinds: Vec<Kind> = over.iter().map(|(kind, ..)| *kind).collect();
+            for (kind, reply) in kinds.into_iter().zip(self.run_all(over).await?) {
+                gone += u64::from(kind == Kind::Node && reply == Reply::Number(1));
             }
             self.keys.pause(PAUSE).await;
             place = next;
         }
         self.counters.expired.fetch_add(gone, Relaxed);
         Ok(gone)
+    }
+
+    /// Whether a node is over. `None`: it is of a later version.
+    fn is_over(&self, value: &[u8]) -> Option<bool> {
+        let calendar = self.calendar();
+        Some(match Node::<F::Proof>::read(value)? {
+            Node::Leaf(leaf) => calendar.is_over(leaf.step),
+            Node::Root(root) => root.is_confirmed && calendar.is_over(root.step),
+        })
+    }
+
+    /// What makes a bucket name nothing that is over. `None`: it does not.
+    fn without_old_names(&self, before: Vec<u8>) -> Option<What> {
+        let clock = self.dated_clock()?;
+        let value = living_names(&before, self.calendar.whole_step(clock) as u8)?;
+        Some(match value.is_empty() {
+            true => What::Remove { value: before },
+            false => What::Swap {
+                before,
+                or_nothing: false,
+                value,
+                life: self.life(clock, true),
+            },
+        })
     }
 }

@@ -359,6 +359,18 @@ pub(super) fn read_bucket(bytes: &[u8]) -> Vec<Fingerprint> {
         .collect()
 }
 
+/// The names of a bucket that are not over in this step, as whoever writes one sees it: by the last 8 bits of its number, a window and three
+/// steps after their own. `None`: all of them.
+pub(super) fn living_names(bytes: &[u8], step: u8) -> Option<Vec<u8>> {
+    let (entries, _) = bytes.as_chunks::<9>();
+    let lives = |entry: &&[u8; 9]| {
+        let [.., arrived] = **entry;
+        !(68..=191).contains(&step.wrapping_sub(arrived))
+    };
+    let living: Vec<u8> = entries.iter().filter(lives).flatten().copied().collect();
+    (living.len() < 9 * entries.len()).then_some(living)
+}
+
 /// What [`write_evidence`] wrote.
 pub(super) fn read_evidence(bytes: &[u8]) -> Option<(Token, Arc<[u16]>)> {
     let mut rest = bytes;

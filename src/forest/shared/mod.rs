@@ -8,6 +8,8 @@
 //!               replies <-- confirm or yield <-- look again <-- claim --found.rs-+
 //! ```
 //!
+//! Requests that come at the same moment gather before that (`turns.rs`).
+//!
 //! `docs/shared-forest.md` has the protocol, why it is safe, and what a crash between two steps leaves behind.
 
 mod again;
@@ -31,6 +33,7 @@ mod rehearsal;
 mod settle;
 #[cfg(test)]
 mod tests;
+mod turns;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -47,8 +50,8 @@ use self::layout::{Calendar, Node};
 pub(crate) use self::mirror::MOST as MOST_DISTANCE;
 use self::mirror::Mirror;
 use self::pace::Pace;
+use self::turns::Turns;
 use super::local::{Executor, Recovery};
-use super::parcel::Parcel;
 use super::port::{
     Answer, Batch, CheckReply, Document, Placements, Port, Rehearsal, Settled, Settlement,
     Unavailable,
@@ -101,8 +104,11 @@ struct Inner<F: Family> {
     swept: AtomicU32,
     /// This process is about it.
     sweeps: AtomicBool,
+    /// Its next sweep is one of names, too.
+    sweeps_names: AtomicBool,
     /// Placements of unknown outcome, and when they are taken back, in that order.
     unknown: Mutex<VecDeque<(Millis, Rollback)>>,
+    turns: Turns,
     tokens: AtomicU64,
     /// Of the evidence that it has written.
     pace: Mutex<Pace>,
@@ -176,7 +182,9 @@ impl<F: Family> Shared<F> {
                 clock: AtomicI64::new(i64::MIN),
                 swept: AtomicU32::new(0),
                 sweeps: AtomicBool::new(false),
+                sweeps_names: AtomicBool::new(false),
                 unknown: Mutex::default(),
+                turns: Turns::default(),
                 tokens: AtomicU64::new(seed),
                 pace: Mutex::new(Pace::new(settings.evidence_bytes)),
                 counters: Counters::default(),
@@ -205,37 +213,16 @@ impl<F: Family> Shared<F> {
         self
     }
 
-    /// Works a job off, whoever waits for it; `unwanted` has its answer where nobody does.
-    fn work<T: Send + 'static, W: Future<Output = ()> + Send + 'static>(
-        &self,
-        job: impl Future<Output = Result<T, Unavailable>> + Send + 'static,
-        unwanted: impl FnOnce(Arc<Inner<F>>, T) -> W + Send + 'static,
-    ) -> Answer<T> {
-        let (done, answer) = oneshot::channel();
-        let inner = self.inner.clone();
-        self.inner.keys.spawn(Box::pin(async move {
-            let given = job.await.map(|answer| {
-                Parcel::new(answer, move |answer| {
-                    let keys = inner.keys.clone();
-                    keys.spawn(Box::pin(unwanted(inner, answer)));
-                })
-            });
-            // If nobody waits any more, it comes back and is dropped here.
-            let _ = done.send(given);
-        }));
-        Box::pin(async move {
-            match answer.await {
-                Ok(given) => given.and_then(|parcel| parcel.take().ok_or(Unavailable::Stopped)),
-                Err(_) => Err(Unavailable::Stopped),
-            }
-        })
-    }
-
+    /// Works a job off, whoever waits for it.
     fn plain<T: Send + 'static>(
         &self,
         job: impl Future<Output = Result<T, Unavailable>> + Send + 'static,
     ) -> Answer<T> {
-        self.work(job, |_, _| std::future::ready(()))
+        let (done, answer) = oneshot::channel();
+        self.inner.keys.spawn(Box::pin(async move {
+            let _ = done.send(job.await);
+        }));
+        Box::pin(async move { answer.await.unwrap_or(Err(Unavailable::Stopped)) })
     }
 }
 
@@ -441,17 +428,7 @@ impl<F: Family> Inner<F> {
 
 impl<F: Family> Port for Shared<F> {
     fn place(&self, batch: Batch) -> Answer<Placements> {
-        let inner = self.inner.clone();
-        // Nobody will settle what nobody has waited for.
-        self.work(
-            async move { inner.place(batch).await },
-            |inner, unwanted| async move {
-                let replies = unwanted.replies.into_iter();
-                let placed = replies.filter_map(|reply| reply.placed);
-                let rollbacks = placed.map(|placed| placed.rollback).collect();
-                let _ = inner.withdraw(rollbacks).await;
-            },
-        )
+        self.inner.queue(batch)
     }
 
     fn rehearsal(&self) -> Box<dyn Rehearsal> {

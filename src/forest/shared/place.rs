@@ -1,44 +1,39 @@
-//! Placing the documents of a request: what they are to be given is decided by what was read, and then claimed. Those whose claims are
+//! Placing the documents of a request, or of some that came at the same moment: what they are to be given is decided by what was read, and then claimed. Those whose claims are
 //! lost to another process, and those that it would take but is not done with, begin again.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::Inner;
 use super::found::Claimed;
 use super::keys::What;
 use super::picture::{Answered, Decided, Missing, Picture, Plans, Read};
+use super::turns::Request;
 use crate::fingerprint::Fingerprint;
-use crate::forest::port::{
-    Batch, Commit, Document, Earlier, Placed, Placements, Reply, Unavailable, When,
-};
+use crate::forest::port::{Commit, Document, Earlier, Placed, Reply, Unavailable, When};
 use crate::forest::seen::Claim;
 use crate::forest::{Decision, Rollback, Root};
-use crate::hash::splitmix64;
 use crate::method::{Count, Family, Lesson, Query, Stage};
 use crate::time::Millis;
 
 /// A document that waits for another process's tree may end that tree after so long.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// The first pause before documents are tried again, and the longest.
-const FIRST_PAUSE: Duration = Duration::from_millis(4);
-const LONGEST_PAUSE: Duration = Duration::from_millis(64);
-/// How often a document is tried.
-const ATTEMPTS: u32 = 200;
 
 /// One document on its way.
 pub(super) struct Work {
-    /// Its place in the batch.
+    /// Its request, by its place among those that are placed together.
+    pub(super) request: usize,
+    /// Its place in the request.
     pub(super) place: usize,
     pub(super) document: Document,
     /// What its reply says.
     pub(super) now: Option<Millis>,
     /// When it arrives. It founds with this rank, however often it is tried.
     pub(super) at: Millis,
-    /// How long it has waited for others.
-    waited: Duration,
+    /// How long it has waited for other processes.
+    pub(super) waited: Duration,
 }
 
 /// What a document needs to look again.
@@ -106,50 +101,6 @@ pub(super) enum Answer<F: Family> {
 }
 
 impl<F: Family> Inner<F> {
-    pub(super) async fn place(self: Arc<Self>, batch: Batch) -> Result<Placements, Unavailable> {
-        let Batch {
-            documents,
-            commit,
-            earlier,
-        } = batch;
-        let begun = Instant::now();
-        let mut replies: Vec<Option<Reply>> = documents.iter().map(|_| None).collect();
-        let mut earlier = earlier;
-        let mut work = self.arrivals(documents, &earlier);
-        let mut pause = FIRST_PAUSE;
-        for attempt in 0..ATTEMPTS {
-            if attempt > 0 {
-                self.counters
-                    .conflicts
-                    .fetch_add(work.len() as u64, Relaxed);
-                // Two that collide must not do it again and again at the same moment.
-                let part = splitmix64(self.tokens.fetch_add(1, Relaxed)) % 1024;
-                let paused = pause.mul_f64(0.5 + part as f64 / 1024.0);
-                self.keys.pause(paused).await;
-                for work in &mut work {
-                    work.waited += paused;
-                }
-                pause = (2 * pause).min(LONGEST_PAUSE);
-            }
-            work = self
-                .attempt(work, commit, &mut earlier, &mut replies)
-                .await?;
-            if work.is_empty() {
-                let replies: Option<Vec<Reply>> = replies.into_iter().collect();
-                return Ok(Placements {
-                    replies: replies.unwrap_or_default(),
-                    // It is no text work: what placing takes is waiting for the engine.
-                    waited: begun.elapsed(),
-                    earlier,
-                });
-            }
-        }
-        Err(Unavailable::Away {
-            forest: self.name.clone(),
-            reason: "other processes place the same documents again and again".into(),
-        })
-    }
-
     /// The documents with their times.
     pub(super) fn arrivals(&self, documents: Vec<Document>, earlier: &Earlier) -> Vec<Work> {
         let mut last = earlier.time;
@@ -170,6 +121,7 @@ impl<F: Family> Inner<F> {
                 .filter(|_| now.is_some())
                 .or(last);
             Work {
+                request: 0,
                 place,
                 document,
                 now,
@@ -180,25 +132,25 @@ impl<F: Family> Inner<F> {
         .collect()
     }
 
-    /// Tries to place these documents, and gives those back that have to be tried again.
-    async fn attempt(
+    /// Tries to place these documents of some requests, and gives those back that have to be tried again.
+    pub(super) async fn attempt(
         self: &Arc<Self>,
         work: Vec<Work>,
-        commit: Commit,
-        earlier: &mut Earlier,
-        replies: &mut [Option<Reply>],
+        requests: &mut [Request],
     ) -> Result<Vec<Work>, Unavailable> {
+        let earlier = requests.iter().map(|request| request.earlier.clone());
         let base = Plans::default();
-        let round = self.decide(work, earlier.clone(), base, false).await?;
+        let round = self.decide(work, earlier.collect(), base, false).await?;
         let claimed = self.claim(&round).await?;
-        self.end(round, claimed, commit, earlier, replies).await
+        self.end(round, claimed, requests).await
     }
 
-    /// Asks for the documents until all that they hang on was read. In a rehearsal nobody waits for trees that others are founding.
+    /// Asks for the documents until all that they hang on was read. `earlier`: of each request. In a rehearsal nobody waits for trees that
+    /// others are founding.
     pub(super) async fn decide(
         self: &Arc<Self>,
         work: Vec<Work>,
-        earlier: Earlier,
+        earlier: Vec<Earlier>,
         base: Plans<F::Proof>,
         is_rehearsal: bool,
     ) -> Result<Round<F>, Unavailable> {
@@ -242,7 +194,7 @@ impl<F: Family> Inner<F> {
         &self,
         mut work: Vec<Work>,
         read: Read<F::Proof>,
-        mut earlier: Earlier,
+        mut earlier: Vec<Earlier>,
         base: Plans<F::Proof>,
         is_rehearsal: bool,
     ) -> Round<F> {
@@ -254,7 +206,11 @@ impl<F: Family> Inner<F> {
             picture.joins_all = is_rehearsal;
             let mut learned = self.learned.lock();
             for work in &mut work {
-                let answer = self.ask_one(work, &mut picture, &mut learned, &earlier);
+                let Some(earlier) = earlier.get_mut(work.request) else {
+                    answers.push(Answer::None);
+                    continue;
+                };
+                let answer = self.ask_one(work, &mut picture, &mut learned, earlier);
                 if let Answer::Fate(fate) = &answer {
                     let outcome = &fate.decided.outcome;
                     let count = Count {
@@ -328,19 +284,20 @@ impl<F: Family> Inner<F> {
         self: &Arc<Self>,
         round: Round<F>,
         mut claimed: Vec<Claimed>,
-        commit: Commit,
-        earlier: &mut Earlier,
-        replies: &mut [Option<Reply>],
+        requests: &mut [Request],
     ) -> Result<Vec<Work>, Unavailable> {
         let mut again = Vec::new();
-        let (mut counted, mut lessons, mut killed) = (Vec::new(), Vec::new(), HashSet::new());
-        let mut arrived = Vec::new();
+        let (mut counted, mut arrived, mut killed) = (Vec::new(), Vec::new(), HashSet::new());
+        let mut lessons: Vec<Vec<Vec<u64>>> = requests.iter().map(|_| Vec::new()).collect();
         let each = round.work.into_iter().zip(round.answers);
         for (at, (work, answer)) in each.enumerate() {
             let claimed = claimed.get_mut(at).map(std::mem::take).unwrap_or_default();
+            let Some(request) = requests.get_mut(work.request) else {
+                continue;
+            };
             let fate = match (answer, claimed) {
                 (Answer::None, _) => {
-                    self.reply(&work, None, replies);
+                    self.reply(&work, None, &mut request.replies);
                     continue;
                 }
                 (Answer::Fate(fate), Claimed::Holds(rollback)) => (fate, rollback),
@@ -357,6 +314,7 @@ impl<F: Family> Inner<F> {
                 }
             };
             let (fate, rollback) = fate;
+            let (commit, earlier) = (request.commit, &mut request.earlier);
             let mut placed = self.placed(&work, *fate, rollback, commit, earlier);
             earlier.time = work.now.map(|_| placed.clock).or(earlier.time);
             match commit {
@@ -364,15 +322,19 @@ impl<F: Family> Inner<F> {
                     let claimed = placed.claimed.take();
                     arrived.extend(claimed.map(|at| (placed.rollback.clone(), at)));
                     counted.push((placed.rollback.clone(), placed.count));
-                    lessons.extend(placed.lesson.take());
+                    let lessons = lessons.get_mut(work.request).into_iter();
+                    lessons.for_each(|lessons| lessons.extend(placed.lesson.take()));
                 }
                 Commit::Provisional => earlier.tallies.add(placed.root.0, placed.count),
             }
-            self.reply(&work, Some(placed), replies);
+            self.reply(&work, Some(placed), &mut request.replies);
         }
         self.arrive(arrived).await?;
         self.count(counted.into_iter()).await?;
-        self.teach(lessons).await?;
+        for lessons in lessons {
+            // A request counts each sentence once, and another one counts it again.
+            self.teach(lessons).await?;
+        }
         let kill = killed.into_iter().filter_map(|root: Root| {
             let kept = round.read.kept(root.0)?;
             let value = kept.bytes.clone();

@@ -45,7 +45,9 @@ impl<F: Family> Rehearsal for SharedRehearsal<F> {
                 (own.plans.clone(), own.earlier.clone())
             };
             let work = inner.arrivals(documents, &earlier);
-            let round = inner.decide(work, earlier.clone(), plans, true).await?;
+            let round = inner
+                .decide(work, vec![earlier.clone()], plans, true)
+                .await?;
             let mut replies = Vec::with_capacity(round.work.len());
             for (work, answer) in round.work.into_iter().zip(round.answers) {
                 let placed = match answer {

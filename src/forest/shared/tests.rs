@@ -1,6 +1,7 @@
 mod dated;
 mod log;
 mod near;
+mod turns;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Barrier};
@@ -91,6 +92,15 @@ fn settle(forest: &dyn Port, placed: Vec<Placed>, outcome: Outcome) -> Settled {
     let settled = placed.into_iter().map(|placed| placed.settled(outcome));
     let batch = settled.collect();
     block_on(forest.settle(batch, Millis(0))).unwrap()
+}
+
+/// Returns when it is so, which others see to.
+fn wait_until(is_so: impl Fn() -> bool) {
+    let until = std::time::Instant::now() + Duration::from_secs(20);
+    while !is_so() {
+        assert!(std::time::Instant::now() < until, "it is not so");
+        std::thread::yield_now();
+    }
 }
 
 /// Every node is a root or leads to one, whatever it took to get there.
@@ -287,7 +297,7 @@ fn what_a_crash_leaves_is_taken_over() {
     let work = inner.arrivals(vec![at(story(1, 0), 0)], &Default::default());
     let claimed = block_on(async {
         let round = inner
-            .decide(work, Default::default(), Default::default(), false)
+            .decide(work, vec![Default::default()], Default::default(), false)
             .await?;
         inner.claim_and_crash(&round).await
     });

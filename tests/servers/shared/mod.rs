@@ -12,6 +12,7 @@ mod names;
 mod near;
 mod race;
 mod sidecars;
+mod weeks;
 
 use std::process::Command as Process;
 use std::sync::Arc;

@@ -141,7 +141,7 @@ fn what_is_over_goes_and_what_somebody_needs_stays() {
             assert_eq!(placed[1].decision, Decision::Refreshed);
         }
         settle(&forest, placed, Outcome::Accepted);
-        block_on(forest.inner.sweep()).unwrap();
+        block_on(forest.inner.sweep(true)).unwrap();
         most = most.max(memory.nodes().len());
     }
     let living = memory.nodes().len();
@@ -156,4 +156,64 @@ fn what_is_over_goes_and_what_somebody_needs_stays() {
         (step - 9..=step).contains(&i64::from(begun)),
         "{begun} {step}"
     );
+}
+
+/// A forest of near fingerprints whose documents have dates.
+fn near(memory: &Memory) -> Shared<Strict> {
+    let settings = SharedSettings {
+        window: Some(Millis(WINDOW)),
+        max_tree: None,
+        evidence_bytes: 0,
+    };
+    let (threads, keys) = (Arc::new(Threads), Arc::new(memory.clone()));
+    let of = ("near", "k=3 clock=field");
+    let forest = Shared::new(of, settings, (), (), threads, keys, 1 << 32);
+    forest.with_distance(Distance(3)).dated()
+}
+
+#[test]
+fn names_of_what_is_over_go() {
+    let memory = Memory::default();
+    let forest = near(&memory);
+    let come = |number: u64, date: i64| {
+        let fingerprint = Fingerprint(splitmix64(number));
+        let features = Features::Strict(crate::method::StrictFeatures {
+            fingerprints: vec![fingerprint],
+            whole: fingerprint,
+        });
+        let document = Document {
+            when: When::Claimed(Millis(date)),
+            ..at(features, 0)
+        };
+        let placed = place(&forest, vec![document]);
+        let decision = placed[0].decision;
+        settle(&forest, placed, Outcome::Accepted);
+        decision
+    };
+    for n in 0..320_i64 {
+        // One that comes all the time, and one that never comes again.
+        let known = come(7, n * WINDOW / 40);
+        assert_eq!(known == Decision::NewRoot, n == 0);
+        come(1_000 + n as u64, n * WINDOW / 40);
+        // Steps of names have 8 bits: who goes through them more seldom than three windows takes some for new.
+        if n % 20 == 19 {
+            block_on(forest.inner.sweep(true)).unwrap();
+        }
+    }
+    let (nodes, names) = (memory.nodes(), memory.of_kind(Kind::Bucket));
+    // Those of a window, and of three steps more.
+    assert!((40..=44).contains(&nodes.len()), "{}", nodes.len());
+    let named: usize = names.iter().map(|(_, names)| names.len() / 9).sum();
+    assert!((400..=470).contains(&named), "{named}");
+    // What goes by itself goes twice in a window.
+    for n in 320..480_i64 {
+        come(1_000 + n as u64, n * WINDOW / 40);
+        if n % 40 == 39 {
+            wait_until(|| {
+                come(1_000 + n as u64, n * WINDOW / 40);
+                memory.of_kind(Kind::Bucket).len() <= 800
+            });
+        }
+    }
+    assert_eq!(come(7, 479 * WINDOW / 40), Decision::NewRoot, "it is over");
 }

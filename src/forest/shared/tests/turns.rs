@@ -1,0 +1,394 @@
+//! Requests of one process that come at the same moment.
+
+use std::pin::Pin;
+
+use parking_lot::Condvar;
+
+use super::*;
+use crate::forest::port::Commit;
+use crate::forest::shared::keys::{Asked, Heard, Key, Lesson, Lessons, Place, Sample};
+
+/// A memory whose round trips wait at a gate.
+#[derive(Debug, Clone, Default)]
+struct Gated(Memory, Arc<Gate>);
+
+#[derive(Debug, Default)]
+struct Gate {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Round trips that may pass; `None`: all.
+    may_pass: Option<usize>,
+    waiting: usize,
+    panics: bool,
+}
+
+impl Gated {
+    fn closed() -> Gated {
+        let gated = Gated::default();
+        gated.let_pass(Some(0));
+        gated
+    }
+
+    /// Lets so many round trips pass, or all.
+    fn let_pass(&self, may_pass: Option<usize>) {
+        self.1.state.lock().may_pass = may_pass;
+        self.1.changed.notify_all();
+    }
+
+    /// Returns when a round trip waits.
+    fn wait_for_one(&self) {
+        let mut state = self.1.state.lock();
+        let nobody = |state: &mut State| state.waiting == 0;
+        self.1.changed.wait_while(&mut state, nobody);
+    }
+
+    fn pass(&self) {
+        let mut state = self.1.state.lock();
+        state.waiting += 1;
+        self.1.changed.notify_all();
+        let is_closed = |state: &mut State| state.may_pass == Some(0);
+        self.1.changed.wait_while(&mut state, is_closed);
+        state.waiting -= 1;
+        state.may_pass = state.may_pass.map(|left| left - 1);
+        let panics = std::mem::take(&mut state.panics);
+        drop(state);
+        assert!(!panics, "the test says so");
+    }
+}
+
+impl KeyStore for Gated {
+    fn run(&self, commands: Vec<Command>) -> Asked<Vec<Reply>> {
+        self.pass();
+        self.0.run(commands)
+    }
+
+    fn enroll(&self, name: &str, identity: &str) -> Asked<Result<u8, String>> {
+        self.0.enroll(name, identity)
+    }
+
+    fn forests(&self) -> Asked<Vec<(String, u8, String)>> {
+        self.0.forests()
+    }
+
+    fn keys(&self, forest: u8, place: Place) -> Asked<(Vec<Key>, Option<Place>)> {
+        self.0.keys(forest, place)
+    }
+
+    fn lessons(&self, forest: u8, lesson: Option<Lesson>, after: Heard) -> Asked<Lessons> {
+        self.0.lessons(forest, lesson, after)
+    }
+
+    fn forget_lessons(&self, forest: u8) -> Asked<()> {
+        self.0.forget_lessons(forest)
+    }
+
+    fn size(&self) -> Asked<(usize, usize)> {
+        self.0.size()
+    }
+
+    fn sample(&self, forest: u8, seed: u64) -> Asked<Sample> {
+        self.0.sample(forest, seed)
+    }
+
+    fn spawn(&self, job: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        self.0.spawn(job);
+    }
+
+    fn pause(&self, time: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        self.0.pause(time)
+    }
+
+    fn arrival(&self, said: Millis) -> Millis {
+        self.0.arrival(said)
+    }
+
+    fn now(&self) -> Millis {
+        self.0.now()
+    }
+
+    fn away(&self) -> Option<Away> {
+        self.0.away()
+    }
+}
+
+fn process_of(gated: &Gated) -> Shared<Verified> {
+    let settings = SharedSettings {
+        window: Some(Millis(WINDOW)),
+        max_tree: None,
+        evidence_bytes: 1 << 20,
+    };
+    Shared::new(
+        ("test", "k=0"),
+        settings,
+        Similarity::default(),
+        LearnedText::default(),
+        Arc::new(Threads),
+        Arc::new(gated.clone()),
+        1 << 32,
+    )
+}
+
+fn bulk(stories: impl IntoIterator<Item = u64>) -> Batch {
+    let stories = stories.into_iter();
+    Batch {
+        documents: stories.map(|number| at(story(number, 0), 1)).collect(),
+        ..Batch::default()
+    }
+}
+
+fn placed(answer: Result<Placements, Unavailable>) -> Vec<Placed> {
+    let replies = answer.unwrap().replies.into_iter();
+    replies.map(|reply| reply.placed.unwrap()).collect()
+}
+
+fn roots(placed: &[Placed]) -> Vec<Root> {
+    placed.iter().map(|placed| placed.root).collect()
+}
+
+fn round_trips(forest: &Shared<Verified>) -> u64 {
+    forest.inner.counters.rounds.load(Relaxed)
+}
+
+/// How often the engine is waited for to place a bulk of new stories.
+fn alone() -> u64 {
+    let forest = process_of(&Gated::default());
+    place(&forest, bulk(0..4).documents);
+    round_trips(&forest)
+}
+
+#[test]
+fn bulks_that_come_at_once_are_placed_together() {
+    let gated = Gated::closed();
+    let forest = process_of(&gated);
+    let first = forest.place(bulk(0..4));
+    gated.wait_for_one();
+    // The same stories, in other orders, and others.
+    let others = [[3, 2, 1, 0], [1, 9, 0, 8], [8, 3, 9, 2], [0, 1, 2, 3]];
+    let others = others.map(|stories| forest.place(bulk(stories)));
+    gated.let_pass(None);
+    let first = roots(&placed(block_on(first)));
+    let others = others.map(|answer| roots(&placed(block_on(answer))));
+    assert_eq!(first.iter().collect::<HashSet<_>>().len(), 4);
+    let [backwards, mixed, late, again] = others;
+    assert_eq!(again, first);
+    assert_eq!(backwards, [first[3], first[2], first[1], first[0]]);
+    assert_eq!([mixed[0], mixed[2]], [first[1], first[0]]);
+    assert_eq!(late, [mixed[3], first[3], mixed[1], first[2]]);
+    // Two turns, though there were five bulks; nobody has waited for a tree of this process.
+    assert_eq!(forest.inner.counters.conflicts.load(Relaxed), 0);
+    let trips = round_trips(&forest);
+    // What is known leads to roots that have to be read.
+    assert!(trips <= 2 * alone() + 2, "{trips} round trips");
+    check_laws(&gated.0);
+}
+
+#[test]
+fn bulks_that_are_placed_together_decide_as_one_after_the_other() {
+    let local = local();
+    let gated = Gated::default();
+    let forest = process_of(&gated);
+    for round in 0..12_u64 {
+        let bulks: Vec<Vec<(u64, u64)>> = (0..5)
+            .map(|bulk| {
+                let each = (0..6).map(|n| splitmix64(round * 100 + bulk * 10 + n));
+                each.map(|random| (random % 60, random >> 32 & 3)).collect()
+            })
+            .collect();
+        let documents = |bulk: &[(u64, u64)]| -> Vec<Document> {
+            let each = bulk.iter();
+            each.map(|&(number, version)| at(story(number, version), round as i64))
+                .collect()
+        };
+        let one_by_one: Vec<Vec<Placed>> = bulks
+            .iter()
+            .map(|bulk| place(&local, documents(bulk)))
+            .collect();
+        gated.let_pass(Some(0));
+        let answers: Vec<_> = bulks
+            .iter()
+            .map(|bulk| {
+                let documents = documents(bulk);
+                forest.place(Batch {
+                    documents,
+                    ..Batch::default()
+                })
+            })
+            .collect();
+        gated.wait_for_one();
+        gated.let_pass(None);
+        let answers = answers.into_iter().map(|answer| placed(block_on(answer)));
+        // All of them, before any is settled.
+        let answers: Vec<Vec<Placed>> = answers.collect();
+        for (expected, found) in one_by_one.into_iter().zip(answers) {
+            let told = |placed: &[Placed]| -> Vec<(Root, Decision)> {
+                placed.iter().map(|p| (p.root, p.decision)).collect()
+            };
+            assert_eq!(told(&found), told(&expected), "{round}");
+            settle(&forest, found, Outcome::Accepted);
+            settle(&local, expected, Outcome::Accepted);
+        }
+        check_laws(&gated.0);
+    }
+}
+
+#[test]
+fn a_bulk_that_nobody_waits_for_is_not_placed() {
+    let gated = Gated::closed();
+    let forest = process_of(&gated);
+    let first = forest.place(bulk([1]));
+    gated.wait_for_one();
+    let dropped = forest.place(bulk([2, 1]));
+    let last = forest.place(bulk([3, 1]));
+    drop(dropped);
+    gated.let_pass(None);
+    let first = placed(block_on(first));
+    let last = placed(block_on(last));
+    assert_eq!(first[0].root, last[1].root);
+    assert_eq!(forest.inner.counters.documents.load(Relaxed), 3);
+    check_laws(&gated.0);
+}
+
+#[test]
+fn a_bulk_that_is_dropped_while_it_is_placed_takes_no_other_with_it() {
+    let gated = Gated::closed();
+    let forest = process_of(&gated);
+    let first = forest.place(bulk([1]));
+    gated.wait_for_one();
+    let dropped = forest.place(bulk([2, 3]));
+    let kept = forest.place(bulk([3, 4]));
+    // The turn of the first one, and the first look of the others.
+    gated.let_pass(Some(alone() as usize + 1));
+    let first = placed(block_on(first));
+    gated.wait_for_one();
+    drop(dropped);
+    gated.let_pass(None);
+    let kept = placed(block_on(kept));
+    // The dropped one had founded the tree of story 3. Story 2 goes.
+    let roots = || memory_roots(&gated.0);
+    // Others see to that.
+    wait_until(|| forest.inner.counters.withdrawn.load(Relaxed) > 0);
+    assert_eq!(roots().len(), 3);
+    assert!(roots().contains(&first[0].root) && roots().contains(&kept[0].root));
+    check_laws(&gated.0);
+    // It is not withdrawn twice either.
+    settle(&forest, kept, Outcome::Refused);
+    assert_eq!(roots(), HashSet::from([first[0].root]));
+}
+
+fn memory_roots(memory: &Memory) -> HashSet<Root> {
+    let nodes = memory.nodes().into_iter();
+    let roots = nodes.filter(|(_, bytes, _)| Node::<Founder>::is_root(bytes.len()));
+    roots.map(|(key, ..)| Root(key.fingerprint)).collect()
+}
+
+#[test]
+fn an_error_is_that_of_all_who_were_placed_together_and_of_nobody_else() {
+    let gated = Gated::closed();
+    let forest = process_of(&gated);
+    let first = forest.place(bulk([1]));
+    gated.wait_for_one();
+    let together = [2, 3].map(|story| forest.place(bulk([story])));
+    gated.let_pass(Some(alone() as usize));
+    block_on(first).unwrap();
+    gated.wait_for_one();
+    gated.0.set_away(Some("the cable is out"));
+    gated.let_pass(None);
+    for answer in together {
+        let error = block_on(answer).unwrap_err();
+        assert!(matches!(error, Unavailable::Away { .. }), "{error}");
+    }
+    gated.0.set_away(None);
+    block_on(forest.place(bulk([4]))).unwrap();
+    check_laws(&gated.0);
+}
+
+#[test]
+fn a_panic_ends_those_that_it_is_about_and_the_others_go_on() {
+    let gated = Gated::closed();
+    let forest = process_of(&gated);
+    let first = forest.place(bulk([1]));
+    gated.wait_for_one();
+    let next = forest.place(bulk([2]));
+    gated.1.state.lock().panics = true;
+    gated.let_pass(None);
+    assert_eq!(block_on(first).unwrap_err(), Unavailable::Stopped);
+    block_on(next).unwrap();
+    check_laws(&gated.0);
+}
+
+#[test]
+fn documents_that_count_at_once_teach_for_each_bulk() {
+    let gated = Gated::closed();
+    let forest = process_of(&gated);
+    let owned = |number| Batch {
+        documents: vec![at(with_footer(number), 1)],
+        commit: Commit::AtOnce,
+        ..Batch::default()
+    };
+    let first = forest.place(owned(1));
+    gated.wait_for_one();
+    let others = [2, 3, 4].map(|number| forest.place(owned(number)));
+    gated.let_pass(None);
+    block_on(first).unwrap();
+    for answer in others {
+        block_on(answer).unwrap();
+    }
+    let reply = block_on(forest.check(at(with_footer(9), 1)));
+    // As after four bulks, one after the other.
+    assert_eq!(reply.unwrap().check.unwrap().boilerplate.len(), 1);
+}
+
+#[test]
+fn bulks_of_few_processes_that_come_at_once_get_one_root() {
+    let memory = Memory::default();
+    let processes = [1, 2].map(|seed| process(&memory, seed));
+    // Three writers at each of two processes.
+    let roots = race(
+        6,
+        4,
+        |seed| Shared {
+            inner: processes[seed as usize % 2].inner.clone(),
+        },
+        |number, _| at(story(number, 0), 1),
+    );
+    assert!(roots.iter().all(|roots| roots.len() == 1), "{roots:?}");
+    check_laws(&memory);
+}
+
+#[test]
+fn no_more_documents_than_a_few_thousand_are_placed_together() {
+    let gated = Gated::closed();
+    let forest = process_of(&gated);
+    let none = |count: usize| Batch {
+        documents: vec![
+            Document {
+                features: None,
+                when: When::Still,
+                title: None,
+                given: None,
+            };
+            count
+        ],
+        ..Batch::default()
+    };
+    let first = forest.place(bulk([1]));
+    gated.wait_for_one();
+    let sizes = [1, 3_000, 1_000, 96, 10_000, 4_000];
+    let answers = sizes.map(|size| forest.place(none(size)));
+    let mut turns = Vec::new();
+    {
+        let mut waiting = forest.inner.turns.0.lock();
+        while let Some(requests) = waiting.next() {
+            turns.push(requests.len());
+        }
+        waiting.is_busy = true;
+    }
+    assert_eq!(turns, [3, 1, 1, 1]);
+    drop(answers);
+    gated.let_pass(None);
+    block_on(first).unwrap();
+}

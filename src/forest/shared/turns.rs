@@ -1,0 +1,247 @@
+//! Requests of one process take turns. Those that come while documents are being placed gather, and are placed together when that is
+//! done: as if they had come one after the other, for the round trips of one. So no document waits for a tree that another request of its own
+//! process is just founding; and the more there is to do, the fewer round trips a request takes.
+//!
+//! A request that has documents left, because another process was faster or is not done, is out of its turn while it pauses; then it is
+//! the first to come.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use futures_channel::oneshot;
+use parking_lot::Mutex;
+
+use super::Inner;
+use super::keys::Away;
+use super::place::Work;
+use crate::forest::parcel::Parcel;
+use crate::forest::port::{
+    Answer, Batch, Commit, Document, Earlier, Placements, Reply, Unavailable,
+};
+use crate::hash::splitmix64;
+use crate::method::Family;
+
+/// Documents that are placed together, if they are not of one request. Whoever comes next waits for no more than these.
+const TOGETHER: usize = 4_096;
+/// The first pause before documents are tried again, and the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(4);
+const LONGEST_PAUSE: Duration = Duration::from_millis(64);
+/// How often a document is tried.
+const ATTEMPTS: u32 = 200;
+
+/// The requests that wait for their turn.
+#[derive(Default)]
+pub(super) struct Turns(pub(super) Mutex<Waiting>);
+
+#[derive(Default)]
+pub(super) struct Waiting {
+    requests: VecDeque<Request>,
+    /// Documents are being placed.
+    pub(super) is_busy: bool,
+}
+
+/// The documents of one request on their way, or a part of them.
+pub(super) struct Request {
+    /// Those that have no place yet. Before its first turn they are `documents`, and have no times.
+    work: Vec<Work>,
+    documents: Vec<Document>,
+    /// As they were asked for.
+    pub(super) commit: Commit,
+    pub(super) earlier: Earlier,
+    pub(super) replies: Vec<Option<Reply>>,
+    attempt: u32,
+    pause: Duration,
+    begun: Instant,
+    /// Closed when nobody waits for the answer any more.
+    answer: oneshot::Sender<Result<Parcel<Placements>, Unavailable>>,
+}
+
+impl Request {
+    fn len(&self) -> usize {
+        self.work.len() + self.documents.len()
+    }
+}
+
+impl Waiting {
+    /// Those whose turn it is: at least one, and as many as may be placed together. `None`: nobody waits, and nobody is at it any more.
+    pub(super) fn next(&mut self) -> Option<Vec<Request>> {
+        self.is_busy = !self.requests.is_empty();
+        let mut documents = 0;
+        let fit = self.requests.iter().take_while(|request| {
+            documents += request.len();
+            documents <= TOGETHER
+        });
+        let count = fit.count().max(1);
+        self.is_busy.then(|| self.requests.drain(..count).collect())
+    }
+}
+
+/// Somebody is at it. A panic ends the requests that it is about, and the others go on; the end of the runtime ends all.
+struct Turn<F: Family>(Option<Arc<Inner<F>>>);
+
+impl<F: Family> Drop for Turn<F> {
+    fn drop(&mut self) {
+        let Some(inner) = self.0.take() else {
+            return;
+        };
+        let ended = {
+            let mut waiting = inner.turns.0.lock();
+            waiting.is_busy = false;
+            match std::thread::panicking() {
+                true => VecDeque::new(),
+                false => std::mem::take(&mut waiting.requests),
+            }
+        };
+        drop(ended);
+        inner.go_on();
+    }
+}
+
+impl<F: Family> Inner<F> {
+    /// Has the documents placed when it is their turn.
+    pub(super) fn queue(self: &Arc<Self>, batch: Batch) -> Answer<Placements> {
+        let Batch {
+            documents,
+            commit,
+            earlier,
+        } = batch;
+        let (answer, answered) = oneshot::channel();
+        let request = Request {
+            work: Vec::new(),
+            replies: documents.iter().map(|_| None).collect(),
+            documents,
+            commit,
+            earlier,
+            attempt: 0,
+            pause: FIRST_PAUSE,
+            begun: Instant::now(),
+            answer,
+        };
+        self.turns.0.lock().requests.push_back(request);
+        self.go_on();
+        Box::pin(async move {
+            match answered.await {
+                Ok(answer) => answer.and_then(|parcel| parcel.take().ok_or(Unavailable::Stopped)),
+                Err(_) => Err(Unavailable::Stopped),
+            }
+        })
+    }
+
+    /// Has somebody see to the requests that wait, if there are any and nobody does.
+    fn go_on(self: &Arc<Self>) {
+        {
+            let mut waiting = self.turns.0.lock();
+            if waiting.is_busy || waiting.requests.is_empty() {
+                return;
+            }
+            waiting.is_busy = true;
+        }
+        let mut turn = Turn(Some(self.clone()));
+        self.keys.spawn(Box::pin(async move {
+            while let Some(inner) = turn.0.clone() {
+                let next = inner.turns.0.lock().next();
+                match next {
+                    Some(requests) => inner.take_turn(requests).await,
+                    None => turn.0 = None,
+                }
+            }
+        }));
+    }
+
+    /// Tries to place what is left of these requests, as if they had come in this order.
+    async fn take_turn(self: &Arc<Self>, requests: Vec<Request>) {
+        // What nobody waits for is not placed.
+        let is_wanted = |request: &Request| !request.answer.is_canceled();
+        let (mut requests, unwanted): (Vec<_>, Vec<_>) = requests.into_iter().partition(is_wanted);
+        for request in unwanted {
+            self.undo(request.replies.into_iter().flatten().collect());
+        }
+        let mut work = Vec::with_capacity(requests.iter().map(Request::len).sum());
+        for (at, request) in requests.iter_mut().enumerate() {
+            let documents = std::mem::take(&mut request.documents);
+            request
+                .work
+                .extend(self.arrivals(documents, &request.earlier));
+            let own = request.work.drain(..);
+            work.extend(own.map(|own| Work { request: at, ..own }));
+        }
+        if requests.is_empty() {
+            return;
+        }
+        match self.attempt(work, &mut requests).await {
+            Err(error) => {
+                for request in requests {
+                    let _ = request.answer.send(Err(error.clone()));
+                }
+            }
+            Ok(again) => {
+                for work in again {
+                    if let Some(request) = requests.get_mut(work.request) {
+                        request.work.push(work);
+                    }
+                }
+                for request in requests {
+                    match request.work.is_empty() {
+                        true => self.answer(request),
+                        false => self.put_back(request),
+                    }
+                }
+            }
+        }
+    }
+
+    fn answer(self: &Arc<Self>, request: Request) {
+        let replies: Option<Vec<Reply>> = request.replies.into_iter().collect();
+        let placements = Placements {
+            replies: replies.unwrap_or_default(),
+            // It is no text work: what placing takes is waiting for the engine, and for others.
+            waited: request.begun.elapsed(),
+            earlier: request.earlier,
+        };
+        let inner = self.clone();
+        // If nobody waits any more, it comes back and is dropped here.
+        let parcel = Parcel::new(placements, move |unwanted| inner.undo(unwanted.replies));
+        let _ = request.answer.send(Ok(parcel));
+    }
+
+    /// Withdraws what nobody will settle, because nobody has waited for it.
+    fn undo(self: &Arc<Self>, replies: Vec<Reply>) {
+        let placed = replies.into_iter().filter_map(|reply| reply.placed);
+        let rollbacks: Vec<_> = placed.map(|placed| placed.rollback).collect();
+        if rollbacks.is_empty() {
+            return;
+        }
+        let inner = self.clone();
+        self.keys.spawn(Box::pin(async move {
+            let _ = inner.withdraw(rollbacks).await;
+        }));
+    }
+
+    /// Has a request tried again, after a pause in which others take their turns.
+    fn put_back(self: &Arc<Self>, mut request: Request) {
+        request.attempt += 1;
+        if request.attempt == ATTEMPTS {
+            let reason = "other processes place the same documents again and again";
+            let away = self.away(Away(reason.into()));
+            let _ = request.answer.send(Err(away));
+            return;
+        }
+        let left = request.work.len() as u64;
+        self.counters.conflicts.fetch_add(left, Relaxed);
+        // Two that collide must not do it again and again at the same moment.
+        let part = splitmix64(self.tokens.fetch_add(1, Relaxed)) % 1024;
+        let paused = request.pause.mul_f64(0.5 + part as f64 / 1024.0);
+        request.pause = (2 * request.pause).min(LONGEST_PAUSE);
+        for work in &mut request.work {
+            work.waited += paused;
+        }
+        let inner = self.clone();
+        self.keys.spawn(Box::pin(async move {
+            inner.keys.pause(paused).await;
+            inner.turns.0.lock().requests.push_front(request);
+            inner.go_on();
+        }));
+    }
+}
