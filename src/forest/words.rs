@@ -1,5 +1,7 @@
 //! What people have said about groups: merges and pins, beside the trees. The law is in docs/merges.md.
 
+mod change;
+mod mend;
 mod restamp;
 
 use std::collections::{BTreeMap, HashMap};
@@ -7,6 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::Root;
 use crate::fingerprint::Fingerprint;
 use crate::method::Durable;
+pub use change::WordChange;
 pub use restamp::{By, Looked, Restamp};
 use restamp::{read_all, write_all};
 

@@ -131,6 +131,7 @@ pub(crate) async fn serve(
     let counting = background::count(&state, &config);
     let sweeping = background::sweep(&state, &config);
     let restamping = background::restamp(&state, &config);
+    let obeying = background::obey(&state, &config);
     let looking = background::look(&state, &config);
     tokio::spawn(remember(state.clone()));
     let main = Listener::main(acceptor.clone(), config.limits);
@@ -145,7 +146,10 @@ pub(crate) async fn serve(
     let signal = signals.next().await.map_err(ServeError::Signals)?;
     info!(signal, in_flight = state.in_flight.count(), "stopping");
     // What it has sent is in flight like all else.
-    for own in [sweeping, restamping, looking].into_iter().flatten() {
+    for own in [sweeping, restamping, obeying, looking]
+        .into_iter()
+        .flatten()
+    {
         own.abort();
     }
     // Whoever asks a second time does not want to wait.

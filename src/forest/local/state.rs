@@ -7,7 +7,7 @@ use crate::forest::port::{
     Check, CheckReply, CheckedFingerprint, CheckedTree, Commit, Document, Earlier, Outcome, Placed,
     Reply, Settled, Settlement, When,
 };
-use crate::forest::words::{Looked, Restamp, Word, Words};
+use crate::forest::words::{Restamp, Word, WordChange, Words};
 use crate::forest::{
     Change, Decision, Forest, ForestError, LateStats, Near, Rollback, Root, Settings,
 };
@@ -70,6 +70,16 @@ pub enum StateChange<P> {
         /// `None`: they do.
         restamp: Option<Restamp>,
     },
+}
+
+impl<P> From<WordChange> for StateChange<P> {
+    fn from(change: WordChange) -> StateChange<P> {
+        match change {
+            WordChange::Say { number, word } => StateChange::Say { number, word },
+            WordChange::Forget { numbers } => StateChange::Forget { numbers },
+            WordChange::Restamp { number, restamp } => StateChange::Restamp { number, restamp },
+        }
+    }
 }
 
 impl<F: Family> State<F> {
@@ -146,54 +156,31 @@ impl<F: Family> State<F> {
     /// Somebody says this about groups. `shown`: the roots that documents of a pin show. Answers the number of the word; `None`:
     /// there are as many as a forest remembers.
     pub fn say(&mut self, word: Word, shown: &[Root]) -> Option<u64> {
-        let number = self.words.next()?;
-        let restamp = self.words.restamp_of(&word, shown);
-        self.change_word(number, Some(word), restamp);
+        let (number, changes) = self.words.say(word, shown)?;
+        self.late.words_have_changed();
+        self.words_have_changed(changes);
         Some(number)
     }
 
-    /// Takes a word back. Answers what it was, if there was one of this number. A late merge that is taken back would be said again:
-    /// that it is not to be remains in its place.
+    /// Takes a word back. Answers what it was, if there was one of this number.
     pub fn take_back(&mut self, number: u64) -> Option<Word> {
-        let word = self.words.word(number)?.clone();
-        let restamp = self.words.restamp_without(number, &word);
-        let remains = match word {
-            Word::Late { winner, loser } => Some(Word::Apart {
-                roots: [loser, winner],
-            }),
-            _ => None,
-        };
-        self.change_word(number, remains, restamp);
-        Some(word)
-    }
-
-    fn change_word(&mut self, number: u64, word: Option<Word>, restamp: Restamp) {
-        self.change_words(StateChange::Say { number, word });
+        let (word, changes) = self.words.take_back(number)?;
         self.late.words_have_changed();
-        let restamp = Some(restamp);
-        self.change_words(StateChange::Restamp { number, restamp });
-        for (number, restamp) in self.words.followed() {
-            let restamp = Some(restamp);
-            self.change_words(StateChange::Restamp { number, restamp });
-        }
+        self.words_have_changed(changes);
+        Some(word)
     }
 
     /// The stored documents obey the word of this number, if this is still what was to be done for it.
     pub fn restamped(&mut self, number: u64, done: &Restamp) {
-        let is_this = |(of, restamp): (u64, &Restamp)| of == number && restamp == done;
-        if self.words.unfinished().any(is_this) {
-            self.change_words(StateChange::Restamp {
-                number,
-                restamp: None,
-            });
-        }
+        let change = self.words.restamped(number, done);
+        self.words_have_changed(change.into_iter().collect());
     }
 
-    fn change_words(&mut self, change: StateChange<F::Proof>) {
-        self.apply(&change);
-        if self.recorded.is_some() {
+    fn words_have_changed(&mut self, changes: Vec<WordChange>) {
+        if self.recorded.is_some() && !changes.is_empty() {
             self.collect_changes();
-            self.recorded.get_or_insert_default().push(change);
+            let recorded = self.recorded.get_or_insert_default();
+            recorded.extend(changes.into_iter().map(StateChange::from));
         }
     }
 
@@ -238,7 +225,9 @@ impl<F: Family> State<F> {
             let is_alive = |root| self.forest.tree_at(root, now).is_some();
             let numbers = self.words.outlived(is_alive);
             if !numbers.is_empty() {
-                self.change_words(StateChange::Forget { numbers });
+                let change = WordChange::Forget { numbers };
+                self.words.apply(&change);
+                self.words_have_changed(vec![change]);
             }
         }
         let said = match self.words.has_room_for_late() {
@@ -595,18 +584,11 @@ impl<F: Family> State<F> {
             });
         }
         trees.sort_by_key(|tree| (tree.root != check.root, tree.verdict.is_err(), tree.root));
-        let answer = self.words.answer(text, check.root);
-        let is_known = match check.decision {
-            Decision::Refreshed | Decision::Joined { .. } => true,
-            Decision::NewRoot | Decision::Outside => self.words.is_pinned(text),
-        };
+        let is_known = check.decision.finds_a_tree();
         Check {
             root: check.root,
-            answer,
-            looked: Looked {
-                text,
-                answer: is_known.then_some(answer),
-            },
+            answer: self.words.answer(text, check.root),
+            looked: self.words.looked(text, check.root, is_known),
             decision: check.decision,
             stage: check.by.and_then(|by| F::stage(features, by)),
             fingerprints,

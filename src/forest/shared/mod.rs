@@ -30,6 +30,7 @@ mod rehearsal;
 mod settle;
 #[cfg(test)]
 mod tests;
+mod words;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -48,7 +49,7 @@ use self::pace::Pace;
 use super::local::{Executor, Recovery};
 use super::parcel::Parcel;
 use super::port::{
-    Answer, Batch, CheckReply, Document, Placements, Port, Rehearsal, Settled, Settlement,
+    Answer, Batch, CheckReply, Document, Obeyed, Placements, Port, Rehearsal, Settled, Settlement,
     Unavailable,
 };
 use super::words::{Restamp, Word, Words};
@@ -100,6 +101,8 @@ struct Inner<F: Family> {
     /// Placements of unknown outcome, and when they are taken back, in that order.
     unknown: Mutex<VecDeque<(Millis, Rollback)>>,
     tokens: AtomicU64,
+    /// What people have said about groups.
+    said: words::Said,
     /// Of the evidence that it has written.
     pace: Mutex<Pace>,
     counters: Counters,
@@ -169,6 +172,7 @@ impl<F: Family> Shared<F> {
                 sweeps: AtomicBool::new(false),
                 unknown: Mutex::default(),
                 tokens: AtomicU64::new(seed),
+                said: words::Said::new(seed),
                 pace: Mutex::new(Pace::new(settings.evidence_bytes)),
                 counters: Counters::default(),
             }),
@@ -463,26 +467,38 @@ impl<F: Family> Port for Shared<F> {
         self.plain(async move { inner.stats().await })
     }
 
-    /// It remembers no words.
-    fn say(&self, _: Word, _: Vec<Root>) -> Answer<Option<u64>> {
-        Box::pin(std::future::ready(Ok(None)))
+    fn say(&self, word: Word, shown: Vec<Root>) -> Answer<Option<u64>> {
+        let inner = self.inner.clone();
+        self.plain(async move { inner.say(word, &shown).await })
     }
 
-    fn take_back(&self, _: u64) -> Answer<Option<Word>> {
-        Box::pin(std::future::ready(Ok(None)))
+    fn take_back(&self, number: u64) -> Answer<Option<Word>> {
+        let inner = self.inner.clone();
+        self.plain(async move { inner.take_back(number).await })
     }
 
-    fn restamped(&self, _: u64, _: Restamp) -> Answer<()> {
-        Box::pin(std::future::ready(Ok(())))
+    fn restamped(&self, number: u64, done: Restamp) -> Answer<()> {
+        let inner = self.inner.clone();
+        self.plain(async move { inner.restamped(number, &done).await })
     }
 
     fn words(&self) -> Answer<Words> {
-        Box::pin(std::future::ready(Ok(Words::default())))
+        let inner = self.inner.clone();
+        self.plain(async move { Ok(inner.words().await?.words().clone()) })
     }
 
-    /// Without words, nobody looks.
+    fn hear(&self) -> Answer<u64> {
+        let inner = self.inner.clone();
+        self.plain(async move { Ok(inner.words().await?.version()) })
+    }
+
+    fn obeys(&self, heard: u64) -> Answer<Obeyed> {
+        let inner = self.inner.clone();
+        self.plain(async move { inner.obeys(heard).await })
+    }
+
     fn late(&self) -> Answer<Late> {
-        Box::pin(std::future::ready(Ok(Late::default())))
+        Box::pin(std::future::ready(Ok(self.inner.late())))
     }
 
     /// The engine lets nodes go by itself.

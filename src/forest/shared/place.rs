@@ -209,6 +209,7 @@ impl<F: Family> Inner<F> {
             missing: Missing::default(),
             plans: base.clone(),
         };
+        self.is_there().await?;
         let mut hearing = self.hears().await?;
         loop {
             let (earlier, base) = (earlier.clone(), base.clone());
@@ -406,7 +407,7 @@ impl<F: Family> Inner<F> {
             decided,
             lesson,
             stage,
-            ..
+            question,
         } = fate;
         let without_evidence = decided.without_evidence as u64;
         self.counters
@@ -416,7 +417,7 @@ impl<F: Family> Inner<F> {
         let claimed = work.now.filter(|_| self.calendar.is_dated);
         let mut placed = Placed {
             root: outcome.root,
-            answer: outcome.root,
+            answer: self.said.answer(question.whole, outcome.root),
             decision: outcome.decision,
             // Nobody looks for late merges here.
             others: Vec::new(),

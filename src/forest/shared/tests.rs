@@ -1,5 +1,6 @@
 mod dated;
 mod near;
+mod words;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Barrier};

@@ -9,6 +9,7 @@ mod load;
 mod near;
 mod race;
 mod sidecars;
+mod words;
 
 use std::sync::Arc;
 
