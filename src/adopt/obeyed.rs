@@ -57,13 +57,16 @@ impl AllObey {
     }
 }
 
+/// Ends when all that it is about has ended.
+type Ended = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// What this process knows of one forest.
 struct Heard {
     forest: String,
     /// The last change of words that it has heard of.
     change: u64,
-    /// All that was on its way before that; and the change.
-    before: Option<(u64, Pin<Box<dyn Future<Output = ()> + Send>>)>,
+    /// All that was on its way before some change; and that change.
+    before: Option<(u64, Ended)>,
     /// All that is on its way obeys this change.
     obeys: u64,
 }
@@ -90,7 +93,7 @@ pub(crate) async fn tell(shared: &Restamping, engine: &Engine, writes: &Writes) 
                 Ok(false) => next = BUSY,
                 // Writes are refused as well, and it is said there.
                 Err(reason) => {
-                    debug!(forest = heard.forest, %reason, "what people say is not heard")
+                    debug!(forest = heard.forest, %reason, "what people say is not heard");
                 }
             }
         }

@@ -26,8 +26,7 @@ Give the options of the routes with which serve runs, or --config FILE, its file
 each fingerprint has left. A forest is kept in Redis only where equal fingerprints alone are near (k = 0, as with the method verified) and \
 the clock is not a field.
 
-Three things stay behind: sentences that were learned to be boilerplate (they are learned again), what people have said about groups, and what \
-is older than the window.
+Two things stay behind: sentences that were learned to be boilerplate (they are learned again), and what is older than the window.
 
 It refuses a forest store that has something of a forest already; --replace removes that first. A directory that holds a forest \
 is never written over. An interrupted move into Redis is begun again with --replace; into a directory nothing is there until all \

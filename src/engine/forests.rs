@@ -11,7 +11,7 @@ use crate::forest::local::{Copied, Local, State};
 use crate::forest::port::Port;
 use crate::forest::shared::keys::KeyStore;
 use crate::forest::shared::{Carry, MOST_DISTANCE, Shared, SharedSettings};
-use crate::forest::{LateMerges, OrAlone, Settings};
+use crate::forest::{OrAlone, Settings};
 use crate::hash::{HashKey, nonce};
 use crate::method::{Family, LearnedText, Method, Proof, Short, Staged, Strict, Verified, WIDE};
 use crate::store::Identity;
@@ -208,12 +208,6 @@ impl Maker<'_> {
                 ),
             });
         }
-        if route.late_merges == LateMerges::Apply {
-            return Err(EngineError::NotShared {
-                forest: self.name.to_owned(),
-                reason: "late merges are words about groups, and it keeps none yet: use late-merges = off".into(),
-            });
-        }
         let settings = SharedSettings {
             // Where time stands still nothing expires.
             window: route.window.filter(|_| route.clock != Clock::None),
@@ -241,7 +235,8 @@ impl Maker<'_> {
             keys.clone(),
             nonce(),
         )
-        .with_distance(k);
+        .with_distance(k)
+        .with_late_merges(route.late_merges);
         let shared = Arc::new(if is_dated { shared.dated() } else { shared });
         Ok(ForestEntry {
             name: self.name.to_owned(),

@@ -84,10 +84,10 @@ impl Words {
             *named.entry(root).or_default() += 1;
         }
         let gone = self.said.iter().filter(|(number, word)| {
-            let (Word::Late { loser: root, .. } | Word::Apart { roots: [root, _] }) = word else {
+            let Some(root) = word.late_loser() else {
                 return false;
             };
-            !is_alive(*root) && named.get(root) == Some(&1) && !self.unfinished.contains_key(number)
+            !is_alive(root) && named.get(&root) == Some(&1) && !self.unfinished.contains_key(number)
         });
         gone.map(|(&number, _)| number).collect()
     }
@@ -222,6 +222,14 @@ impl Word {
     /// Whether the forest has said it, or it remains of that.
     fn is_late(&self) -> bool {
         matches!(self, Word::Late { .. } | Word::Apart { .. })
+    }
+
+    /// Of a late merge, or what remains of it, the root that it takes for another one's.
+    pub(in crate::forest) fn late_loser(&self) -> Option<Root> {
+        match self {
+            Word::Late { loser: root, .. } | Word::Apart { roots: [root, _] } => Some(*root),
+            Word::Merge { .. } | Word::Pin { .. } => None,
+        }
     }
 
     /// The roots that it speaks of.

@@ -1,8 +1,8 @@
 //! Trees and what was learned: pure, documents in and places out; whoever shares a state locks it.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 
-use crate::forest::late_merges::{Candidates, Late, LateMerges, Suggestion};
+use crate::forest::late_merges::{Candidates, Late, LateMerges, are_one, may_be_one};
 use crate::forest::port::{
     Check, CheckReply, CheckedFingerprint, CheckedTree, Commit, Document, Earlier, Outcome, Placed,
     Reply, Settled, Settlement, When,
@@ -14,9 +14,6 @@ use crate::forest::{
 use crate::method::{Count, Family, Lesson, Measure, Proof, Query, Refusal};
 use crate::text::boilerplate::Taught;
 use crate::time::Millis;
-/// Pairs of trees that are laid beside each other before two groups become one; larger groups are left to people.
-const MOST_COMPARED: usize = 64;
-
 /// Trees and what was learned: pure, documents in and places out.
 #[derive(Debug)]
 pub struct State<F: Family> {
@@ -186,36 +183,12 @@ impl<F: Family> State<F> {
 
     /// What was met since the start, as far as it still holds.
     pub fn late(&self) -> Late {
-        let words = &self.words;
-        let mut told: HashSet<(Root, Root)> = words.apart().collect();
-        let suggestions = self.late.agreeing().filter_map(|pair| {
-            let (winner, loser) = (words.group(pair.winner), words.group(pair.loser));
-            let is_open = winner != loser && told.insert((winner.min(loser), winner.max(loser)));
-            is_open.then_some(Suggestion {
-                winner,
-                loser,
-                documents: pair.documents,
-            })
-        });
-        Late {
-            suggestions: suggestions.collect(),
-            applied: self.late.applied,
-            no_room: self.late.no_room,
-        }
+        self.late.late(&self.words)
     }
 
     /// The same as figures.
     pub fn late_stats(&self) -> LateStats {
-        let Late {
-            suggestions,
-            applied,
-            no_room,
-        } = self.late();
-        LateStats {
-            suggested: suggestions.len(),
-            applied_total: applied,
-            no_room_total: no_room,
-        }
+        self.late().stats()
     }
 
     /// The forest itself says that the groups of two trees are one, if there is room for it.
@@ -246,14 +219,14 @@ impl<F: Family> State<F> {
             return;
         }
         for &other in others {
-            let words = &self.words;
-            let (winner, loser) = (words.group(tree), words.group(other));
-            let pair = (winner.min(loser), winner.max(loser));
-            if winner == loser || words.apart().any(|apart| apart == pair) {
+            if !may_be_one(&self.words, tree, other) {
                 continue;
             }
             let agree = self.late.known(tree, other).or_else(|| {
-                let agree = self.are_one(tree, other)?;
+                let agree = |one, other| self.forest.roots_agree(one, other);
+                let now = self.forest.clock();
+                let is_alive = |root| self.forest.tree_at(root, now).is_some();
+                let agree = are_one(&self.words, (tree, other), is_alive, agree)?;
                 self.late.judged(tree, other, agree);
                 Some(agree)
             });
@@ -261,26 +234,6 @@ impl<F: Family> State<F> {
                 self.say_late(tree, other);
             }
         }
-    }
-
-    /// Whether all living trees of the groups of these two agree with each other, so that no group is made by way of a third; `None` if
-    /// one of the two is gone.
-    fn are_one(&self, tree: Root, other: Root) -> Option<bool> {
-        if !self.forest.roots_agree(tree, other)? {
-            return Some(false);
-        }
-        let now = self.forest.clock();
-        let living = |root| {
-            let group = self.words.one_with(root).into_iter();
-            group.filter(|&root| self.forest.tree_at(root, now).is_some())
-        };
-        let others: Vec<Root> = living(other).collect();
-        let ones: Vec<Root> = living(tree).collect();
-        let mut pairs = ones
-            .iter()
-            .flat_map(|&one| others.iter().map(move |&other| (one, other)));
-        let few = ones.len() * others.len() <= MOST_COMPARED;
-        Some(few && pairs.all(|(one, other)| self.forest.roots_agree(one, other) != Some(false)))
     }
 
     /// What people have said about groups.

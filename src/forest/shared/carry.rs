@@ -1,8 +1,8 @@
 //! A whole forest carried into the engine from the memory of a process, and back: before anybody places documents in it.
 //!
 //! Into the engine go roots first, then leaves, so that no leaf is dead; each with the time that is left of its window. Back they are sorted
-//! by the step of time in which they arrived, and become the changes that make them. What was learned of boilerplate, and what people
-//! have said, stays behind.
+//! by the step of time in which they arrived, and become the changes that make them. What people have said comes along; what was learned
+//! of boilerplate stays behind.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use super::{Inner, Shared};
 use crate::fingerprint::Fingerprint;
 use crate::forest::local::{Copied, State, StateChange};
 use crate::forest::port::{Answer, Unavailable};
+use crate::forest::words::Words;
 use crate::forest::{
     Change, Forest, Moment, Portions, Restoring, Root, Settings, Summary, Tick, TreeSize,
 };
@@ -65,8 +66,8 @@ struct Own<P> {
     tree: Option<OwnTree<P>>,
 }
 
-/// Nodes, and what the clock shows.
-type OwnNodes<P> = (Vec<Own<P>>, Millis);
+/// Nodes, what the clock shows, and what was said.
+type OwnNodes<P> = (Vec<Own<P>>, Millis, Words);
 
 struct OwnTree<P> {
     value: RootValue<P>,
@@ -88,7 +89,8 @@ impl<F: Family> Carry for Shared<F> {
             let mut place = Some(Place::default());
             while let Some(at) = place {
                 let (keys, next) = inner.keys_from(at).await?;
-                if !keys.is_empty() {
+                // Who was there a moment ago is not of it.
+                if keys.iter().any(|key| key.kind != KeyKind::Obeyed) {
                     return Ok(false);
                 }
                 place = next;
@@ -105,7 +107,7 @@ impl<F: Family> Carry for Shared<F> {
     fn fill(&self, from: Arc<dyn Copied>, told: Arc<Told>) -> Answer<Carried> {
         let inner = self.inner.clone();
         self.plain(async move {
-            let (nodes, clock) = inner
+            let (nodes, clock, words) = inner
                 .compute(move |inner| inner.own_nodes(&*from))
                 .await??;
             if inner.calendar.is_dated && clock.0 > i64::MIN {
@@ -114,7 +116,9 @@ impl<F: Family> Carry for Shared<F> {
                 let advance = vec![(KeyKind::Clock, Fingerprint(0), what)];
                 inner.run_all(advance).await?;
             }
-            inner.fill(nodes, &*told).await
+            let carried = inner.fill(nodes, &*told).await?;
+            inner.put_words(&words).await?;
+            Ok(carried)
         })
     }
 
@@ -122,8 +126,13 @@ impl<F: Family> Carry for Shared<F> {
         let inner = self.inner.clone();
         self.plain(async move {
             let found = inner.find(&*told).await?;
+            let said = inner.words().await?;
             inner
-                .compute(move |inner| inner.pour(&found, &*into))
+                .compute(move |inner| {
+                    let carried = inner.pour(&found, &*into)?;
+                    into.replay(&inner.changes_of(said.words()))?;
+                    Ok(carried)
+                })
                 .await?
         })
     }
@@ -180,7 +189,7 @@ impl<F: Family> Inner<F> {
         Ok(gone)
     }
 
-    /// All nodes of a process, roots first, and what its clock shows.
+    /// All nodes of a process, roots first, what its clock shows, and what was said.
     fn own_nodes(&self, from: &dyn Copied) -> Result<OwnNodes<F::Proof>, Unavailable> {
         let unreadable = || {
             let reason = "the forest cannot be copied: it is of another kind".to_owned();
@@ -208,7 +217,7 @@ impl<F: Family> Inner<F> {
         let state = restoring.finish();
         let mut nodes = own_nodes(state.forest(), self.calendar);
         nodes.sort_by_key(|node| node.tree.is_none());
-        Ok((nodes, state.forest().clock()))
+        Ok((nodes, state.forest().clock(), state.words().clone()))
     }
 
     async fn fill(&self, nodes: Vec<Own<F::Proof>>, told: &Told) -> Result<Carried, Unavailable> {

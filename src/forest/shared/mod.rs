@@ -19,6 +19,7 @@ mod fetch;
 mod found;
 mod glance;
 pub mod keys;
+mod late;
 mod layout;
 mod lessons;
 #[cfg(test)]
@@ -46,6 +47,7 @@ pub use self::carry::{Carried, Carry, Told};
 use self::keys::{Away, Command, Heard, Key, KeyStore, Kind, Life, Reply, Token, What};
 use self::layout::{Calendar, Node};
 use self::pace::Pace;
+use super::late_merges::Candidates;
 use super::local::{Executor, Recovery};
 use super::parcel::Parcel;
 use super::port::{
@@ -53,7 +55,7 @@ use super::port::{
     Unavailable,
 };
 use super::words::{Restamp, Word, Words};
-use super::{EvidenceStats, Late, LateStats, Rollback, Root, Stats, TreeView};
+use super::{EvidenceStats, Late, LateMerges, Rollback, Root, Stats, TreeView};
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::hash::splitmix64;
 use crate::method::{Family, Proof};
@@ -103,6 +105,8 @@ struct Inner<F: Family> {
     tokens: AtomicU64,
     /// What people have said about groups.
     said: words::Said,
+    /// Trees that may be one, as far as this process has met them.
+    late: Mutex<Candidates>,
     /// Of the evidence that it has written.
     pace: Mutex<Pace>,
     counters: Counters,
@@ -173,6 +177,7 @@ impl<F: Family> Shared<F> {
                 unknown: Mutex::default(),
                 tokens: AtomicU64::new(seed),
                 said: words::Said::new(seed),
+                late: Mutex::default(),
                 pace: Mutex::new(Pace::new(settings.evidence_bytes)),
                 counters: Counters::default(),
             }),
@@ -185,6 +190,13 @@ impl<F: Family> Shared<F> {
         if let Some(inner) = Arc::get_mut(&mut self.inner) {
             inner.blocks = Blocks::new(k);
         }
+        self
+    }
+
+    /// The same forest, with this done about trees that are found to be one.
+    #[must_use]
+    pub fn with_late_merges(self, mode: LateMerges) -> Shared<F> {
+        self.inner.late.lock().mode = mode;
         self
     }
 
@@ -388,7 +400,7 @@ impl<F: Family> Inner<F> {
             nodes: sample.all(drawn(Kind::Node).count()),
             roots: sample.all(drawn(Kind::Node).filter(is_root).count()),
             dead_nodes: 0,
-            late_merges: LateStats::default(),
+            late_merges: self.late_stats(),
             expired_total: count(&counters.expired),
             withdrawn_total: count(&counters.withdrawn),
             evicted_total: 0,

@@ -334,7 +334,7 @@ impl<F: Family> Inner<F> {
     ) -> Result<Vec<Work>, Unavailable> {
         let mut again = Vec::new();
         let (mut counted, mut lessons, mut killed) = (Vec::new(), Vec::new(), HashSet::new());
-        let mut arrived = Vec::new();
+        let (mut arrived, mut met) = (Vec::new(), Vec::new());
         let each = round.work.into_iter().zip(round.answers);
         for (at, (work, answer)) in each.enumerate() {
             let claimed = claimed.get_mut(at).map(std::mem::take).unwrap_or_default();
@@ -365,6 +365,7 @@ impl<F: Family> Inner<F> {
                     arrived.extend(claimed.map(|at| (placed.rollback.clone(), at)));
                     counted.push((placed.rollback.clone(), placed.count));
                     lessons.extend(placed.lesson.take());
+                    met.push((placed.root, placed.others.clone()));
                 }
                 Commit::Provisional => earlier.tallies.add(placed.root.0, placed.count),
             }
@@ -373,6 +374,7 @@ impl<F: Family> Inner<F> {
         self.arrive(arrived).await?;
         self.count(counted.into_iter()).await?;
         self.teach(lessons).await?;
+        self.meet(met).await?;
         let kill = killed.into_iter().filter_map(|root: Root| {
             let kept = round.read.kept(root.0)?;
             let value = kept.bytes.clone();
@@ -415,12 +417,17 @@ impl<F: Family> Inner<F> {
             .fetch_add(without_evidence, Relaxed);
         let (outcome, at) = (decided.outcome, work.at);
         let claimed = work.now.filter(|_| self.calendar.is_dated);
+        let known = self.said.known();
+        // Where somebody has said where a text belongs, it tells of no other.
+        let others = match known.words().is_pinned(question.whole) {
+            true => Vec::new(),
+            false => outcome.others.clone(),
+        };
         let mut placed = Placed {
             root: outcome.root,
-            answer: self.said.answer(question.whole, outcome.root),
+            answer: known.words().answer(question.whole, outcome.root),
             decision: outcome.decision,
-            // Nobody looks for late merges here.
-            others: Vec::new(),
+            others,
             arrived: outcome.arrived(at),
             founded: outcome.founded.unwrap_or(at),
             clock: claimed.map_or(at, |claimed| claimed.max(at)),

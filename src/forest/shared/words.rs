@@ -18,14 +18,15 @@ use parking_lot::Mutex;
 use super::Inner;
 use super::keys::{Away, Kind, Reply, What};
 use crate::fingerprint::Fingerprint;
+use crate::forest::Root;
+use crate::forest::local::StateChange;
 use crate::forest::port::{Obeyed, Unavailable};
-use crate::forest::words::{Restamp, Word, Words};
-use crate::forest::{Late, Root};
+use crate::forest::words::{Restamp, Word, WordChange, Words};
 use crate::hash::splitmix64;
 use crate::method::{Durable, Family};
 
 /// The most bytes that all words of a forest may take: each change sends them to all who share it.
-const MOST_BYTES: usize = 16 << 20;
+pub(super) const MOST_BYTES: usize = 16 << 20;
 /// Changes that are known by their tags.
 const MOST_BEFORE: usize = 64;
 /// How often a change is tried that others are faster with.
@@ -54,6 +55,15 @@ pub(super) struct Table {
     /// The last ones before it, the latest first.
     before: Vec<(u64, u64)>,
     words: Words,
+}
+
+/// What came of changing words.
+pub(super) enum Changed<T> {
+    Done(T),
+    /// There was nothing to change, or no room.
+    Nothing,
+    /// Somebody has changed them before.
+    Overtaken,
 }
 
 impl Table {
@@ -132,11 +142,6 @@ impl Said {
 
     pub(super) fn known(&self) -> Arc<Table> {
         self.known.lock().clone()
-    }
-
-    /// The root that is answered for a document with this text in this tree.
-    pub(super) fn answer(&self, text: Fingerprint, tree: Root) -> Root {
-        self.known.lock().words.answer(text, tree)
     }
 
     /// Takes a later table for the one that it knows. Answers whether it was.
@@ -232,26 +237,42 @@ impl<F: Family> Inner<F> {
         most: usize,
         change: impl Fn(&mut Words) -> Option<T>,
     ) -> Result<Option<T>, Unavailable> {
+        Ok(match self.change_words_of(None, most, change).await? {
+            Changed::Done(answer) => Some(answer),
+            Changed::Nothing | Changed::Overtaken => None,
+        })
+    }
+
+    /// The same, and if a change is named, only as long as that is the last one.
+    pub(super) async fn change_words_of<T>(
+        &self,
+        only: Option<u64>,
+        most: usize,
+        change: impl Fn(&mut Words) -> Option<T>,
+    ) -> Result<Changed<T>, Unavailable> {
         for attempt in 0..ATTEMPTS {
             let known = self.words().await?;
+            if only.is_some_and(|only| only != known.version) {
+                return Ok(Changed::Overtaken);
+            }
             let mut words = known.words.clone();
             let Some(answer) = change(&mut words) else {
-                return Ok(None);
+                return Ok(Changed::Nothing);
             };
             let changed = known.changed(known.version + 1, self.new_tag(), words);
             let value = changed.bytes();
             if value.len() > most {
-                return Ok(None);
+                return Ok(Changed::Nothing);
             }
             let before = (known.version > 0).then(|| known.head());
             let turn = (Kind::Words, Fingerprint(0), What::Turn { before, value });
             if self.run_all(vec![turn]).await?.next() == Some(Reply::Number(1)) {
                 self.said.advance(changed);
-                return Ok(Some(answer));
+                return Ok(Changed::Done(answer));
             }
             // It may have been done, and its reply been lost.
             if self.words().await?.follows(&changed) {
-                return Ok(Some(answer));
+                return Ok(Changed::Done(answer));
             }
             let pause = splitmix64(self.said.process ^ u64::from(attempt)) % 8;
             self.keys.pause(Duration::from_millis(1 + pause)).await;
@@ -280,6 +301,33 @@ impl<F: Family> Inner<F> {
     pub(super) async fn restamped(&self, number: u64, done: &Restamp) -> Result<(), Unavailable> {
         let restamped = |words: &mut Words| words.restamped(number, done);
         self.change_words(usize::MAX, restamped).await.map(drop)
+    }
+
+    /// Puts what a process has kept for itself where nobody has said anything.
+    pub(super) async fn put_words(&self, words: &Words) -> Result<(), Unavailable> {
+        let put = |there: &mut Words| {
+            let is_to_be_put = *there == Words::default() && there != words;
+            is_to_be_put.then(|| *there = words.clone())
+        };
+        self.change_words(usize::MAX, put).await.map(drop)
+    }
+
+    /// The same words as the changes that make them.
+    pub(super) fn changes_of(&self, words: &Words) -> Vec<u8> {
+        let said = words.said().map(|(number, word)| WordChange::Say {
+            number,
+            word: Some(word.clone()),
+        });
+        let restamps = words.unfinished();
+        let restamps = restamps.map(|(number, restamp)| WordChange::Restamp {
+            number,
+            restamp: Some(restamp.clone()),
+        });
+        let mut bytes = Vec::new();
+        for change in said.chain(restamps) {
+            StateChange::<F::Proof>::from(change).write(&mut bytes);
+        }
+        bytes
     }
 
     /// Has the engine know that this process is there, before it looks at anything that a word may change.
@@ -323,11 +371,6 @@ impl<F: Family> Inner<F> {
                 "the engine does not say which processes are there".into(),
             ))
         })
-    }
-
-    /// Nobody looks for late merges here.
-    pub(super) fn late(&self) -> Late {
-        Late::default()
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::adopt::create_mapped;
 use crate::common::redis::Redis;
 use crate::common::{self, Server, Spinney, unique_index};
-use crate::words::{article, bulk, followed, roots, said_and_undone, say, torn, words};
+use crate::words::{article, bulk, followed, roots, said_and_undone, say, take_back, torn, words};
 
 /// A sidecar in front of one index.
 fn sidecar(upstream: &str, index: &str, redis: &Redis, more: &[&str]) -> Spinney {
@@ -69,25 +69,47 @@ async fn a_word_is_followed_by_another_sidecar_when_the_first_one_is_gone() {
     server.delete_index(&index).await;
 }
 
-/// A story of which both trees live, as after a failover that has lost a leaf.
-#[tokio::test]
-async fn a_story_in_two_is_healed_by_a_word() {
+/// A story of which both trees live, as after a failover that has lost a leaf: a word heals it, and without one the next document that
+/// agrees with both.
+async fn healed(label: &str, mode: &str) {
     let (upstream, redis) = (common::opensearch(), Redis::start());
-    let (server, index) = (Server::new(&upstream), unique_index("shared-words-torn"));
+    let (server, index) = (Server::new(&upstream), unique_index(label));
     create_mapped(&server, &index).await;
-    let [one, other] = [(); 2].map(|()| sidecar(&upstream, &index, &redis, &[]));
+    let more = ["--late-merges", mode];
+    let [one, other] = [(); 2].map(|()| sidecar(&upstream, &index, &redis, &more));
     bulk(&one.url, &index, [("one", torn(1))]);
     bulk(&other.url, &index, [("other", torn(2))]);
     let before = roots(&server, &index).await;
     assert_ne!(before["one"], before["other"]);
-    let merge = json!({"roots": [before["one"], before["other"]]});
-    say(&other.url, &format!("{index}/_merge"), &merge);
+    if mode == "suggest" {
+        let merge = json!({"roots": [before["one"], before["other"]]});
+        say(&other.url, &format!("{index}/_merge"), &merge);
+    }
     bulk(&one.url, &index, [("both", torn(0))]);
     followed(&one.url, &index).await;
+    let listed = words(&other.url, &index);
+    let kind = if mode == "apply" { "late" } else { "merge" };
+    assert_eq!(listed["words"][0]["kind"], kind, "{listed}");
+    let winner = listed["words"][0]["winner"].as_str().unwrap();
     let after = roots(&server, &index).await;
-    assert!(
-        after.values().all(|root| *root == before["one"]),
-        "{after:?}"
+    assert!(after.values().all(|root| root == winner), "{after:?}");
+    // Taken back, they are apart again.
+    take_back(&one.url, &index, 0);
+    followed(&other.url, &index).await;
+    let apart = roots(&server, &index).await;
+    assert_eq!(
+        [&apart["one"], &apart["other"]],
+        [&before["one"], &before["other"]]
     );
     server.delete_index(&index).await;
+}
+
+#[tokio::test]
+async fn a_story_in_two_is_healed_by_a_word() {
+    healed("shared-words-torn", "suggest").await;
+}
+
+#[tokio::test]
+async fn a_story_in_two_is_healed_by_a_later_document() {
+    healed("shared-words-late", "apply").await;
 }

@@ -289,9 +289,9 @@ impl World {
         }
     }
 
-    fn say(&mut self, who: usize, word: Word, shown: Vec<Root>) {
-        let number = say(&self.processes[who].forest, word.clone(), shown.clone());
-        let (expected, _) = self.model.say(word, &shown).unwrap();
+    fn say(&mut self, who: usize, word: Word, shown: &[Root]) {
+        let number = say(&self.processes[who].forest, word.clone(), shown.to_vec());
+        let (expected, _) = self.model.say(word, shown).unwrap();
         assert_eq!(number, expected);
     }
 
@@ -359,10 +359,10 @@ impl World {
         }
     }
 
-    fn step(&mut self, step: Step) {
-        match step {
+    fn step(&mut self, step: &Step) {
+        match *step {
             Step::Merge(who, winner, loser) => {
-                self.say(who, merge(root(winner), root(loser)), Vec::new());
+                self.say(who, merge(root(winner), root(loser)), &[]);
             }
             Step::Pin(who, text, to) => {
                 self.new += 1;
@@ -371,7 +371,8 @@ impl World {
                     root: root(to.unwrap_or(1_000 + self.new)),
                 };
                 let answer = self.model.answer(Fingerprint(text), tree_of(text));
-                self.say(who, word, vec![self.stored[text as usize], answer]);
+                let shown = [self.stored[text as usize], answer];
+                self.say(who, word, &shown);
             }
             Step::Undo(who, which) => {
                 let numbers: Vec<u64> = self.model.said().map(|(number, _)| number).collect();
@@ -418,7 +419,7 @@ impl World {
 
     fn end(&mut self) {
         while !self.flying.is_empty() {
-            self.step(Step::Stored(0));
+            self.step(&Step::Stored(0));
         }
         // Whoever is gone is not waited for.
         self.memory.advance(self.memory.now().0 + LONG);
@@ -445,7 +446,7 @@ proptest! {
     fn all_know_the_same_and_stored_documents_obey_in_the_end(steps in steps()) {
         let mut world = World::new();
         for step in steps {
-            world.step(step);
+            world.step(&step);
         }
         world.end();
         for one in &world.processes {
@@ -457,4 +458,76 @@ proptest! {
             prop_assert_eq!(*shown, answer, "text {}", text);
         }
     }
+}
+
+/// Two texts that did not find each other though they agree, and others that agree with both: the first or the last words of the two
+/// are another story's.
+fn torn(variant: u64) -> Features {
+    const STORY: u64 = 619;
+    let word = |at: u64| {
+        let of = match variant {
+            1 if at < 20 => 1_000_000 + STORY,
+            2 if at >= 140 => 2_000_000 + STORY,
+            _ => STORY,
+        };
+        let mut hash = (of * 1_000 + at + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        hash ^= hash >> 32;
+        format!("w{:x}", hash.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40)
+    };
+    let mut words: Vec<String> = (0..160).map(word).collect();
+    words.extend((variant > 2).then(|| format!("more{variant}")));
+    let fields = Fields {
+        title: None,
+        body: &[&words.join(" ")],
+    };
+    let method = Method::Verified;
+    let features = method.read_with(&fields, Attributes::default(), &mut Workspace::default());
+    features.unwrap()
+}
+
+fn accepted(forest: &Shared<Verified>, variant: u64) -> (Root, u64) {
+    let placed = place(forest, vec![at(torn(variant), 1)]);
+    let root = placed[0].root;
+    (root, settle(forest, placed, Outcome::Accepted).merged)
+}
+
+#[test]
+fn trees_of_one_story_are_suggested_or_made_one() {
+    let memory = Memory::default();
+    let [suggests, one, other] = [1, 2, 3].map(|seed| process(&memory, seed));
+    let [one, other] = [one, other].map(|forest| forest.with_late_merges(LateMerges::Apply));
+    let (first, _) = accepted(&one, 1);
+    let (second, _) = accepted(&other, 2);
+    assert_ne!(first, second);
+    assert_eq!(accepted(&suggests, 3).1, 0);
+    let listed = block_on(suggests.late()).unwrap().suggestions;
+    assert_eq!(listed.len(), 1);
+    let pair = HashSet::from([listed[0].winner, listed[0].loser]);
+    assert_eq!(pair, HashSet::from([first, second]));
+    assert_eq!(block_on(suggests.stats()).unwrap().late_merges.suggested, 1);
+    // One that is refused tells of nothing.
+    let refused = place(&one, vec![at(torn(0), 1)]);
+    assert_eq!(settle(&one, refused, Outcome::Refused).merged, 0);
+    assert_eq!(said(&one), Words::default());
+    // Both meet it at the same moment: it is said once.
+    let placed = [(&one, 4), (&other, 5)].map(|(forest, variant)| {
+        let placed = place(forest, vec![at(torn(variant), 1)]);
+        assert_eq!(placed[0].others.len(), 1);
+        (forest, placed)
+    });
+    let merged: u64 = std::thread::scope(|scope| {
+        let settling = placed.map(|(forest, placed)| {
+            scope.spawn(move || settle(forest, placed, Outcome::Accepted).merged)
+        });
+        settling.map(|thread| thread.join().unwrap()).iter().sum()
+    });
+    assert_eq!(merged, 1);
+    let words = said(&suggests);
+    assert_eq!(words.group(first), words.group(second));
+    assert_eq!((words.said().count(), words.unfinished().count()), (1, 1));
+    assert_eq!(block_on(suggests.late()).unwrap().suggestions, []);
+    // A person is stronger, whoever was told.
+    block_on(suggests.take_back(0)).unwrap().unwrap();
+    assert_eq!((accepted(&one, 6).1, accepted(&other, 7).1), (0, 0));
+    assert!(matches!(said(&one).word(0), Some(Word::Apart { .. })));
 }
