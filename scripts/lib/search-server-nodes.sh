@@ -53,7 +53,7 @@ make_instance() {
   ports=$(free_ports $((2 * nodes)))
   http_ports=$(echo "$ports" | cut -d ' ' -f "1-$nodes")
   transport_ports=$(echo "$ports" | cut -d ' ' -f "$((nodes + 1))-")
-  printf '%s=%q\n' kind "$kind" nodes "$nodes" heap "$heap" cpu "$cpu" work "$work" home "$home" java_home "$java_home" \
+  printf '%s=%q\n' kind "$kind" nodes "$nodes" heap "$heap" cpu "$cpu" brief "$brief" work "$work" home "$home" java_home "$java_home" \
     http_ports "$http_ports" transport_ports "$transport_ports" >"$state_dir/$name/meta"
   [ "$kind" != opensearch-secure ] || make_certificates
   for i in $(node_numbers); do configure_node "$i"; done
@@ -76,6 +76,7 @@ configure_node() {
   # Memory is taken as it is used, and no files of the JVM are left in the temporary folder.
   printf '%s\n' "-Xms$heap" "-Xmx$heap" -XX:-AlwaysPreTouch -XX:-UsePerfData "-XX:ErrorFile=$dir/logs/hs_err.log" \
     >"$dir/config/jvm.options.d/spinney.options"
+  [ -z "$brief" ] || echo -XX:TieredStopAtLevel=1 >>"$dir/config/jvm.options.d/spinney.options"
   {
     echo "cluster.name: spinney-$name"
     echo "node.name: node-$1"

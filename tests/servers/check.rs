@@ -180,7 +180,9 @@ fn names_that_are_coded_and_documents_that_are_packed() {
     assert_eq!(plain.json()["index"], "news-中");
     assert!(plain.text().starts_with("{\n"));
     assert_eq!(
-        cluster.last().target(),
+        cluster
+            .last_of(|it| it.target().contains("/_count"))
+            .target(),
         "/news-%E4%B8%AD/_count?terminate_after=1"
     );
     let packed = Request::json("POST", "/_spinney/news-x/_check", &source)
@@ -308,7 +310,8 @@ fn the_cluster_is_asked_first() {
             } else {
                 assert_eq!((answer.status, answer.text().as_str()), (status, body));
             }
-            assert_eq!(cluster.last().headers("authorization"), ["Basic bWU6bWU="]);
+            let asked = cluster.last_of(|it| it.target().contains("/_count"));
+            assert_eq!(asked.headers("authorization"), ["Basic bWU6bWU="]);
         }
     }
     let nowhere = start("http://127.0.0.1:1", &[]);

@@ -208,6 +208,7 @@ impl Node {
             &node.name,
             "--heap",
             "512m",
+            "--brief",
         ]);
         let url = lines
             .lines()

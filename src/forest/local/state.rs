@@ -280,8 +280,9 @@ impl<F: Family> State<F> {
     /// Finds or makes the place of a document. Until it is settled, what it teaches counts for its own request only.
     pub fn place_by(&mut self, document: Document, commit: Commit, earlier: &mut Earlier) -> Reply {
         let now = self.time(document.when, earlier);
+        // Who has no date comes when the one before it came, and that one may be refused.
         let claimed = match (document.when, commit) {
-            (When::Claimed(at), Commit::Provisional) => Some(at),
+            (When::Claimed(_) | When::AsBefore, Commit::Provisional) => now,
             _ => None,
         };
         let mut features = document.features;

@@ -372,6 +372,30 @@ fn a_claimed_time_counts_for_others_when_it_is_accepted() {
 }
 
 #[test]
+fn the_time_of_an_undated_document_counts_for_others_when_it_is_accepted() {
+    for subject in dated_forests(Some(Millis(100))) {
+        let of = |number, when| document(subject.method, number, when);
+        let at = |number, at| of(number, When::Claimed(Millis(at)));
+        let clock = || {
+            let asked = subject.port.check(of(4, When::AsBefore));
+            block_on(asked).unwrap().now
+        };
+        settle(&subject, place(&subject, vec![at(1, 0)]), Outcome::Accepted);
+        for (outcome, expected) in [(Outcome::Refused, 0), (Outcome::Accepted, 1_000)] {
+            let request = vec![at(2, 1_000), of(3, When::AsBefore)];
+            let mut placed = place(&subject, request);
+            let undated = placed.split_off(1);
+            // It came when the one before it came, and so says its stamp.
+            assert_eq!(undated[0].clock, Millis(1_000));
+            assert_eq!(clock(), Some(Millis(0)), "{}", say(&subject));
+            settle(&subject, placed, Outcome::Refused);
+            settle(&subject, undated, outcome);
+            assert_eq!(clock(), Some(Millis(expected)), "{}", say(&subject));
+        }
+    }
+}
+
+#[test]
 fn documents_outlive_the_dates_that_come_with_them() {
     for subject in dated_forests(Some(Millis(100))) {
         let claimed = |number, at| document(subject.method, number, When::Claimed(Millis(at)));

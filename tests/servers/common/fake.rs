@@ -140,6 +140,12 @@ impl Fake {
             .collect()
     }
 
+    /// The last request that is one of those; spinney asks in its own name, too, whenever it likes.
+    pub fn last_of(&self, is_one: impl Fn(&Received) -> bool) -> Received {
+        let mut received = self.received().into_iter().rev();
+        received.find(is_one).expect("such a request has come")
+    }
+
     /// The last request so far.
     pub fn last(&self) -> Received {
         self.received().pop().expect("a request has come")
