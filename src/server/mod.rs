@@ -146,10 +146,7 @@ pub(crate) async fn serve(
     let signal = signals.next().await.map_err(ServeError::Signals)?;
     info!(signal, in_flight = state.in_flight.count(), "stopping");
     // What it has sent is in flight like all else.
-    for own in [sweeping, restamping, obeying, looking]
-        .into_iter()
-        .flatten()
-    {
+    for own in [sweeping, restamping, looking].into_iter().flatten() {
         own.abort();
     }
     // Whoever asks a second time does not want to wait.
@@ -162,6 +159,10 @@ pub(crate) async fn serve(
         }
     };
     accepting.abort();
+    // Until now others have waited for what this process had on its way.
+    if let Some(obeying) = obeying {
+        obeying.abort();
+    }
     if let Some(counting) = counting {
         counting.stop().await;
     }

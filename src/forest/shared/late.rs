@@ -15,6 +15,8 @@ use crate::forest::words::{Word, Words};
 use crate::forest::{Late, LateStats, Root};
 use crate::method::{Family, Proof};
 
+/// Pairs that are judged for the documents of one request, whose client waits for it. Others are met again by later documents.
+const MOST_JUDGED: u32 = 64;
 /// How often two groups are judged while others change the words.
 const TRIES: u32 = 3;
 
@@ -38,10 +40,10 @@ impl<F: Family> Inner<F> {
         if mode == LateMerges::Off || !F::Proof::TELLS_OF_ROOTS {
             return Ok(0);
         }
-        let mut merged = 0;
+        let (mut merged, mut room) = (0, MOST_JUDGED);
         for (tree, others) in met {
             for other in others {
-                merged += u64::from(self.meet_one(tree, other, mode).await?);
+                merged += u64::from(self.meet_one((tree, other), mode, &mut room).await?);
             }
         }
         Ok(merged)
@@ -50,9 +52,9 @@ impl<F: Family> Inner<F> {
     /// Answers whether their groups were made one.
     async fn meet_one(
         &self,
-        tree: Root,
-        other: Root,
+        (tree, other): (Root, Root),
         mode: LateMerges,
+        room: &mut u32,
     ) -> Result<bool, Unavailable> {
         let mut is_met = false;
         for _ in 0..TRIES {
@@ -71,7 +73,9 @@ impl<F: Family> Inner<F> {
             is_met = true;
             let agree = match judged {
                 Some(agree) => agree,
+                None if *room == 0 => return Ok(false),
                 None => {
+                    *room -= 1;
                     let Some(agree) = self.judge(&known, tree, other).await? else {
                         return Ok(false);
                     };

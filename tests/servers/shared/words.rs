@@ -18,7 +18,7 @@ fn sidecar(upstream: &str, index: &str, redis: &Redis, more: &[&str]) -> Spinney
 
 #[tokio::test]
 async fn what_is_said_to_one_sidecar_holds_for_all() {
-    let (upstream, redis) = (common::opensearch(), Redis::cluster(3));
+    let (upstream, redis) = (common::opensearch(), Redis::start());
     let (server, index) = (Server::new(&upstream), unique_index("shared-words"));
     create_mapped(&server, &index).await;
     let [one, other] = [(); 2].map(|()| sidecar(&upstream, &index, &redis, &[]));
