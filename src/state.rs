@@ -103,8 +103,9 @@ fn engine(config: &ServeOptions) -> Result<Engine, StateError> {
         let storage = config.storage.as_ref();
         return Ok(Engine::stored(routes, prefix, threads, key, storage)?);
     };
-    let ca = store.ca.as_deref().map(std::fs::read).transpose()?;
-    let keys = RedisStore::new(store.address.clone(), ca)?.when_away(store.on_loss.told());
+    let keys = RedisStore::new(store.address.clone(), store.ca.as_deref())?
+        .when_away(store.on_loss.told());
+    keys.look();
     let keys: Arc<dyn KeyStore> = Arc::new(keys);
     let on_loss = store.on_loss;
     Ok(Engine::shared(

@@ -91,6 +91,8 @@ fn shared(shared: &SharedStats) -> Value {
         "conflicts": shared.conflicts,
         "sampled_keys": shared.sampled,
         "keys": shared.keys,
+        "mirrored_names": shared.names,
+        "mirror_bytes": shared.mirror_bytes,
     })
 }
 
@@ -167,6 +169,11 @@ fn add_shared(gauges: &mut Gauges, forests: &[(String, Stats)]) {
         "shared_conflicts",
         "Placements since the start that began again because another process was faster or not done",
         |s| s.conflicts,
+    );
+    each(
+        "shared_mirror_bytes",
+        "Bytes of memory that this process needs for the names of all nodes of the shared forest, where the method has a wide distance",
+        |s| s.mirror_bytes,
     );
 }
 

@@ -37,6 +37,7 @@ pub(super) struct Args {
     #[arg(
         value_name = "DIR|URL",
         env = "SPINNEY_DATA_DIR",
+        hide_env_values = true,
         required_unless_present = "compare"
     )]
     data_dir: Option<PathBuf>,
@@ -84,8 +85,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let data_dir = data_dir.context("give the directory that serve has as --data-dir")?;
     let store = data_dir.to_str().map(Address::parse);
     if let Some(Ok(address)) = store {
-        let ca = args.forest_store_ca.as_deref();
-        let keys = RedisStore::new(address, ca.map(std::fs::read).transpose()?)?;
+        let keys = RedisStore::new(address, args.forest_store_ca.as_deref())?;
         let keys: Arc<dyn KeyStore> = Arc::new(keys);
         let bar = Arc::new(Bar::of("keys", "read")?);
         let told: Arc<CarryTold> = {
@@ -218,7 +218,7 @@ fn as_json(forest: &Inspected) -> Value {
         "torn_bytes": forest.torn,
         "oldest": summary.arrivals.map(|(oldest, _)| format_date(oldest)),
         "newest": summary.arrivals.map(|(_, newest)| format_date(newest)),
-        "boilerplate": (!forest.is_shared).then_some(forest.boilerplate),
+        "boilerplate": forest.boilerplate,
         "furniture_trees": summary.furniture_trees,
         "tree_sizes": sizes,
         "largest": largest.collect::<Vec<Value>>(),
@@ -264,9 +264,7 @@ fn show(forest: &Inspected) {
             format!("{} to {}", format_date(oldest), format_date(newest)),
         );
     }
-    if !forest.is_shared {
-        row("boilerplate", format!("{} sentences", forest.boilerplate));
-    }
+    row("boilerplate", format!("{} sentences", forest.boilerplate));
     row("furniture", format!("{} clusters", summary.furniture_trees));
     print("  documents a cluster   clusters");
     let mut above = 0;

@@ -23,10 +23,9 @@ a Redis (serve --forest-store). This command copies them from the one place to t
 stop every spinney, move, and start with the other option. What it copies from stays as it is.
 
 Give the options of the routes with which serve runs, or --config FILE, its file: method and window say what a forest is, and how long \
-each fingerprint has left. A forest is kept in Redis only where equal fingerprints alone are near (k = 0, as with the method verified) and \
-the clock is not a field.
+each fingerprint has left.
 
-Two things stay behind: sentences that were learned to be boilerplate (they are learned again), and what is older than the window.
+One thing stays behind: what is older than the window.
 
 It refuses a forest store that has something of a forest already; --replace removes that first. A directory that holds a forest \
 is never written over. An interrupted move into Redis is begun again with --replace; into a directory nothing is there until all \
@@ -62,8 +61,8 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         "no route: give --index and the other options of serve, or its file with --config"
     );
     let store = serve.forest_store.context("there is no forest store")?;
-    let ca = store.ca.as_deref().map(std::fs::read).transpose()?;
-    let keys: Arc<dyn KeyStore> = Arc::new(RedisStore::new(store.address, ca)?);
+    let keys = RedisStore::new(store.address, store.ca.as_deref())?;
+    let keys: Arc<dyn KeyStore> = Arc::new(keys);
     let (routes, prefix, threads) = (&serve.routes, &serve.prefix, serve.threads);
     let key = HashKey::secret();
     let shared = Engine::shared(routes, prefix, threads, key, &keys, OnLoss::Refuse)?;
@@ -107,10 +106,11 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
     bar.clear();
     for (forest, carried) in carried? {
         print(format_args!(
-            "forest {forest}: {} fingerprints moved, {} of them roots; {} stayed behind, older than the window or without a tree",
+            "forest {forest}: {} fingerprints moved, {} of them roots; {} stayed behind, older than the window or without a tree; {} sentences known as boilerplate",
             HumanCount(carried.nodes),
             HumanCount(carried.roots),
-            HumanCount(carried.behind)
+            HumanCount(carried.behind),
+            HumanCount(carried.boilerplate)
         ));
     }
     say(format_args!(

@@ -136,8 +136,8 @@ pub struct RawServeOptions {
     #[arg(long, env = "SPINNEY_ON_STORE_FAILURE", value_name = "WHAT")]
     on_store_failure: Option<String>,
     /// Keep the forests in Redis 7 or Valkey, where several spinneys share them: redis://user:password@host:6379, several
-    /// hosts of a cluster with commas; rediss:// over TLS; redis+sentinel://host:26379/NAME for the master of that name. For
-    /// routes with k = 0, such as the method verified
+    /// hosts of a cluster with commas; rediss:// over TLS; redis+sentinel://host:26379/NAME for the master of that name (and
+    /// rediss+sentinel://)
     #[arg(
         long,
         env = "SPINNEY_FOREST_STORE",

@@ -179,6 +179,9 @@ pub fn inspect_shared(
         let carry: Box<dyn Carry> = match method {
             Method::Verified => Box::new(shared::<Verified>(kept, settings, (k, is_dated), keys)),
             Method::Staged => Box::new(shared::<Staged>(kept, settings, (k, is_dated), keys)),
+            Method::Short(_) if identity.forest().ends_with(super::forests::SHORT_TEXTS) => {
+                Box::new(shared::<Short>(kept, settings, (k, is_dated), keys))
+            }
             _ => Box::new(shared::<Strict>(kept, settings, (k, is_dated), keys)),
         };
         let (forest, told) = (identity.forest().to_owned(), told.clone());
@@ -187,7 +190,7 @@ pub fn inspect_shared(
         Ok(Inspected {
             bytes: summary.memory_bytes as u64,
             summary,
-            boilerplate: 0,
+            boilerplate: block_on(carry.known())? as usize,
             torn: 0,
             is_shared: true,
             identity,

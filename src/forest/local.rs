@@ -70,6 +70,11 @@ pub trait Copied: Send + Sync {
     /// # Errors
     /// When the forest cannot be asked any more, or they are of another kind.
     fn replay(&self, changes: &[u8]) -> Result<(), Unavailable>;
+    /// Adds portions of what another forest of its kind has learned. They go to no journal.
+    ///
+    /// # Errors
+    /// When the forest cannot be asked any more.
+    fn learn(&self, portions: &[Vec<u8>]) -> Result<(), Unavailable>;
 }
 
 /// A forest in this process.
@@ -440,6 +445,14 @@ impl<F: Family> Copied for Shared<F> {
 
     fn next(&self, portions: &mut Portions) -> Result<Option<(u8, Vec<u8>)>, Unavailable> {
         self.with(|state, _| state.next_portion(portions, self.appended.load(Relaxed)))
+    }
+
+    fn learn(&self, portions: &[Vec<u8>]) -> Result<(), Unavailable> {
+        self.with(|state, _| {
+            for portion in portions {
+                F::add_portion(state.learned_mut(), portion);
+            }
+        })
     }
 
     fn replay(&self, mut changes: &[u8]) -> Result<(), Unavailable> {

@@ -2,15 +2,31 @@
 
 use redis::{Pipeline, Value};
 
-use super::link::{Link, PAUSE, TRIES, away};
+use super::link::{Link, PAUSE, TRIES};
 use super::pipeline::{self, Answered};
 use super::sleep;
+use super::telling::away;
 use crate::forest::shared::keys::{Away, Heard, Lesson, Lessons};
 
 /// Lessons that are read at once.
 const AT_ONCE: usize = 256;
 
+fn key_of(forest: u8) -> String {
+    format!("spinney:lessons:{forest}")
+}
+
 impl Link {
+    /// Removes all lessons of a forest. Nobody may be teaching: a node that has just taken over is not looked for.
+    pub(super) async fn forget_lessons(&self, forest: u8) -> Result<(), Away> {
+        let (key, nodes) = (key_of(forest), self.nodes().await?);
+        let mut remove = redis::cmd("DEL");
+        remove.arg(&key);
+        if let Some(node) = nodes.each.get(nodes.node_of(key.as_bytes())) {
+            node.ask(&remove).await.map_err(away)?;
+        }
+        Ok(())
+    }
+
     /// Adds a lesson to those of a forest, if there is one, and reads those after one. A lesson that was sent is not sent again: it would
     /// count twice.
     pub(super) async fn lessons(
@@ -19,7 +35,7 @@ impl Link {
         lesson: Option<&Lesson>,
         after: Heard,
     ) -> Result<Lessons, Away> {
-        let key = format!("spinney:lessons:{forest}");
+        let key = key_of(forest);
         let mut commands = Pipeline::with_capacity(3);
         if let Some(lesson) = lesson {
             let add = commands.cmd("XADD").arg(&key);

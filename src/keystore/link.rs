@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 use super::pipeline::{self, Answered, LIBRARY};
 use super::registry::Registered;
 use super::slots::{SLOTS, slot};
+use super::telling::away;
 use super::{Address, sleep};
 use crate::forest::shared::keys::{Away, Command, Reply};
 
@@ -297,9 +298,22 @@ impl Link {
         if let Some(nodes) = &*self.nodes.read().await {
             return Ok(nodes.clone());
         }
-        let found = Arc::new(self.find().await.map_err(away)?);
+        let found = self.find().await;
+        let found = Arc::new(found.map_err(|error| self.unfound(error))?);
         *self.nodes.write().await = Some(found.clone());
         Ok(found)
+    }
+
+    /// Why the nodes could not be asked for.
+    fn unfound(&self, error: RedisError) -> Away {
+        // A server with TLS hangs up on whoever comes without; one without waits for the end of a line.
+        let is_hung_up = error.is_connection_dropped() && !error.is_connection_refusal();
+        let scheme = match self.address.is_tls {
+            false if is_hung_up => "if it has TLS, begin the URL with rediss://",
+            true if error.is_timeout() => "if it has no TLS, begin the URL with redis://",
+            _ => return away(error),
+        };
+        Away(format!("it does not answer ({error}): {scheme}"))
     }
 
     /// They have to be asked for again.
@@ -441,8 +455,24 @@ impl Link {
         }
     }
 
-    /// The master that the Sentinels tell of. User and password are those of the master.
+    /// The master that the Sentinels tell of. User and password are those of the master, and of Sentinels that want them.
     async fn sentinel(&self, master: &str) -> Result<Client, RedisError> {
+        let asked = self.sentinels(master)?.build()?.async_get_client().await;
+        let wants_login = |error: &RedisError| error.code() == Some("NOAUTH");
+        if !asked.as_ref().is_err_and(wants_login) {
+            return asked;
+        }
+        let mut builder = self.sentinels(master)?;
+        if let Some(user) = &self.address.user {
+            builder = builder.set_client_to_sentinel_username(user);
+        }
+        if let Some(password) = &self.address.password {
+            builder = builder.set_client_to_sentinel_password(password);
+        }
+        builder.build()?.async_get_client().await
+    }
+
+    fn sentinels(&self, master: &str) -> Result<SentinelClientBuilder, RedisError> {
         let hosts = self.address.hosts.iter();
         let hosts = hosts.map(|(host, port)| self.addr(host, *port));
         let mut builder = SentinelClientBuilder::new(hosts, master, SentinelServerType::Master)?;
@@ -460,7 +490,7 @@ impl Link {
         if let Some(password) = &self.address.password {
             builder = builder.set_client_to_redis_password(password);
         }
-        builder.build()?.async_get_client().await
+        Ok(builder)
     }
 }
 
@@ -488,12 +518,4 @@ fn set(replies: &mut [Option<Reply>], at: usize, reply: Reply) {
     if let Some(place) = replies.get_mut(at) {
         *place = Some(reply);
     }
-}
-
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "it stands where an error is mapped"
-)]
-pub(super) fn away(error: RedisError) -> Away {
-    Away(error.to_string())
 }

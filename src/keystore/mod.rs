@@ -10,12 +10,17 @@ mod link;
 mod pipeline;
 mod registry;
 mod slots;
+mod telling;
 
+use std::io;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tracing::{info, warn};
 
@@ -50,11 +55,12 @@ struct Shared {
 }
 
 impl RedisStore {
-    /// An engine that need not be there yet. `ca`: PEM of the only authority to trust, with TLS.
+    /// An engine that need not be there yet. `ca`: PEM file of the only authority to trust, with TLS.
     ///
     /// # Errors
-    /// When the system gives no threads.
-    pub fn new(address: Address, ca: Option<Vec<u8>>) -> std::io::Result<RedisStore> {
+    /// When the file cannot be read or holds no certificate, or the system gives no threads.
+    pub fn new(address: Address, ca: Option<&Path>) -> io::Result<RedisStore> {
+        let ca = ca.map(authority).transpose()?;
         let runtime = Builder::new_multi_thread()
             .worker_threads(2)
             .thread_name("redis")
@@ -69,6 +75,15 @@ impl RedisStore {
                 meanwhile: Mutex::new("nothing is placed"),
             }),
         })
+    }
+
+    /// Looks whether it is there, without waiting for it: if it is not, or does not let in who asks, the log says so before anybody
+    /// needs it.
+    pub fn look(&self) {
+        let shared = self.shared.clone();
+        drop(self.handle.spawn(async move {
+            let _ = shared.wait(shared.link.is_there()).await;
+        }));
     }
 
     /// The same, which says in the log what is done while it is away.
@@ -122,6 +137,21 @@ impl Shared {
     }
 }
 
+/// The authority of a file.
+fn authority(path: &Path) -> io::Result<Vec<u8>> {
+    let told = |what: String| {
+        let (path, kind) = (path.display(), io::ErrorKind::InvalidData);
+        io::Error::new(kind, format!("{path}: {what}"))
+    };
+    let pem = std::fs::read(path).map_err(|error| told(error.to_string()))?;
+    let mut certificates = CertificateDer::pem_slice_iter(&pem);
+    match certificates.next() {
+        Some(Ok(_)) => Ok(pem),
+        Some(Err(error)) => Err(told(error.to_string())),
+        None => Err(told("it holds no certificate in PEM form".into())),
+    }
+}
+
 /// Between two questions to an engine that was not ready, or not free: it tells nobody when it is.
 #[expect(
     clippy::disallowed_methods,
@@ -168,6 +198,11 @@ impl KeyStore for RedisStore {
             let answer = shared.link.lessons(forest, lesson.as_ref(), after);
             shared.wait(answer).await
         })
+    }
+
+    fn forget_lessons(&self, forest: u8) -> Asked<()> {
+        let shared = self.shared.clone();
+        self.on_runtime(async move { shared.wait(shared.link.forget_lessons(forest)).await })
     }
 
     fn size(&self) -> Asked<(usize, usize)> {

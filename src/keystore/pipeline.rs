@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use redis::{Pipeline, Value};
 
+use super::telling;
 use crate::forest::shared::keys::{Command, Life, Reply, What};
 use crate::method::Durable;
 
@@ -130,6 +131,37 @@ pub(super) fn add(command: &Command, pipeline: &mut Pipeline) {
                 .arg(kind)
                 .arg(time);
         }
+        What::Name {
+            names,
+            step,
+            mark,
+            kept,
+            most,
+            life,
+        } => {
+            let (kind, time) = life_of(*life);
+            let mut entry = Vec::with_capacity(8 + 8 * names.len());
+            entry.extend(mark.to_be_bytes());
+            entry.extend(step.to_be_bytes());
+            for name in names {
+                entry.extend(name.0.to_be_bytes());
+            }
+            call("spinney1_name", key, pipeline)
+                .arg(entry)
+                .arg(kept.map_or(-1, i64::from))
+                .arg(*most)
+                .arg(kind)
+                .arg(time);
+        }
+        What::Follow { after, bytes } => {
+            call("spinney1_follow", key, pipeline)
+                .arg(after.number)
+                .arg(after.mark.to_be_bytes().as_slice())
+                .arg(*bytes);
+        }
+        What::Clear => {
+            pipeline.cmd("DEL").arg(key);
+        }
         What::Advance { to } => {
             call("spinney1_advance", key, pipeline).arg(to.0);
         }
@@ -212,6 +244,9 @@ pub(super) fn unknown(command: &Command) -> Option<Reply> {
         | What::Arrive { .. }
         | What::Touch { .. }
         | What::Enter { .. }
+        | What::Name { .. }
+        | What::Follow { .. }
+        | What::Clear
         | What::Advance { .. }
         | What::Since { .. }
         | What::Turn { .. }
@@ -244,6 +279,6 @@ pub(super) fn read(value: Value) -> Answered {
         ),
         "TRYAGAIN" | "LOADING" | "BUSY" => Answered::Later,
         "ERR" if details.contains("Function not found") => Answered::Unknown,
-        code => Answered::Failed(format!("{code} {details}")),
+        code => Answered::Failed(telling::refused(code, details)),
     }
 }

@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use parking_lot::Mutex;
 use redis::{Cmd, Pipeline, Value};
 
-use super::link::{Link, PAUSE, TRIES, away};
+use super::link::{Link, PAUSE, TRIES};
 use super::sleep;
+use super::telling::away;
 use crate::forest::shared::keys::{Away, Key, Place, Sample};
 use crate::hash::splitmix64;
 

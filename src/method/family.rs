@@ -59,6 +59,14 @@ pub trait Family: Debug + Send + Sync + 'static {
         0
     }
 
+    /// All that was learned, in portions of some kilobytes.
+    fn portions(_: &Self::Learned) -> Vec<Vec<u8>> {
+        Vec::new()
+    }
+
+    /// Puts a portion of what another one has learned beside it. In an empty one all portions make the same.
+    fn add_portion(_: &mut Self::Learned, _portion: &[u8]) {}
+
     /// The stage that a fingerprint of the document belongs to.
     fn stage(_: &Self::Features, _: Fingerprint) -> Option<Stage> {
         None
@@ -158,6 +166,10 @@ impl LearnedText {
         &self.boilerplate
     }
 
+    pub(super) fn boilerplate_mut(&mut self) -> &mut Boilerplate {
+        &mut self.boilerplate
+    }
+
     /// Makes more sentences boilerplate: one or more a string.
     pub fn seed<'s>(&mut self, sentences: impl IntoIterator<Item = &'s str>) {
         let (mut reading, mut scratch) = (VerifiedFeatures::new(), Scratch::new());
@@ -223,6 +235,14 @@ impl Family for Verified {
 
     fn known(learned: &LearnedText) -> usize {
         learned.boilerplate.known()
+    }
+
+    fn portions(learned: &LearnedText) -> Vec<Vec<u8>> {
+        learned.portions()
+    }
+
+    fn add_portion(learned: &mut LearnedText, portion: &[u8]) {
+        learned.add_portion(portion);
     }
 
     fn learn(learned: &mut LearnedText, hashes: &[u64], founders: u64) -> Vec<usize> {

@@ -222,6 +222,29 @@ impl Boilerplate {
         (entries.len() == BUCKETS * WAYS).then_some(Boilerplate { entries, founded })
     }
 
+    /// Puts an entry of another table's [state](Self::state) beside what is known, where so many documents had founded a tree. In an empty
+    /// table it has the place that it had there; otherwise it gives way, or others do, as if it had been counted here.
+    pub fn put(&mut self, founded: u64, place: usize, entry: u64) {
+        self.founded = self.founded.max(founded);
+        let epoch = self.epoch();
+        let from = place / WAYS * WAYS;
+        let Some(bucket) = self.entries.get_mut(from..from + WAYS) else {
+            return;
+        };
+        let is_same = |other: u64| other >> TAG_SHIFT == entry >> TAG_SHIFT && other != 0;
+        let same = bucket.iter().position(|&other| is_same(other));
+        let own = Some(place - from).filter(|&way| bucket.get(way) == Some(&0));
+        let least = || {
+            (0..WAYS).min_by_key(|&way| bucket.get(way).map(|&other| Entry(other).priority(epoch)))
+        };
+        let way = same.or(own).or_else(least).unwrap_or_default();
+        if let Some(there) = bucket.get_mut(way)
+            && Entry(*there).priority(epoch) < Entry(entry).priority(epoch)
+        {
+            *there = entry;
+        }
+    }
+
     /// How many sentences are boilerplate.
     pub fn known(&self) -> usize {
         let epoch = self.epoch();

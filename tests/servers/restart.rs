@@ -76,16 +76,22 @@ pub async fn send(
     index: &str,
     numbers: &[usize],
 ) -> Option<Vec<usize>> {
-    let body: String = numbers
-        .iter()
-        .map(|&n| {
-            format!(
-                "{}\n{}\n",
-                json!({"index": {"_id": n.to_string()}}),
-                document(n)
-            )
-        })
-        .collect();
+    send_as(client, url, index, numbers, document).await
+}
+
+/// The same of other documents.
+pub async fn send_as(
+    client: &Client,
+    url: &str,
+    index: &str,
+    numbers: &[usize],
+    document: impl Fn(usize) -> Value,
+) -> Option<Vec<usize>> {
+    let line = |&n: &usize| {
+        let action = json!({"index": {"_id": n.to_string()}});
+        format!("{action}\n{}\n", document(n))
+    };
+    let body: String = numbers.iter().map(line).collect();
     let sent = client
         .post(format!("{url}/{index}/_bulk"))
         .header("content-type", "application/x-ndjson")
@@ -100,18 +106,26 @@ pub async fn send(
 
 /// The roots that spinney would give to these documents now.
 pub async fn foretold(client: &Client, url: &str, index: &str, n: usize) -> String {
+    foretold_of(client, url, index, &document(n)).await
+}
+
+/// The same of any document.
+pub async fn foretold_of(client: &Client, url: &str, index: &str, document: &Value) -> String {
+    let answer = check(client, url, index, document).await;
+    let decision = &answer["decision"];
+    assert_eq!(decision, "refreshed", "{document} is known: {answer}");
+    answer["root"].as_str().unwrap().to_owned()
+}
+
+/// What spinney would do with a document.
+pub async fn check(client: &Client, url: &str, index: &str, document: &Value) -> Value {
     let answer = client
         .post(format!("{url}/_spinney/{index}/_check"))
-        .json(&document(n))
+        .json(document)
         .send()
         .await
         .unwrap();
-    let answer: Value = answer.json().await.unwrap();
-    assert_eq!(
-        answer["decision"], "refreshed",
-        "document {n} is known: {answer}"
-    );
-    answer["root"].as_str().unwrap().to_owned()
+    answer.json().await.unwrap()
 }
 
 /// The roots of what is stored, by number.

@@ -13,8 +13,8 @@
 
 use crate::fingerprint::{Distance, Fingerprint};
 
-/// The largest distance: above it, tables are many and their buckets full.
-pub(crate) const MOST: Distance = Distance(4);
+/// The largest distance: above it, tables are many and their buckets full, and names stand in a log ([`mirror`](super::mirror)).
+const MOST: Distance = Distance(4);
 
 /// Bits in the name of a bucket besides its table: with more there is a key for nearly every name, with fewer many names in a bucket.
 const NAME_BITS: u32 = 20;
@@ -23,14 +23,14 @@ const NAME_BITS: u32 = 20;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Blocks {
     k: Distance,
-    /// The bits that name the buckets of each table. None where only equal fingerprints are near.
+    /// The bits that name the buckets of each table. None where only equal fingerprints are near, and where names stand in a log.
     masks: Vec<u64>,
 }
 
 impl Blocks {
-    /// At most [`MOST`].
     pub(super) fn new(k: Distance) -> Blocks {
         let (blocks, common) = match k.0 {
+            _ if k > MOST => (0, 0),
             0 => (0, 0),
             1 | 2 => (k.0 + 1, 1),
             _ => (k.0 + 2, 2),
@@ -57,10 +57,18 @@ impl Blocks {
         self.k
     }
 
-    /// The names of the buckets of a fingerprint, one of each table.
+    /// Whether names stand in a log.
+    pub(super) fn is_log(&self) -> bool {
+        self.k > MOST
+    }
+
+    /// The names of the buckets of a fingerprint, one of each table. Where names stand in a log, its one bucket is what the mirror has near
+    /// it, and has its own name.
     pub(super) fn buckets(&self, of: Fingerprint) -> impl Iterator<Item = Fingerprint> + '_ {
         let masks = self.masks.iter().zip(0_u64..);
-        masks.map(move |(&mask, table)| Fingerprint(table << 32 | gathered(of.0, mask)))
+        let tables =
+            masks.map(move |(&mask, table)| Fingerprint(table << 32 | gathered(of.0, mask)));
+        tables.chain(self.is_log().then_some(of))
     }
 }
 

@@ -1,8 +1,8 @@
 //! A whole forest carried into the engine from the memory of a process, and back: before anybody places documents in it.
 //!
 //! Into the engine go roots first, then leaves, so that no leaf is dead; each with the time that is left of its window. Back they are sorted
-//! by the step of time in which they arrived, and become the changes that make them. What people have said comes along; what was learned
-//! of boilerplate stays behind.
+//! by the step of time in which they arrived, and become the changes that make them. What was learned of boilerplate goes along as lessons
+//! (`lessons.rs`), and what people have said.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -41,6 +41,8 @@ pub struct Carried {
     pub roots: u64,
     /// Nodes that stayed behind: they are older than the window, or belong to no tree.
     pub behind: u64,
+    /// Sentences that are known as boilerplate.
+    pub boilerplate: u64,
 }
 
 /// A forest in an engine that can be carried there, and back.
@@ -53,6 +55,8 @@ pub trait Carry: Send + Sync {
     fn fill(&self, from: Arc<dyn Copied>, told: Arc<Told>) -> Answer<Carried>;
     /// Gives a process what is there; it has nothing of its own.
     fn pour(&self, into: Arc<dyn Copied>, told: Arc<Told>) -> Answer<Carried>;
+    /// How many sentences it knows as boilerplate.
+    fn known(&self) -> Answer<u64>;
     /// How it looks. `top`: how many of the largest trees are listed.
     fn summary(&self, top: usize, told: Arc<Told>) -> Answer<Summary>;
 }
@@ -66,8 +70,16 @@ struct Own<P> {
     tree: Option<OwnTree<P>>,
 }
 
-/// Nodes, what the clock shows, and what was said.
-type OwnNodes<P> = (Vec<Own<P>>, Millis, Words);
+/// A whole forest of a process's own.
+struct OwnForest<P> {
+    nodes: Vec<Own<P>>,
+    clock: Millis,
+    /// What it has learned, in portions, and how many sentences it knows.
+    learned: Vec<Vec<u8>>,
+    known: u64,
+    /// What was said.
+    words: Words,
+}
 
 struct OwnTree<P> {
     value: RootValue<P>,
@@ -107,18 +119,21 @@ impl<F: Family> Carry for Shared<F> {
     fn fill(&self, from: Arc<dyn Copied>, told: Arc<Told>) -> Answer<Carried> {
         let inner = self.inner.clone();
         self.plain(async move {
-            let (nodes, clock, words) = inner
-                .compute(move |inner| inner.own_nodes(&*from))
-                .await??;
-            if inner.calendar.is_dated && clock.0 > i64::MIN {
-                inner.clock.fetch_max(clock.0, Relaxed);
-                let what = What::Advance { to: clock };
+            let own = inner.compute(move |inner| inner.own(&*from)).await??;
+            if inner.calendar.is_dated && own.clock.0 > i64::MIN {
+                inner.clock.fetch_max(own.clock.0, Relaxed);
+                let what = What::Advance { to: own.clock };
                 let advance = vec![(KeyKind::Clock, Fingerprint(0), what)];
                 inner.run_all(advance).await?;
             }
-            let carried = inner.fill(nodes, &*told).await?;
-            inner.put_words(&words).await?;
-            Ok(carried)
+            inner.teach_all(own.learned).await?;
+            let carried = inner.fill(own.nodes, &*told).await?;
+            inner.put_words(&own.words).await?;
+            let boilerplate = own.known;
+            Ok(Carried {
+                boilerplate,
+                ..carried
+            })
         })
     }
 
@@ -127,6 +142,7 @@ impl<F: Family> Carry for Shared<F> {
         self.plain(async move {
             let found = inner.find(&*told).await?;
             let said = inner.words().await?;
+            inner.hear().await?;
             inner
                 .compute(move |inner| {
                     let carried = inner.pour(&found, &*into)?;
@@ -134,6 +150,15 @@ impl<F: Family> Carry for Shared<F> {
                     Ok(carried)
                 })
                 .await?
+        })
+    }
+
+    fn known(&self) -> Answer<u64> {
+        let inner = self.inner.clone();
+        self.plain(async move {
+            inner.hear().await?;
+            let known = F::known(&inner.learned.lock());
+            Ok(known as u64)
         })
     }
 
@@ -171,6 +196,10 @@ impl<F: Family> Inner<F> {
 
     async fn clear(&self) -> Result<u64, Unavailable> {
         let (mut place, mut gone) = (Some(Place::default()), 0);
+        if self.mirror.is_some() {
+            self.run_all(vec![(KeyKind::Log, Fingerprint(0), What::Clear)])
+                .await?;
+        }
         while let Some(at) = place {
             let (keys, next) = self.keys_from(at).await?;
             let values = self.get(&keys).await?;
@@ -186,11 +215,12 @@ impl<F: Family> Inner<F> {
             gone += removed.iter().filter(|r| **r == Reply::Number(1)).count() as u64;
             place = next;
         }
+        self.forget_lessons().await?;
         Ok(gone)
     }
 
-    /// All nodes of a process, roots first, what its clock shows, and what was said.
-    fn own_nodes(&self, from: &dyn Copied) -> Result<OwnNodes<F::Proof>, Unavailable> {
+    /// A forest of a process, the nodes roots first.
+    fn own(&self, from: &dyn Copied) -> Result<OwnForest<F::Proof>, Unavailable> {
         let unreadable = || {
             let reason = "the forest cannot be copied: it is of another kind".to_owned();
             Unavailable::Away {
@@ -217,7 +247,13 @@ impl<F: Family> Inner<F> {
         let state = restoring.finish();
         let mut nodes = own_nodes(state.forest(), self.calendar);
         nodes.sort_by_key(|node| node.tree.is_none());
-        Ok((nodes, state.forest().clock(), state.words().clone()))
+        Ok(OwnForest {
+            nodes,
+            clock: state.forest().clock(),
+            learned: F::portions(state.learned()),
+            known: F::known(state.learned()) as u64,
+            words: state.words().clone(),
+        })
     }
 
     async fn fill(&self, nodes: Vec<Own<F::Proof>>, told: &Told) -> Result<Carried, Unavailable> {
@@ -263,7 +299,7 @@ impl<F: Family> Inner<F> {
                     }
                 };
                 claimed.push((node.fingerprint, token));
-                self.enter(node.fingerprint, node.arrival, &mut names);
+                self.enter(node.fingerprint, node.arrival, true, &mut names);
                 commands.push((node.fingerprint, What::Claim { value, life }));
                 if commands.len() == STEP {
                     break;
@@ -391,7 +427,15 @@ impl<F: Family> Inner<F> {
                 into.replay(&std::mem::take(&mut changes))?;
             }
         }
+        if let Some(at) = self.dated_clock() {
+            // The latest date itself, and not the beginning of its step.
+            let tick = Tick(tick.0 + 1);
+            write(Change::Begin(Moment { tick, at }), &mut changes);
+        }
         into.replay(&changes)?;
+        let learned = self.learned.lock();
+        into.learn(&F::portions(&learned))?;
+        carried.boilerplate = F::known(&learned) as u64;
         Ok(carried)
     }
 }

@@ -40,6 +40,7 @@ impl<F: Family> Inner<F> {
         }
         self.hear().await?;
         self.words().await?;
+        self.follow().await?;
         let mut read = Read::default();
         loop {
             let (check, kept, read_again, missing) = self

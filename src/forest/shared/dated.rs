@@ -78,13 +78,17 @@ impl<F: Family> Inner<F> {
         self.calendar.life(self.engine_time(now), is_root)
     }
 
-    /// Has the buckets of a node name it.
+    /// Has the buckets of a node name it, or the log. `is_new`: it was not there before.
     pub(super) fn enter(
         &self,
         node: Fingerprint,
         now: Millis,
+        is_new: bool,
         commands: &mut Vec<(Kind, Fingerprint, What)>,
     ) {
+        if self.mirror.is_some() {
+            return self.write_name(node, now, is_new, commands);
+        }
         let step = self.calendar.whole_step(now) as u8;
         let buckets = self.blocks.buckets(node);
         commands.extend(buckets.map(|bucket| {
@@ -136,7 +140,7 @@ impl<F: Family> Inner<F> {
             (Kind::Node, root.0, what)
         }));
         for (&(root, _), &at) in &roots {
-            self.enter(root.0, at, &mut commands);
+            self.enter(root.0, at, false, &mut commands);
         }
         let mut replies = self.run_all(commands).await?;
         self.hear_clock(replies.next());
@@ -153,7 +157,7 @@ impl<F: Family> Inner<F> {
             })
             .collect();
         for (&(leaf, ..), &at) in &leaves {
-            self.enter(leaf, at, &mut commands);
+            self.enter(leaf, at, false, &mut commands);
         }
         self.run_all(commands).await?;
         self.sweep_if_due().await

@@ -1,10 +1,12 @@
 //! Reading nodes: first those that are asked for, then the roots that they name.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::Inner;
 use super::keys::{Kind, Reply, What};
 use super::layout::{read_bucket, read_evidence};
+use super::mirror::at_first;
 use super::picture::{Missing, Read};
 use super::words::since;
 use crate::fingerprint::Fingerprint;
@@ -20,13 +22,21 @@ impl<F: Family> Inner<F> {
     /// leaf by now, since its founder gave way and another tree took its place; then its root is read too, until a read
     /// gives what was there before. Without that, a living leaf would be taken for a dead one.
     pub(super) async fn fetch(
-        &self,
+        self: &Arc<Self>,
         read: &mut Read<F::Proof>,
         missing: Missing,
     ) -> Result<(), Unavailable> {
         let mut due: BTreeSet<Fingerprint> = missing.nodes;
         let mut evidence: BTreeSet<Fingerprint> = missing.evidence;
         let mut buckets: BTreeSet<Fingerprint> = missing.buckets;
+        if self.blocks.is_log() && !buckets.is_empty() {
+            let asked: Vec<Fingerprint> = std::mem::take(&mut buckets).into_iter().collect();
+            for (of, names) in self.named_near(&asked).await? {
+                let first = names.iter().take(at_first::<F::Proof>());
+                due.extend(first.filter(|&&name| !read.has_node(name)));
+                read.put_bucket(of, names);
+            }
+        }
         // The clock comes along: what is over is told by it. So does what was said.
         let mut reads_clock = self.calendar.is_dated;
         let mut known = Some(self.said.known());

@@ -279,7 +279,7 @@ impl<F: Family> Inner<F> {
         // A root that lives longer is named longer.
         let pinned = |tree: &&Tree<F::Proof>| tree.is_due && !self.calendar.is_dated;
         for tree in trees.iter().filter(pinned) {
-            self.enter(tree.root.0, now, &mut commands);
+            self.enter(tree.root.0, now, false, &mut commands);
         }
         let replies = self.run_all(commands).await?;
         for (tree, reply) in trees.iter_mut().zip(replies) {
@@ -310,16 +310,16 @@ impl<F: Family> Inner<F> {
             for leaf in tree.leaves.iter().filter(|leaf| !tree.is_late(leaf)) {
                 let what = put(leaf.before.clone(), value.clone(), life);
                 commands.push((Kind::Node, leaf.fingerprint, what));
-                self.enter(leaf.fingerprint, now, &mut more);
+                self.enter(leaf.fingerprint, now, true, &mut more);
             }
             for (fingerprint, leaf, _) in &tree.refreshed {
                 // It may have gone since it was read.
                 let what = put(Some(leaf.bytes()), value.clone(), life);
                 commands.push((Kind::Node, *fingerprint, what));
-                self.enter(*fingerprint, now, &mut more);
+                self.enter(*fingerprint, now, false, &mut more);
             }
             if tree.founding.is_some() {
-                self.enter(tree.root.0, now, &mut more);
+                self.enter(tree.root.0, now, true, &mut more);
             }
             let words = tree.founding.as_ref().and_then(|f| f.evidence.as_ref());
             if let Some(words) = words.filter(|_| self.has_evidence()) {

@@ -126,7 +126,7 @@ impl<'p, 'r, 'q, P: Proof + Durable> Glance<'p, 'r, 'q, P> {
     }
 
     fn has_root_within_k(&self, fingerprint: Fingerprint) -> bool {
-        let mut near = self.picture.near(fingerprint).into_iter();
+        let mut near = self.picture.all_near(fingerprint).into_iter();
         near.any(|near| near.root.0 == near.fingerprint)
     }
 

@@ -1,5 +1,9 @@
 //! What processes learn of boilerplate, from each other: the founders of a settled request teach their sentences through one log in the
 //! engine, which everybody reads in its order and counts in a table of its own. So all tables have the same counts, a moment later.
+//!
+//! ```text
+//! | founders 8 | hashes of their sentences, 8 each |, or what a forest that moved here had learned: | all ones 8 | portion of its table |
+//! ```
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -8,6 +12,8 @@ use super::{Inner, LESSON_BYTES};
 use crate::forest::port::Unavailable;
 use crate::method::{Durable, Family};
 
+/// In place of the number of founders: what follows is a portion of a table.
+const TABLE: u64 = u64::MAX;
 /// Documents of one request that teach, as in a local forest.
 const TEACHERS: usize = 1_000;
 
@@ -26,6 +32,26 @@ impl<F: Family> Inner<F> {
         (founders as u64).write(&mut lesson);
         hashes.iter().for_each(|hash| hash.write(&mut lesson));
         self.hear_after(Some(lesson)).await
+    }
+
+    /// Teaches all that a forest of one process has learned. The log keeps it as long as what came to it then.
+    pub(super) async fn teach_all(&self, portions: Vec<Vec<u8>>) -> Result<(), Unavailable> {
+        for portion in portions {
+            let mut lesson = Vec::with_capacity(8 + portion.len());
+            TABLE.write(&mut lesson);
+            lesson.extend(portion);
+            self.hear_after(Some(lesson)).await?;
+        }
+        Ok(())
+    }
+
+    /// Forgets what everybody has taught. Nobody may be teaching.
+    pub(super) async fn forget_lessons(&self) -> Result<(), Unavailable> {
+        let forest = self.number().await?;
+        let forgotten = self.keys.forget_lessons(forest).await;
+        forgotten.map_err(|away| self.away(away))?;
+        *self.heard.lock() = Heard::default();
+        Ok(())
     }
 
     /// Hears what others have taught. Answers how many sentences became boilerplate.
@@ -93,6 +119,10 @@ impl<F: Family> Inner<F> {
             let Some(founders) = u64::read(&mut bytes) else {
                 continue;
             };
+            if founders == TABLE {
+                F::add_portion(&mut learned, bytes);
+                continue;
+            }
             let (hashes, _) = bytes.as_chunks::<8>();
             let hashes: Vec<u64> = hashes
                 .iter()

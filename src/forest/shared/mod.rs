@@ -24,6 +24,7 @@ mod layout;
 mod lessons;
 #[cfg(test)]
 pub(super) mod memory;
+mod mirror;
 mod pace;
 mod picture;
 mod place;
@@ -39,13 +40,14 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_channel::oneshot;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
 use self::blocks::Blocks;
-pub(crate) use self::blocks::MOST as MOST_DISTANCE;
 pub use self::carry::{Carried, Carry, Told};
 use self::keys::{Away, Command, Heard, Key, KeyStore, Kind, Life, Reply, Token, What};
 use self::layout::{Calendar, Node};
+pub(crate) use self::mirror::MOST as MOST_DISTANCE;
+use self::mirror::Mirror;
 use self::pace::Pace;
 use super::late_merges::Candidates;
 use super::local::{Executor, Recovery};
@@ -57,7 +59,7 @@ use super::port::{
 use super::words::{Restamp, Word, Words};
 use super::{EvidenceStats, Late, LateMerges, Rollback, Root, Stats, TreeView};
 use crate::fingerprint::{Distance, Fingerprint};
-use crate::hash::splitmix64;
+use crate::hash::{HashKey, splitmix64};
 use crate::method::{Family, Proof};
 use crate::time::Millis;
 
@@ -87,6 +89,8 @@ struct Inner<F: Family> {
     /// Where documents have dates of their own, without what its clock shows.
     calendar: Calendar,
     blocks: Blocks,
+    /// Where names stand in a log. Whoever looks does not wait for another one that does.
+    mirror: Option<RwLock<Mirror>>,
     /// Its number in the engine, once that has said it.
     number: OnceLock<u8>,
     /// What all processes have learned, as far as this one has heard. One document after the other is asked about, and each leaves its
@@ -144,6 +148,10 @@ pub struct SharedStats {
     pub sampled: u64,
     /// Keys that the engine holds; where they are as many, what is reckoned is counted.
     pub keys: u64,
+    /// Names of nodes that this process has read, where they stand in a log.
+    pub names: u64,
+    /// Bytes of memory that it needs for them.
+    pub mirror_bytes: u64,
 }
 
 impl<F: Family> Shared<F> {
@@ -171,6 +179,7 @@ impl<F: Family> Shared<F> {
                 learned: Mutex::new(learned),
                 heard: Mutex::default(),
                 blocks: Blocks::new(Distance(0)),
+                mirror: None,
                 clock: AtomicI64::new(i64::MIN),
                 swept: AtomicU32::new(0),
                 sweeps: AtomicBool::new(false),
@@ -184,11 +193,14 @@ impl<F: Family> Shared<F> {
         }
     }
 
-    /// The same forest, in which fingerprints that differ in at most so many bits are near; at most 4.
+    /// The same forest, in which fingerprints that differ in at most so many bits are near; at most 16.
     #[must_use]
     pub fn with_distance(mut self, k: Distance) -> Shared<F> {
         if let Some(inner) = Arc::get_mut(&mut self.inner) {
             inner.blocks = Blocks::new(k);
+            let secret = HashKey::FIXED.derived(inner.tokens.load(Relaxed));
+            let mirror = inner.blocks.is_log().then(|| Mirror::new(k, secret));
+            inner.mirror = mirror.and_then(Result::ok).map(RwLock::new);
         }
         self
     }
@@ -311,11 +323,23 @@ impl<F: Family> Inner<F> {
         self: &Arc<Self>,
         job: impl FnOnce(&Inner<F>) -> T + Send + 'static,
     ) -> Result<T, Unavailable> {
+        self.computed(self.begin(job)).await
+    }
+
+    /// Begins to run a job there.
+    fn begin<T: Send + 'static>(
+        self: &Arc<Self>,
+        job: impl FnOnce(&Inner<F>) -> T + Send + 'static,
+    ) -> oneshot::Receiver<T> {
         let (done, answer) = oneshot::channel();
         let inner = self.clone();
         self.executor.run(Box::new(move || {
             let _ = done.send(job(&inner));
         }));
+        answer
+    }
+
+    async fn computed<T>(&self, answer: oneshot::Receiver<T>) -> Result<T, Unavailable> {
         answer.await.map_err(|_| {
             Unavailable::Panicked(format!("placing documents in the forest '{}'", self.name))
         })
@@ -388,6 +412,8 @@ impl<F: Family> Inner<F> {
         let (_, memory_bytes) = size.map_err(|away| self.away(away))?;
         let sample = self.keys.sample(forest, self.new_token().0.into()).await;
         let sample = sample.map_err(|away| self.away(away))?;
+        let mirror = self.mirror.as_ref().map(|mirror| mirror.read().size());
+        let (names, mirror_bytes) = mirror.unwrap_or_default();
         let clock = self.read_clock().into_iter().collect();
         self.hear_clock(self.run_all(clock).await?.next());
         let drawn = |kind| sample.drawn.iter().filter(move |(key, _)| key.kind == kind);
@@ -422,6 +448,8 @@ impl<F: Family> Inner<F> {
                 conflicts: count(&counters.conflicts),
                 sampled: sample.of as u64,
                 keys: sample.keys as u64,
+                names: names as u64,
+                mirror_bytes: mirror_bytes as u64,
             }),
         })
     }

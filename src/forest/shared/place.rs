@@ -211,6 +211,7 @@ impl<F: Family> Inner<F> {
         };
         self.is_there().await?;
         let mut hearing = self.hears().await?;
+        self.follow().await?;
         loop {
             let (earlier, base) = (earlier.clone(), base.clone());
             let Round { work, read, .. } = round;

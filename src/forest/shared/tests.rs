@@ -1,4 +1,5 @@
 mod dated;
+mod log;
 mod near;
 mod words;
 
@@ -191,7 +192,7 @@ fn local() -> crate::forest::local::Local<Verified> {
     let settings = crate::forest::Settings {
         k: Distance(0),
         window: Some(Millis(WINDOW)),
-        key: crate::hash::HashKey::FIXED,
+        key: HashKey::FIXED,
     };
     let (similarity, learned) = (Similarity::default(), LearnedText::default());
     crate::forest::local::Local::new("test", settings, similarity, learned, Arc::new(Threads))

@@ -12,7 +12,11 @@ use super::super::{Decision, Portions, Restoring};
 use super::*;
 use crate::forest::local::{Copied, Executor, Local, State};
 use crate::forest::words::Word;
-use crate::method::{Attributes, LearnedText, Method, Similarity, Verified, Workspace};
+use crate::hash::splitmix64;
+use crate::method::{
+    Attributes, Family, Features, LearnedText, Method, Similarity, Strict, StrictFeatures,
+    Verified, Workspace,
+};
 use crate::text::Fields;
 
 const WINDOW: Millis = Millis(64 * 60_000);
@@ -99,17 +103,25 @@ fn settle(forest: &dyn Port, placed: Vec<Placed>) {
     block_on(forest.settle(settlements.collect(), Millis(0))).unwrap();
 }
 
-/// Fingerprint, root, documents, and whether there is evidence, of all nodes.
-fn rows_of(copied: &dyn Copied) -> Vec<(Fingerprint, Root, u32, bool)> {
-    let empty = State::new(settings(), Similarity::default(), LearnedText::default());
-    let mut restoring = Restoring::<Verified>::new(empty.unwrap());
+fn state_of<F: Family>(copied: &dyn Copied, empty: State<F>) -> State<F> {
+    let mut restoring = Restoring::<F>::new(empty);
     let (section, bytes) = copied.begin().unwrap();
     restoring.part(section, &bytes).unwrap();
     let mut portions = Portions::default();
     while let Some((section, bytes)) = copied.next(&mut portions).unwrap() {
         restoring.part(section, &bytes).unwrap();
     }
-    let state = restoring.finish();
+    restoring.finish()
+}
+
+fn verified(copied: &dyn Copied) -> State<Verified> {
+    let empty = State::new(settings(), Similarity::default(), LearnedText::default());
+    state_of(copied, empty.unwrap())
+}
+
+/// Fingerprint, root, documents, and whether there is evidence, of all nodes.
+fn rows_of(copied: &dyn Copied) -> Vec<(Fingerprint, Root, u32, bool)> {
+    let state = verified(copied);
     let forest = state.forest();
     let row = |node: NodeView<'_, _>| {
         let documents = forest.tree(node.root).unwrap().documents;
@@ -148,11 +160,18 @@ fn a_forest_goes_into_an_engine_and_comes_back() {
     });
     let rows = rows_of(&*own.copied());
     let carried = block_on(sharing.fill(own.copied(), told)).unwrap();
+    let learned = verified(&*own.copied());
+    let learned = learned.learned();
     let all = Carried {
         nodes: rows.len() as u64,
         roots: 40,
         behind: 0,
+        // The papers that have printed them.
+        boilerplate: 2,
     };
+    assert_eq!(Verified::known(learned), 2);
+    // Whoever begins to share it knows them as well.
+    assert_eq!(block_on(shared(&engine).known()).unwrap(), 2);
     assert_eq!((carried, most.load(Relaxed)), (all, all.nodes));
     assert!(!block_on(Carry::is_empty(&sharing)).unwrap());
     // Again: what stands there stays.
@@ -172,6 +191,11 @@ fn a_forest_goes_into_an_engine_and_comes_back() {
     assert_eq!((said.said().count(), said.unfinished().count()), (1, 1));
     assert_eq!(block_on(sharing.words()).unwrap(), said);
     assert_eq!(block_on(back.words()).unwrap(), said);
+    let poured = verified(&*back.copied());
+    assert_eq!(
+        Verified::portions(poured.learned()),
+        Verified::portions(learned)
+    );
     // Whoever comes again is known in both, and what is new is not.
     for forest in [&sharing as &dyn Port, &back] {
         let now = Some(Millis(60_000 * 60));
@@ -187,6 +211,165 @@ fn a_forest_goes_into_an_engine_and_comes_back() {
     }
     assert!(block_on(sharing.clear()).unwrap() > all.nodes);
     assert!(block_on(Carry::is_empty(&sharing)).unwrap());
+    assert_eq!(block_on(shared(&engine).known()).unwrap(), 0);
+}
+
+/// The dates are of another time than that of the engine, and the forest's clock goes along to the millisecond.
+#[test]
+fn a_forest_with_dates_goes_there_and_back() {
+    const BEGUN: i64 = 1_000_000_000_000;
+    let (own, engine) = (local(), Memory::default());
+    engine.advance(1_700_000_000_000);
+    let dated = |number: usize, date: i64| Document {
+        when: When::Claimed(Millis(date)),
+        ..story(number, Millis(0))
+    };
+    // A minute each, one bulk each: two windows, the first of which is over in the end.
+    let date = |number: usize| BEGUN + 60_000 * number as i64 + 7;
+    let placed_by = |forest: &dyn Port, documents: Vec<Document>| {
+        let batch = Batch {
+            documents,
+            ..Batch::default()
+        };
+        let replies = block_on(forest.place(batch)).unwrap().replies;
+        let placed = replies.into_iter().map(|reply| reply.placed.unwrap());
+        placed.collect::<Vec<Placed>>()
+    };
+    let mut roots = Vec::new();
+    for number in 0..128 {
+        let placed = placed_by(&own, vec![dated(number, date(number))]);
+        roots.push(placed[0].root);
+        settle(&own, placed);
+    }
+    let (sharing, back) = (shared(&engine).dated(), local());
+    let carried = block_on(sharing.fill(own.copied(), silent())).unwrap();
+    let summary = block_on(sharing.summary(3, silent())).unwrap();
+    assert!(
+        carried.roots >= 40 && carried.boilerplate == 2,
+        "{carried:?}"
+    );
+    assert_eq!(
+        (summary.roots, summary.nodes),
+        (carried.roots as usize, carried.nodes as usize)
+    );
+    let (first, last) = summary.arrivals.unwrap();
+    assert!(
+        last.0 <= date(127) && last.0 > date(127) - 60_000,
+        "{last:?}"
+    );
+    assert!(first.0 >= date(61) - 60_000, "{first:?}");
+    let poured = block_on(shared(&engine).dated().pour(back.copied(), silent())).unwrap();
+    assert_eq!(poured, carried);
+    for forest in [&own as &dyn Port, &sharing, &back] {
+        let clock = block_on(forest.stats()).unwrap().clock;
+        assert_eq!(clock, Some(Millis(date(127))));
+        // Without a later date everything of the last window is known, and what is older is not.
+        let again = |number: usize| dated(number, date(100));
+        let placed = placed_by(forest, (0..128).map(again).collect());
+        for (number, placed) in placed.iter().enumerate() {
+            match number {
+                0..60 => assert_ne!(placed.decision, Decision::Refreshed, "{number}"),
+                // At the window's edge a step is a step.
+                60..68 => {}
+                _ => assert_eq!(
+                    (placed.decision, placed.root),
+                    (Decision::Refreshed, roots[number])
+                ),
+            }
+        }
+        let settled = placed
+            .into_iter()
+            .map(|placed| placed.settled(Outcome::Refused));
+        block_on(forest.settle(settled.collect(), Millis(0))).unwrap();
+    }
+    // A date that counts lets go of what it leaves behind, there as here.
+    for forest in [&sharing as &dyn Port, &back] {
+        settle(
+            forest,
+            placed_by(forest, vec![dated(300, date(130) + WINDOW.0)]),
+        );
+        let again = placed_by(forest, vec![dated(100, date(127))]);
+        assert_eq!(again[0].decision, Decision::NewRoot);
+    }
+}
+
+/// Near fingerprints find those that were carried, by the names that go along.
+#[test]
+fn a_forest_with_a_distance_goes_there_and_back() {
+    const K: Distance = Distance(3);
+    let settings = Settings { k: K, ..settings() };
+    let local = || Local::<Strict>::new("test", settings, (), (), Arc::new(Inline)).unwrap();
+    let (own, back, engine) = (local(), local(), Memory::default());
+    let sharing = |seed: u32| {
+        let settings = SharedSettings {
+            window: Some(WINDOW),
+            max_tree: None,
+            evidence_bytes: 0,
+        };
+        let of = ("test", "k=3");
+        let keys = Arc::new(engine.clone());
+        Shared::<Strict>::new(
+            of,
+            settings,
+            (),
+            (),
+            Arc::new(Inline),
+            keys,
+            u64::from(seed) << 32,
+        )
+        .with_distance(K)
+    };
+    // With so many bits turned over.
+    let document = |story: u64, bits: u64| {
+        let bit = |n: u64| 1 << (splitmix64(story << 8 | n) % 64);
+        let whole = (0..bits).fold(splitmix64(story), |flipped, n| flipped ^ bit(n));
+        let features = StrictFeatures {
+            fingerprints: vec![Fingerprint(whole)],
+            whole: Fingerprint(whole),
+        };
+        Document {
+            features: Some(Features::Strict(features)),
+            when: When::At(Millis(60_000)),
+            title: None,
+            given: None,
+        }
+    };
+    let placed_by = |forest: &dyn Port, bits: u64| {
+        let batch = Batch {
+            documents: (0..50).map(|story| document(story, bits)).collect(),
+            ..Batch::default()
+        };
+        let replies = block_on(forest.place(batch)).unwrap().replies;
+        let placed = replies.into_iter().map(|reply| reply.placed.unwrap());
+        placed.collect::<Vec<Placed>>()
+    };
+    let roots: Vec<Root> = placed_by(&own, 0)
+        .iter()
+        .map(|placed| placed.root)
+        .collect();
+    placed_by(&own, 1);
+    engine.advance(60_000);
+    let carried = block_on(sharing(1).fill(own.copied(), silent())).unwrap();
+    let all = Carried {
+        nodes: 100,
+        roots: 50,
+        behind: 0,
+        boilerplate: 0,
+    };
+    assert_eq!(carried, all);
+    let summary = block_on(sharing(2).summary(1, silent())).unwrap();
+    assert_eq!((summary.nodes, summary.roots), (100, 50));
+    let poured = block_on(sharing(3).pour(back.copied(), silent())).unwrap();
+    assert_eq!(poured, all);
+    for forest in [&sharing(4) as &dyn Port, &back] {
+        for (bits, is_known) in [(0, true), (1, true), (2, false)] {
+            let placed = placed_by(forest, bits);
+            let found: Vec<Root> = placed.iter().map(|placed| placed.root).collect();
+            assert_eq!(found, roots, "{bits}");
+            let known = placed.iter().all(|p| p.decision == Decision::Refreshed);
+            assert_eq!(known, is_known, "{bits}");
+        }
+    }
 }
 
 #[test]

@@ -112,7 +112,7 @@ fn forests(window: Option<Millis>) -> Vec<Subject> {
 
 fn shared_forests(window: Option<Millis>, is_dated: bool) -> Vec<Subject> {
     let (near, equal, similarity) = (Distance(3), Distance(0), Similarity::default());
-    let all: [(&'static str, Arc<dyn Port>); 5] = [
+    let all: [(&'static str, Arc<dyn Port>); 6] = [
         ("longest", shared::<Strict>(near, window, (), is_dated)),
         ("sentences:2", shared::<Strict>(equal, window, (), is_dated)),
         (
@@ -121,6 +121,7 @@ fn shared_forests(window: Option<Millis>, is_dated: bool) -> Vec<Subject> {
         ),
         ("staged", shared::<Staged>(equal, window, (), is_dated)),
         ("staged", shared::<Staged>(near, window, (), is_dated)),
+        ("short", shared::<Short>(WIDE, window, (), is_dated)),
     ];
     let all = all.into_iter().map(|(method, port)| Subject {
         name: SHARED,

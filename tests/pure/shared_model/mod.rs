@@ -1,11 +1,12 @@
 //! The protocol of `docs/shared-forest.md`, searched: every order of every command of two and three sidecars, breadth first, with
 //! crashes, expiry, lost replies and lost writes at any moment. And simpler protocols, each of which the search refutes.
 //!
-//! `store` has the keys and what a command does to one; `law` decides; `sidecar` is the protocol; `world` is all of it at one moment; `search` goes through the states. Scenarios are in `scenarios`; `near` is for methods with a distance.
+//! `store` has the keys and what a command does to one; `law` decides; `sidecar` is the protocol; `world` is all of it at one moment; `search` goes through the states. Scenarios are in `scenarios`; `near` is for methods with a distance, `dated` for documents with dates.
 //!
 //! The states of a scenario are bounded, so that all of it takes less than a minute; with `SPINNEY_MODEL_STATES=30000000` nearly
 //! all scenarios are searched to their ends.
 
+mod dated;
 mod law;
 mod near;
 mod scenarios;

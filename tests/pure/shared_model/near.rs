@@ -3,6 +3,8 @@
 //!
 //! A node has an entry in each of its two buckets. A document reads the buckets of its own fingerprint and of its neighbours, then the nodes that
 //! the entries name, then the roots of those that are leaves. An entry that names nothing is skipped.
+//!
+//! A log of names is one bucket for all, of which a sidecar keeps what it has read.
 
 mod turns;
 
@@ -26,6 +28,8 @@ enum Variant {
     SweepsByName,
     /// The same, of the entry's token alone.
     Sweeps,
+    /// Who looks again does not read the log anew: what it knows of it is enough.
+    StaleMirror,
 }
 
 /// Buckets by document: its own two; and those that it reads.
@@ -37,7 +41,42 @@ struct Case {
     near: &'static [(usize, usize)],
     /// Who sends its document a second time, after the first one was refused.
     refused: Option<usize>,
+    /// The one bucket is a log.
+    is_log: bool,
 }
+
+/// Everybody's name is in the log, and everybody reads it.
+const LOG: Case = Case {
+    name: "a log",
+    own: &[[0, 0], [0, 0]],
+    reads: &[&[0], &[0]],
+    near: &[(0, 1)],
+    refused: None,
+    is_log: true,
+};
+
+const LOGS: &[Case] = &[
+    LOG,
+    Case {
+        name: "a log, and the first is refused and comes again",
+        refused: Some(0),
+        ..LOG
+    },
+    Case {
+        name: "a log, and a chain of three",
+        own: &[[0, 0], [0, 0], [0, 0]],
+        reads: &[&[0], &[0], &[0]],
+        near: &[(0, 1), (1, 2)],
+        ..LOG
+    },
+    Case {
+        name: "a log, and three near each other",
+        own: &[[0, 0], [0, 0], [0, 0]],
+        reads: &[&[0], &[0], &[0]],
+        near: &[(0, 1), (1, 2), (0, 2)],
+        ..LOG
+    },
+];
 
 const CASES: &[Case] = &[
     Case {
@@ -46,6 +85,7 @@ const CASES: &[Case] = &[
         reads: &[&[0, 1], &[0, 2]],
         near: &[(0, 1)],
         refused: None,
+        is_log: false,
     },
     Case {
         name: "a bucket of each other",
@@ -53,6 +93,7 @@ const CASES: &[Case] = &[
         reads: &[&[0, 1, 2], &[0, 2, 3]],
         near: &[(0, 1)],
         refused: None,
+        is_log: false,
     },
     Case {
         name: "the first is refused and comes again",
@@ -60,6 +101,7 @@ const CASES: &[Case] = &[
         reads: &[&[0, 1], &[0, 2]],
         near: &[(0, 1)],
         refused: Some(0),
+        is_log: false,
     },
     Case {
         name: "a chain of three",
@@ -67,6 +109,7 @@ const CASES: &[Case] = &[
         reads: &[&[0, 1], &[0, 2], &[2, 3]],
         near: &[(0, 1), (1, 2)],
         refused: None,
+        is_log: false,
     },
     Case {
         name: "three near each other",
@@ -74,6 +117,7 @@ const CASES: &[Case] = &[
         reads: &[&[0], &[0], &[0]],
         near: &[(0, 1), (1, 2), (0, 2)],
         refused: None,
+        is_log: false,
     },
 ];
 
@@ -134,6 +178,8 @@ enum Fault {
     Crash,
     /// Leases of provisional roots run out, at any moment; and one sidecar crashes.
     Lease,
+    /// Names are lost, at any moment: all that stand in one bucket then.
+    Lost,
 }
 
 /// Entries of a bucket: a bit for each document and token.
@@ -162,6 +208,8 @@ struct Sidecar {
 struct World {
     nodes: [Node; DOCS],
     buckets: [Entries; BUCKETS],
+    /// It was lost already.
+    is_lost: bool,
     sidecars: Vec<Sidecar>,
 }
 
@@ -180,8 +228,9 @@ impl Search<'_> {
             || self.case.near.contains(&(other, one))
     }
 
-    /// The states and ends seen, or what was wrong.
-    fn run(&self) -> Result<(usize, usize), String> {
+    /// The states, the ends, and of these those in which two roots are near each other, which only names that were lost may do; or what was
+    /// wrong.
+    fn run(&self) -> Result<(usize, usize, usize), String> {
         let docs = self.case.own.len();
         let start = World {
             sidecars: vec![Sidecar::default(); docs],
@@ -189,17 +238,18 @@ impl Search<'_> {
         };
         let mut known: HashMap<World, usize> = HashMap::from([(start.clone(), 0)]);
         let mut before: Vec<Vec<usize>> = vec![Vec::new()];
-        let mut ends = HashSet::new();
+        let (mut ends, mut split) = (HashSet::new(), 0);
         let mut open = VecDeque::from([(0, start)]);
         while let Some((at, world)) = open.pop_front() {
             if before.len() > self.most {
-                return Ok((before.len(), ends.len()));
+                return Ok((before.len(), ends.len(), split));
             }
             let phases = || world.sidecars.iter().map(|sidecar| sidecar.phase);
             if phases().all(|phase| matches!(phase, Phase::Done | Phase::Gone))
                 || phases().any(|phase| phase == Phase::Cut)
             {
                 ends.insert(at);
+                split += usize::from(self.near_roots(&world).is_some());
                 continue;
             }
             for after in self.steps(&world) {
@@ -226,12 +276,12 @@ impl Search<'_> {
         if reached.len() < before.len() {
             return Err("an end cannot be reached".into());
         }
-        Ok((before.len(), ends.len()))
+        Ok((before.len(), ends.len(), split))
     }
 
-    /// No two confirmed roots are near each other, and every node that stands is found by its neighbours.
-    fn check(&self, world: &World) -> Result<(), String> {
-        let confirmed = |at: usize| {
+    /// Two confirmed roots that are near each other.
+    fn near_roots(&self, world: &World) -> Option<(usize, usize)> {
+        let confirmed = |&at: &usize| {
             matches!(
                 world.nodes[at],
                 Node::Root {
@@ -240,12 +290,24 @@ impl Search<'_> {
                 }
             )
         };
+        let roots: Vec<usize> = (0..self.case.own.len()).filter(confirmed).collect();
+        let pairs = roots
+            .iter()
+            .flat_map(|&one| (0..one).map(move |other| (other, one)));
+        let mut near =
+            pairs.filter(|&(other, one)| roots.contains(&other) && self.is_near(one, other));
+        near.next()
+    }
+
+    /// No two confirmed roots are near each other, and every node that stands is found by its neighbours.
+    fn check(&self, world: &World) -> Result<(), String> {
+        if self.fault == Fault::Lost {
+            return Ok(());
+        }
+        if let Some((one, other)) = self.near_roots(world) {
+            return Err(format!("roots {one} and {other} are near: {world:?}"));
+        }
         for one in 0..self.case.own.len() {
-            for other in 0..one {
-                if confirmed(one) && confirmed(other) && self.is_near(one, other) {
-                    return Err(format!("roots {other} and {one} are near: {world:?}"));
-                }
-            }
             if let Node::Root {
                 is_confirmed: true,
                 token,
@@ -263,6 +325,13 @@ impl Search<'_> {
 
     fn steps(&self, world: &World) -> Vec<World> {
         let mut all = Vec::new();
+        if self.fault == Fault::Lost && !world.is_lost {
+            for bucket in (0..BUCKETS).filter(|&bucket| world.buckets[bucket] != 0) {
+                let mut after = world.clone();
+                (after.buckets[bucket], after.is_lost) = (0, true);
+                all.push(after);
+            }
+        }
         for at in 0..DOCS {
             let is_provisional = matches!(
                 world.nodes[at],
@@ -288,7 +357,8 @@ impl Search<'_> {
                 .sidecars
                 .iter()
                 .all(|other| other.phase != Phase::Gone);
-            if self.fault != Fault::Nothing && is_first && phase != Phase::Done {
+            let may_crash = matches!(self.fault, Fault::Crash | Fault::Lease);
+            if may_crash && is_first && phase != Phase::Done {
                 let mut after = world.clone();
                 after.sidecars[at] = Sidecar {
                     phase: Phase::Gone,
@@ -321,6 +391,7 @@ impl Search<'_> {
             nodes,
             buckets,
             sidecars,
+            is_lost: _,
         } = world;
         let sidecar = &mut sidecars[at];
         match op {
@@ -371,40 +442,58 @@ impl Search<'_> {
     }
 }
 
+/// Searches a case that must not go wrong.
+fn searched(case: &Case, variant: Variant, fault: Fault) {
+    let search = Search {
+        case,
+        variant,
+        fault,
+        most: states(60_000),
+    };
+    let what = format!("{variant:?}, {fault:?}, {}", case.name);
+    let (states, ends, split) = search
+        .run()
+        .unwrap_or_else(|wrong| panic!("{what}: {wrong}"));
+    eprintln!("{what}: {states} states, {ends} ends, in {split} of them two are near");
+    assert!(ends > 0);
+    // What is lost is missed, or this searches nothing.
+    assert_eq!(split > 0, fault == Fault::Lost, "{what}");
+}
+
+/// Those of some cases in which something goes wrong.
+fn refuted(cases: &'static [Case], variant: Variant, fault: Fault) -> Vec<&'static str> {
+    let wrong = cases.iter().filter(|case| {
+        Search {
+            case,
+            variant,
+            fault,
+            most: 300_000,
+        }
+        .run()
+        .is_err()
+    });
+    let wrong: Vec<&str> = wrong.map(|case| case.name).collect();
+    eprintln!("{variant:?}, {fault:?} is refuted by {wrong:?}");
+    wrong
+}
+
 #[test]
 fn near_fingerprints_in_any_order() {
     for case in CASES {
         for variant in [Variant::Whole, Variant::Sweeps] {
-            let found = Search {
-                case,
-                variant,
-                fault: Fault::Nothing,
-                most: states(60_000),
-            }
-            .run();
-            let (states, ends) =
-                found.unwrap_or_else(|wrong| panic!("{variant:?}, {}: {wrong}", case.name));
-            eprintln!("{variant:?}, {}: {states} states, {ends} ends", case.name);
-            assert!(ends > 0);
+            searched(case, variant, Fault::Nothing);
         }
+    }
+    for case in LOGS {
+        searched(case, Variant::Whole, Fault::Nothing);
     }
 }
 
 #[test]
 fn near_fingerprints_when_a_sidecar_crashes_or_is_late() {
-    for case in CASES {
+    for case in CASES.iter().chain(LOGS) {
         for fault in [Fault::Crash, Fault::Lease] {
-            let found = Search {
-                case,
-                variant: Variant::Whole,
-                fault,
-                most: states(60_000),
-            }
-            .run();
-            let (states, ends) =
-                found.unwrap_or_else(|wrong| panic!("{fault:?}, {}: {wrong}", case.name));
-            eprintln!("{fault:?}, {}: {states} states, {ends} ends", case.name);
-            assert!(ends > 0);
+            searched(case, Variant::Whole, fault);
         }
     }
 }
@@ -416,18 +505,22 @@ fn what_is_left_out_for_near_fingerprints_is_missed() {
         Variant::EntriesLast,
         Variant::SweepsByName,
     ] {
-        let wrong = CASES.iter().take(3).filter(|case| {
-            Search {
-                case,
-                variant,
-                fault: Fault::Nothing,
-                most: 300_000,
-            }
-            .run()
-            .is_err()
-        });
-        let wrong: Vec<&str> = wrong.map(|case| case.name).collect();
-        eprintln!("{variant:?} is refuted by {wrong:?}");
+        let wrong = refuted(&CASES[..3], variant, Fault::Nothing);
         assert!(!wrong.is_empty(), "{variant:?}");
+    }
+    for variant in [
+        Variant::NoLookAgain,
+        Variant::EntriesLast,
+        Variant::StaleMirror,
+    ] {
+        let wrong = refuted(&LOGS[..2], variant, Fault::Nothing);
+        assert!(!wrong.is_empty(), "{variant:?}");
+    }
+}
+
+#[test]
+fn a_log_that_is_lost_splits_and_stops_nobody() {
+    for case in &LOGS[..2] {
+        searched(case, Variant::Whole, Fault::Lost);
     }
 }

@@ -1,11 +1,10 @@
 //! A network of one process: it stands between it and a server, and can be cut.
 
-use std::net::SocketAddr;
-use std::thread;
-
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+
+use super::listening::Listening;
 
 /// Passes bytes on. While it is cut nothing passes, in either direction, and nobody is told, as where packets are dropped: connections
 /// stay open, and new ones get no answer. What was sent meanwhile comes when it is whole again, as TCP sends again what was lost,
@@ -14,31 +13,19 @@ pub struct Cable {
     /// Where to connect to, on 127.0.0.1.
     pub port: u16,
     is_cut: watch::Sender<bool>,
+    _listening: Listening,
 }
 
 impl Cable {
     /// To a port of 127.0.0.1.
     pub fn to(target: u16) -> Cable {
         let (is_cut, state) = watch::channel(false);
-        let (address, bound) = std::sync::mpsc::channel();
-        thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .unwrap();
-            runtime.block_on(async {
-                let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-                address.send(listener.local_addr().unwrap()).unwrap();
-                let mut dropped = state.clone();
-                tokio::select! {
-                    () = accept(listener, target, state) => (),
-                    _ = dropped.wait_for(|_| false) => (),
-                }
-            });
-        });
-        let address: SocketAddr = bound.recv().unwrap();
-        let port = address.port();
-        Cable { port, is_cut }
+        let listening = Listening::start(move |listener| accept(listener, target, state));
+        Cable {
+            port: listening.address.port(),
+            is_cut,
+            _listening: listening,
+        }
     }
 
     /// Cuts it, or mends it.

@@ -2,11 +2,8 @@
 //! schedule, in the ways in which clusters do. Everything else it passes on.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::io::{self, Read};
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use std::thread;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -16,9 +13,9 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
 
 use super::gate::Gate;
+use super::listening::Listening;
 
 /// One way to spoil a bulk request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,7 +41,7 @@ pub struct Flaky {
     /// Where held answers wait.
     pub gate: Arc<Gate>,
     state: Arc<State>,
-    stop: Option<oneshot::Sender<Infallible>>,
+    _listening: Listening,
 }
 
 struct State {
@@ -74,42 +71,19 @@ impl Flaky {
             gate: Gate::closed(),
             seen: Mutex::default(),
         });
-        let (stop, stopped) = oneshot::channel();
-        let (address, bound) = std::sync::mpsc::channel();
         let shared = Arc::clone(&state);
-        thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .unwrap();
-            runtime.block_on(async {
-                let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-                address.send(listener.local_addr().unwrap()).unwrap();
-                tokio::select! {
-                    () = accept(listener, shared) => (),
-                    _ = stopped => (),
-                }
-            });
-        });
-        let address: SocketAddr = bound.recv().unwrap();
+        let listening = Listening::start(move |listener| accept(listener, shared));
         Flaky {
-            url: format!("http://{address}"),
+            url: format!("http://{}", listening.address),
             gate: Arc::clone(&state.gate),
             state,
-            stop: Some(stop),
+            _listening: listening,
         }
     }
 
     /// How often each fault was provoked so far.
     pub fn provoked(&self) -> BTreeMap<Fault, usize> {
         self.state.seen.lock().unwrap().provoked.clone()
-    }
-}
-
-impl Drop for Flaky {
-    fn drop(&mut self) {
-        // The other side sees the channel close.
-        self.stop.take();
     }
 }
 

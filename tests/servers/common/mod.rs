@@ -17,6 +17,8 @@ pub mod cable;
 pub mod fake;
 pub mod flaky;
 pub mod gate;
+pub mod listening;
+pub mod locks;
 // The benchmarks' own: the same numbers of the same seed.
 #[allow(dead_code, reason = "each program uses a part of it")]
 #[path = "../../../benches/support/random.rs"]

@@ -6,16 +6,25 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use super::locks::{ADMIN, LOGIN, Locks};
 use super::{scratch, wait_until};
 
-/// One node, or a cluster of masters.
+/// One node, a cluster of masters, or a master with a replica and Sentinels.
 pub struct Redis {
     nodes: Vec<Node>,
+    /// They know the master as `spinney`.
+    sentinels: Vec<Node>,
     is_cluster: bool,
+    locks: Option<Locks>,
 }
 
 struct Node {
+    /// For clients; with TLS, if it has locks.
     port: u16,
+    /// For the test.
+    plain: u16,
+    /// The password that the test needs.
+    password: Option<&'static str>,
     options: Vec<String>,
     child: Child,
     dir: PathBuf,
@@ -30,9 +39,48 @@ impl Redis {
     /// The same in the place of one that has ended.
     pub fn start_at(port: u16) -> Redis {
         Redis {
-            nodes: vec![Node::start(port, &[])],
+            nodes: vec![Node::start(port, &[], None)],
+            sentinels: Vec::new(),
             is_cluster: false,
+            locks: None,
         }
+    }
+
+    /// A node of its own that takes users with passwords, by TLS.
+    pub fn locked() -> Redis {
+        let locks = Locks::new();
+        Redis {
+            nodes: vec![Node::start(free_port(), &[], Some(&locks))],
+            sentinels: Vec::new(),
+            is_cluster: false,
+            locks: Some(locks),
+        }
+    }
+
+    /// A master, its replica, and three Sentinels, which have that take its place a second after it has gone.
+    pub fn behind_sentinels(locks: Option<Locks>) -> Redis {
+        let master = Node::start(free_port(), &[], locks.as_ref());
+        let port = master.port.to_string();
+        let of_master = ["--replicaof", "127.0.0.1", &port];
+        let diskless = ["--repl-diskless-sync-delay", "0"];
+        let options = [&of_master[..], &diskless].concat();
+        let replica = Node::start(free_port(), &options, locks.as_ref());
+        let sentinel = |_| Node::sentinel(&port, locks.as_ref());
+        let redis = Redis {
+            nodes: vec![master, replica],
+            sentinels: (0..3).map(sentinel).collect(),
+            is_cluster: false,
+            locks,
+        };
+        redis.wait_until_ready();
+        for sentinel in &redis.sentinels {
+            wait_until("the Sentinels know each other", || {
+                let seen = sentinel.ask("SENTINEL MASTER spinney\r\n");
+                let is = |name, count| seen.contains(&format!("{name}\r\n$1\r\n{count}\r\n"));
+                is("num-slaves", 1) && is("num-other-sentinels", 2)
+            });
+        }
+        redis
     }
 
     /// A cluster of so many masters without replicas.
@@ -42,6 +90,15 @@ impl Redis {
 
     /// A cluster of so many masters, each with so many replicas, one of which takes its place two seconds after it has gone.
     pub fn replicated(masters: usize, replicas: usize) -> Redis {
+        Redis::clustered(masters, replicas, None)
+    }
+
+    /// A cluster of so many masters that take users with passwords, by TLS.
+    pub fn locked_cluster(masters: usize) -> Redis {
+        Redis::clustered(masters, 0, Some(Locks::new()))
+    }
+
+    fn clustered(masters: usize, replicas: usize, locks: Option<Locks>) -> Redis {
         let options = [
             "--cluster-enabled",
             "yes",
@@ -50,10 +107,13 @@ impl Redis {
             "--repl-diskless-sync-delay",
             "0",
         ];
-        let node = |_| Node::start(free_port(), &options);
+        let tls = ["--tls-cluster", if locks.is_some() { "yes" } else { "no" }];
+        let options = [&options[..], &tls].concat();
+        let node = |_| Node::start(free_port(), &options, locks.as_ref());
         let nodes: Vec<Node> = (0..masters * (1 + replicas)).map(node).collect();
         let hosts = nodes.iter().map(|node| format!("127.0.0.1:{}", node.port));
         let made = Command::new("redis-cli")
+            .args(locks.as_ref().map(Locks::of_client).unwrap_or_default())
             .args(["--cluster", "create"])
             .args(hosts)
             .args(["--cluster-replicas", &replicas.to_string(), "--cluster-yes"])
@@ -63,7 +123,9 @@ impl Redis {
         assert!(made.status.success(), "{said}");
         let redis = Redis {
             nodes,
+            sentinels: Vec::new(),
             is_cluster: true,
+            locks,
         };
         redis.wait_until_ready();
         redis
@@ -71,16 +133,61 @@ impl Redis {
 
     /// For `--forest-store`.
     pub fn url(&self) -> String {
-        let hosts = self
-            .nodes
-            .iter()
-            .map(|node| format!("127.0.0.1:{}", node.port));
-        format!("redis://{}", hosts.collect::<Vec<_>>().join(","))
+        let asked = if self.sentinels.is_empty() {
+            &self.nodes
+        } else {
+            &self.sentinels
+        };
+        let hosts = asked.iter().map(|node| format!("127.0.0.1:{}", node.port));
+        let hosts = hosts.collect::<Vec<_>>().join(",");
+        let (tls, login) = if self.locks.is_some() {
+            ("s", LOGIN)
+        } else {
+            ("", "")
+        };
+        match self.sentinels.is_empty() {
+            true => format!("redis{tls}://{login}{hosts}"),
+            false => format!("redis{tls}+sentinel://{login}{hosts}/spinney"),
+        }
+    }
+
+    /// For `--forest-store-ca`, where there is TLS.
+    pub fn ca(&self) -> Option<PathBuf> {
+        self.locks.as_ref().map(Locks::ca)
+    }
+
+    /// What the user for spinney was not allowed to do: the objects of `ACL LOG`.
+    pub fn denied(&self) -> Vec<String> {
+        let of_node = |node: &Node| {
+            let log = node.ask("ACL LOG\r\n");
+            let words: Vec<String> = log.lines().map(str::to_owned).collect();
+            let objects = words.iter().zip(words.iter().skip(2));
+            let objects = objects.filter(|(name, _)| *name == "object");
+            objects
+                .map(|(_, object)| object.clone())
+                .collect::<Vec<_>>()
+        };
+        self.nodes.iter().flat_map(of_node).collect()
+    }
+
+    /// Has its first node do something.
+    pub fn command(&self, command: &str) -> String {
+        self.nodes[0].ask(&format!("{command}\r\n"))
+    }
+
+    /// Where it is to be asked without TLS.
+    pub fn plain_port(&self) -> u16 {
+        self.nodes[0].plain
     }
 
     /// Of its first node.
     pub fn port(&self) -> u16 {
         self.nodes[0].port
+    }
+
+    /// Of all of them.
+    pub fn ports(&self) -> impl Iterator<Item = u16> {
+        self.nodes.iter().map(|node| node.port)
     }
 
     /// Stops all nodes as they are: nothing is answered and nothing forgotten. Or lets them go on.
@@ -141,9 +248,9 @@ impl Redis {
     }
 
     fn wait_until_ready(&self) {
-        for node in self.nodes.iter().filter(|_| self.is_cluster) {
+        for node in &self.nodes {
             wait_until("the cluster is up", || {
-                node.ask("CLUSTER INFO\r\n").contains("cluster_state:ok")
+                !self.is_cluster || node.ask("CLUSTER INFO\r\n").contains("cluster_state:ok")
             });
             wait_until("a replica has all that its master has", || {
                 let info = node.ask("INFO replication\r\n");
@@ -172,13 +279,42 @@ impl Redis {
 }
 
 impl Node {
-    fn start(port: u16, options: &[&str]) -> Node {
-        let dir = scratch("redis");
+    fn start(port: u16, options: &[&str], locks: Option<&Locks>) -> Node {
+        let (dir, users) = (scratch("redis"), locks.is_some());
         std::fs::create_dir_all(&dir).unwrap();
         let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
-        let child = launch(port, &dir, &options);
+        let users = if users { Locks::of_users() } else { Vec::new() };
+        Node::start_in(dir, port, [options, users].concat(), locks)
+    }
+
+    /// Of the master at this port.
+    fn sentinel(master: &str, locks: Option<&Locks>) -> Node {
+        let dir = scratch("sentinel");
+        std::fs::create_dir_all(&dir).unwrap();
+        // It writes there what it learns.
+        let mut file = format!(
+            "sentinel monitor spinney 127.0.0.1 {master} 2\nsentinel down-after-milliseconds spinney 1000\nsentinel failover-timeout spinney 4000\n"
+        );
+        if locks.is_some() {
+            file += &format!("sentinel auth-pass spinney {ADMIN}\n");
+        }
+        std::fs::write(dir.join(SENTINEL), file).unwrap();
+        let mut node = Node::start_in(dir, free_port(), Vec::new(), locks);
+        node.password = None;
+        node
+    }
+
+    fn start_in(dir: PathBuf, port: u16, mut options: Vec<String>, locks: Option<&Locks>) -> Node {
+        let mut plain = port;
+        if let Some(locks) = locks {
+            plain = free_port();
+            options.extend(locks.of_node(port));
+        }
+        let child = launch(plain, &dir, &options);
         let node = Node {
             port,
+            plain,
+            password: locks.map(|_| ADMIN),
             options,
             child,
             dir,
@@ -189,7 +325,7 @@ impl Node {
 
     fn wait_until_it_answers(&self) {
         wait_until("Redis answers", || {
-            TcpStream::connect(("127.0.0.1", self.port)).is_ok()
+            TcpStream::connect(("127.0.0.1", self.plain)).is_ok()
                 && self.ask("PING\r\n").contains("PONG")
         });
     }
@@ -201,7 +337,7 @@ impl Node {
 
     /// With what it has in its folder: of a cluster its nodes, and nothing else.
     fn restart(&mut self) {
-        self.child = launch(self.port, &self.dir, &self.options);
+        self.child = launch(self.plain, &self.dir, &self.options);
         self.wait_until_it_answers();
     }
 
@@ -216,13 +352,15 @@ impl Node {
     }
 
     fn ask(&self, command: &str) -> String {
-        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) else {
+        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.plain)) else {
             return String::new();
         };
         stream
             .set_read_timeout(Some(Duration::from_secs(5)))
             .unwrap();
-        let _ = stream.write_all(format!("{command}QUIT\r\n").as_bytes());
+        let login = self.password.map(|password| format!("AUTH {password}\r\n"));
+        let login = login.unwrap_or_default();
+        let _ = stream.write_all(format!("{login}{command}QUIT\r\n").as_bytes());
         let mut answer = String::new();
         let _ = stream.read_to_string(&mut answer);
         answer.replace("+OK\r\n", "")
@@ -236,11 +374,20 @@ impl Drop for Node {
     }
 }
 
+/// The file of a Sentinel in its folder.
+const SENTINEL: &str = "sentinel.conf";
+
 fn launch(port: u16, dir: &Path, options: &[String]) -> Child {
-    Command::new("redis-server")
+    let mut command = Command::new("redis-server");
+    let file = dir.join(SENTINEL);
+    match file.exists() {
+        true => command.arg(file).arg("--sentinel"),
+        false => command
+            .args(["--save", "", "--appendonly", "no"])
+            .args(["--maxmemory-policy", "noeviction"]),
+    };
+    command
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
-        .args(["--save", "", "--appendonly", "no"])
-        .args(["--maxmemory-policy", "noeviction"])
         .arg("--dir")
         .arg(dir)
         .args(options)

@@ -1,8 +1,9 @@
 //! `spinney move-forest` and `spinney inspect` with a Redis.
 
+use super::kinds::{dated, near};
 use crate::common::redis::Redis;
 use crate::common::{self, Server, Spinney};
-use crate::restart::{foretold, send, stored_roots};
+use crate::restart::{check, document, foretold, foretold_of, send, send_as, stored_roots};
 
 fn moved(args: &[&str]) -> (bool, String) {
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_spinney"))
@@ -98,4 +99,95 @@ async fn a_forest_moves_into_redis_and_back() {
     for dir in [from, to] {
         std::fs::remove_dir_all(dir).unwrap();
     }
+}
+
+/// What an index holds moves from a directory into a Redis and into another directory, and everything is known there, by the same roots.
+async fn moves(
+    label: &str,
+    options: &[&str],
+    document: fn(usize) -> serde_json::Value,
+    told: &[&str],
+) {
+    let (upstream, redis) = (common::opensearch(), Redis::start());
+    let (server, client) = (Server::new(&upstream), common::http());
+    let index = format!("shared-moved-{}", common::unique_index(label));
+    let (from, to) = (common::scratch("kind-from"), common::scratch("kind-to"));
+    let (url, from_dir, to_dir) = (redis.url(), from.to_str().unwrap(), to.to_str().unwrap());
+    let base = ["--upstream", &upstream, "--counts", "off"];
+    let fields = ["--index", &index, "--text-field", "content"];
+    let route = [&fields[..], options].concat();
+    let serve = |more: &[&str]| Spinney::start(&[&base[..], &route, more].concat());
+    let numbers: Vec<usize> = (0..120).collect();
+
+    let mut alone = serve(&["--data-dir", from_dir]);
+    for bulk in [&numbers[..1], &numbers] {
+        let sent = send_as(&client, &alone.url, &index, bulk, document).await;
+        assert_eq!(sent.map(|stored| stored.len()), Some(bulk.len()));
+    }
+    let roots = stored_roots(&server, &index).await;
+    let unknown =
+        "a text of which nobody has ever heard anything, and that nobody has written before";
+    let unknown = serde_json::json!({ "content": unknown });
+    let known = |spinney: String| {
+        let (client, index, unknown, roots) = (client.clone(), &index, &unknown, &roots);
+        async move {
+            for (&n, root) in roots {
+                let found = foretold_of(&client, &spinney, index, &document(n)).await;
+                assert_eq!(&found, root, "{n}");
+            }
+            let checked = check(&client, &spinney, index, unknown).await;
+            assert_eq!(checked["decision"], "new_root", "{checked}");
+        }
+    };
+    known(alone.url.clone()).await;
+    assert_eq!(alone.terminate(), Some(0));
+    let (_, inspected) = moved(&["inspect", from_dir]);
+    let into = ["move-forest", "--from", from_dir, "--to", &url];
+    let (done, said) = moved(&[&into[..], &route].concat());
+    assert!(done && said.contains("; 0 stayed behind"), "{said}");
+    let (done, shared) = moved(&["inspect", &url]);
+    assert!(
+        done && told.iter().all(|told| shared.contains(told)),
+        "{shared}"
+    );
+    for row in ["nodes  ", "boilerplate  ", "furniture  "] {
+        let row_of = |said: &str| {
+            said.lines()
+                .find(|line| line.contains(row))
+                .map(str::to_owned)
+        };
+        assert_eq!(row_of(&shared), row_of(&inspected), "{shared}{inspected}");
+    }
+    known(serve(&["--forest-store", &url]).url.clone()).await;
+    let out = ["move-forest", "--from", &url, "--to", to_dir];
+    let (done, said) = moved(&[&out[..], &route].concat());
+    assert!(done && said.contains("; 0 stayed behind"), "{said}");
+    let (_, again) = moved(&["inspect", to_dir]);
+    assert_eq!(again.lines().next(), inspected.lines().next());
+    known(serve(&["--data-dir", to_dir]).url.clone()).await;
+    server.delete_index(&index).await;
+    for dir in [from, to] {
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_forest_with_dates_moves() {
+    let dates = ["--clock", "field:published", "--window", "100d"];
+    let title = ["--title-field", "title"];
+    let told = ["clock field", "2024-01"];
+    moves("dated", &[&dates[..], &title].concat(), dated, &told).await;
+}
+
+#[tokio::test]
+async fn a_forest_with_a_distance_moves() {
+    let told = ["method full", "k 3"];
+    moves("near", &["--method", "full", "--k", "3"], near, &told).await;
+}
+
+/// A footer that everybody has printed is boilerplate after the move as well.
+#[tokio::test]
+async fn what_was_learned_moves() {
+    let told = [" 7 sentences"];
+    moves("learned", &["--title-field", "title"], document, &told).await;
 }

@@ -37,42 +37,35 @@ async fn a_replica_that_is_killed_changes_nothing() {
 
 #[tokio::test]
 async fn a_master_that_is_killed_loses_no_document() {
-    let (stand, mut redis) = (Stand::new("master").await, Redis::replicated(3, 1));
+    let redis = Redis::replicated(3, 1);
+    a_master_fails("master killed", redis, Redis::kill_a_master).await;
+}
+
+#[tokio::test]
+async fn a_master_that_hangs_and_comes_back_as_a_replica_loses_no_document() {
+    let redis = Redis::replicated(3, 1);
+    a_master_fails("master hangs", redis, |redis| redis.freeze_a_master()).await;
+}
+
+#[tokio::test]
+async fn sentinels_lead_to_the_new_master() {
+    let redis = Redis::behind_sentinels(None);
+    a_master_fails("Sentinels", redis, Redis::kill_a_master).await;
+}
+
+async fn a_master_fails(name: &str, mut redis: Redis, fails: impl FnOnce(&mut Redis)) {
+    let stand = Stand::new(&name.to_lowercase().replace(' ', "-")).await;
     let sidecars = [(); 3].map(|()| stand.serve(&redis.url(), &[]));
     let load = stand.load(&sidecars).await;
     load.has_stored(0.4).await;
     load.goes_on();
-    redis.kill_a_master();
+    fails(&mut redis);
     let seen = stand.is_whole(load).await;
     // What was not replicated yet: never more than came within a moment.
     assert!(seen.apart <= 20 && seen.marked == 0, "{seen:?}");
     stand.holds_the_law(&sidecars.each_ref()).await;
     let again = stand.stamped_again(&redis.url()).await;
-    tell(
-        "master killed",
-        &seen,
-        &[("apart_when_stamped_again", again.apart)],
-    );
-    stand.end().await;
-}
-
-#[tokio::test]
-async fn a_master_that_hangs_and_comes_back_as_a_replica_loses_no_document() {
-    let (stand, redis) = (Stand::new("hangs").await, Redis::replicated(3, 1));
-    let sidecars = [(); 3].map(|()| stand.serve(&redis.url(), &[]));
-    let load = stand.load(&sidecars).await;
-    load.has_stored(0.4).await;
-    load.goes_on();
-    redis.freeze_a_master();
-    let seen = stand.is_whole(load).await;
-    assert!(seen.apart <= 20 && seen.marked == 0, "{seen:?}");
-    stand.holds_the_law(&sidecars.each_ref()).await;
-    let again = stand.stamped_again(&redis.url()).await;
-    tell(
-        "master hangs",
-        &seen,
-        &[("apart_when_stamped_again", again.apart)],
-    );
+    tell(name, &seen, &[("apart_when_stamped_again", again.apart)]);
     stand.end().await;
 }
 

@@ -3,14 +3,18 @@
 
 mod alone;
 mod carry;
+mod doors;
 mod faults;
 mod keys;
+mod kinds;
 mod load;
+mod names;
 mod near;
 mod race;
 mod sidecars;
 mod words;
 
+use std::process::Command as Process;
 use std::sync::Arc;
 
 use futures_executor::block_on;
@@ -24,7 +28,7 @@ use crate::common::redis::Redis;
 
 fn store(redis: &Redis) -> Arc<dyn KeyStore> {
     let address = Address::parse(&redis.url()).unwrap();
-    Arc::new(RedisStore::new(address, None).unwrap())
+    Arc::new(RedisStore::new(address, redis.ca().as_deref()).unwrap())
 }
 
 struct Threads;
@@ -33,6 +37,22 @@ impl Executor for Threads {
     fn run(&self, job: Box<dyn FnOnce() + Send>) {
         std::thread::spawn(job);
     }
+}
+
+/// What a field of an answer of Redis says, of all nodes together.
+fn info(redis: &Redis, section: &str, field: &str) -> f64 {
+    let of = |port: u16| -> f64 {
+        let port = port.to_string();
+        let info = Process::new("redis-cli")
+            .args(["-p", &port, "INFO", section])
+            .output();
+        let info = String::from_utf8_lossy(&info.unwrap().stdout).into_owned();
+        let line = info
+            .lines()
+            .find_map(|line| line.strip_prefix(&format!("{field}:")));
+        line.unwrap().trim().parse().unwrap()
+    };
+    redis.ports().map(of).sum()
 }
 
 fn place(forest: &dyn Port, documents: Vec<Document>) -> Vec<Placed> {

@@ -1,6 +1,5 @@
 //! Forests that several processes share by a Redis, of near fingerprints and of documents with dates.
 
-use std::process::Command as Process;
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
@@ -14,7 +13,7 @@ use spinney::hash::splitmix64;
 use spinney::method::{Features, Strict, StrictFeatures};
 use spinney::time::Millis;
 
-use super::{Threads, place, settle, store};
+use super::{Threads, info, place, settle, store};
 use crate::common::redis::Redis;
 
 /// One of several processes' forests, in which fingerprints of three bits' difference are near.
@@ -258,19 +257,6 @@ fn dates_are_shared_and_what_is_over_goes() {
         }
     }
     assert!(most < 60, "{most} of 300");
-}
-
-/// What a field of an answer of Redis says.
-fn info(redis: &Redis, section: &str, field: &str) -> f64 {
-    let port = redis.port().to_string();
-    let info = Process::new("redis-cli")
-        .args(["-p", &port, "INFO", section])
-        .output();
-    let info = String::from_utf8_lossy(&info.unwrap().stdout).into_owned();
-    let line = info
-        .lines()
-        .find_map(|line| line.strip_prefix(&format!("{field}:")));
-    line.unwrap().trim().parse().unwrap()
 }
 
 /// Keys, memory and processor time for a document: three of ten are near an earlier one.
