@@ -15,6 +15,7 @@ mod disk;
 mod door;
 mod lines;
 pub(crate) mod mapping;
+mod obeyed;
 mod pages;
 mod restamp;
 mod survey;
@@ -25,6 +26,7 @@ pub(crate) use backfill::{Backfill, Options, Outcome, Progress};
 pub(crate) use compare::{Company, Compared, compare};
 
 pub(crate) use door::{Door, Network};
+pub(crate) use obeyed::tell;
 pub(crate) use restamp::{Restamper, Restamping, shown};
 pub(crate) use survey::{Routes, Target, map_existing, put_fields, survey};
 pub(crate) use sweep::{Swept, sweep};

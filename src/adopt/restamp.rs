@@ -3,7 +3,7 @@
 //!
 //! Only the root is written, over a document that is still as it was read, so whatever is repeated, overtaken or broken off in
 //! the middle ends the same. What was on its way to the cluster when something was said is waited for: it may show what was
-//! answered before.
+//! answered before. Of processes that share a forest one does it; it waits for what all of them have on their way (`obeyed.rs`).
 
 use std::collections::{BTreeMap, HashSet};
 use std::pin::Pin;
@@ -17,6 +17,7 @@ use tokio::sync::Notify;
 use tracing::{info, warn};
 
 use super::lines::{self, Fate};
+use super::obeyed::AllObey;
 use super::pages::{Found, Pages, Slice};
 use super::survey::{Order, Routes, Target, survey};
 use super::{AdoptError, pages};
@@ -26,6 +27,7 @@ use crate::counts::{Counts, Written};
 use crate::engine::{Engine, RequestContext, Unavailable, WordError};
 use crate::fingerprint::Fingerprint;
 use crate::forest::Root;
+use crate::forest::port::Obeyed;
 use crate::forest::words::{By, Looked, Restamp, Words};
 use crate::shutdown::Writes;
 
@@ -49,6 +51,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 pub(crate) struct Restamping {
     wake: Notify,
     status: Mutex<Status>,
+    /// What those who share forests obey.
+    all_obey: AllObey,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -66,6 +70,10 @@ impl Restamping {
     /// Something was said.
     pub(crate) fn wake(&self) {
         self.wake.notify_one();
+    }
+
+    pub(super) fn all_obey(&self) -> &AllObey {
+        &self.all_obey
     }
 
     /// It cannot even begin.
@@ -135,6 +143,8 @@ pub(crate) struct Restamper<'a> {
     pub(crate) writes: &'a Writes,
     pub(crate) counts: &'a Counts,
     pub(crate) routes: &'a Routes,
+    /// The forests that other processes share.
+    pub(crate) shared_forests: Vec<String>,
     /// What the engine is to know when it reads a stored document.
     pub(crate) context: &'a (dyn Fn() -> RequestContext + Send + Sync),
 }
@@ -182,13 +192,13 @@ impl Restamper<'_> {
     pub(crate) async fn run(&self) {
         let mut pause = pages::PAUSE;
         // What was under way when the last process ended may have come after its jobs.
-        let mut at_start = true;
+        let mut started = HashSet::new();
         loop {
-            let result = self.work(at_start).await;
+            let result = self.work(&mut started).await;
             self.shared.ended(&result);
             match result {
                 Ok(()) => {
-                    (at_start, pause) = (false, pages::PAUSE);
+                    pause = pages::PAUSE;
                     self.woken().await;
                 }
                 Err(error) => {
@@ -201,6 +211,13 @@ impl Restamper<'_> {
         }
     }
 
+    /// Whether it is this process that has the stored documents of a forest follow.
+    fn leads(&self, forest: &str) -> bool {
+        let is_first = |obeyed: Obeyed| obeyed.is_first;
+        let is_shared = self.shared_forests.iter().any(|shared| shared == forest);
+        !is_shared || self.shared.all_obey.of(forest).is_some_and(is_first)
+    }
+
     /// Somebody has said something, or the forest itself.
     async fn woken(&self) {
         tokio::select! {
@@ -210,19 +227,22 @@ impl Restamper<'_> {
         }
     }
 
-    /// Does all that is to be done.
-    async fn work(&self, at_start: bool) -> Result<(), RestampError> {
-        if at_start {
-            for (forest, words) in self.engine.all_words().await? {
-                let roots = words.losers().collect();
-                let by = By::Root;
-                self.complete(&Job {
-                    forest,
-                    numbers: Vec::new(),
-                    restamp: Restamp { roots, by },
-                })
-                .await?;
+    /// Does all that is to be done. `started`: forests whose documents were gone through since this process has them follow.
+    async fn work(&self, started: &mut HashSet<String>) -> Result<(), RestampError> {
+        started.retain(|forest| self.leads(forest));
+        for (forest, words) in self.engine.all_words().await? {
+            if !self.leads(&forest) || started.contains(&forest) {
+                continue;
             }
+            let roots = words.losers().collect();
+            let by = By::Root;
+            self.complete(&Job {
+                forest: forest.clone(),
+                numbers: Vec::new(),
+                restamp: Restamp { roots, by },
+            })
+            .await?;
+            started.insert(forest);
         }
         let mut begun: Vec<Begun> = Vec::new();
         loop {
@@ -240,7 +260,17 @@ impl Restamper<'_> {
             });
             for job in together(new_ones(jobs, &begun)) {
                 self.shared.status.lock().is_working = true;
-                let before = Box::pin(self.writes.begun());
+                // From here on whoever asks is told what the job is about.
+                let heard = self.engine.hear(&job.forest).await?;
+                let (here, forest) = (self.writes.begun(), job.forest.clone());
+                let all_obey = self.shared.all_obey.clone();
+                let is_shared = self.shared_forests.contains(&forest);
+                let before = Box::pin(async move {
+                    here.await;
+                    if is_shared {
+                        all_obey.wait(forest, heard).await;
+                    }
+                });
                 self.pass(&job).await?;
                 begun.push(Begun { job, before });
             }
@@ -261,12 +291,14 @@ impl Restamper<'_> {
 
     /// What is to be done.
     async fn jobs(&self) -> Result<Vec<ToDo>, RestampError> {
-        let mut jobs = Vec::new();
+        let (mut jobs, mut waiting) = (Vec::new(), 0);
         for (forest, words) in self.engine.all_words().await? {
             let unfinished = words.unfinished();
+            waiting += unfinished.count() as u64;
+            let unfinished = words.unfinished().filter(|_| self.leads(&forest));
             jobs.extend(unfinished.map(|(number, of)| (forest.clone(), number, of.clone())));
         }
-        self.shared.status.lock().waiting = jobs.len() as u64;
+        self.shared.status.lock().waiting = waiting;
         Ok(jobs)
     }
 
@@ -346,7 +378,8 @@ impl Restamper<'_> {
                 false => None,
             });
         }
-        // Of now: what was said in the meantime counts.
+        // Of now: what was said in the meantime counts. It is a write like others: another process may wait for it.
+        let _writing = self.writes.enter();
         let words = self.words(&job.forest).await?;
         let (root_field, key_field) = (target.names.root(), target.names.key());
         let (mut lines, mut moved) = (Vec::new(), Vec::new());

@@ -25,7 +25,7 @@ stop every spinney, move, and start with the other option. What it copies from s
 Give the options of the routes with which serve runs, or --config FILE, its file: method and window say what a forest is, and how long \
 each fingerprint has left.
 
-Two things stay behind: what people have said about groups, and what is older than the window.
+One thing stays behind: what is older than the window.
 
 It refuses a forest store that has something of a forest already; --replace removes that first. A directory that holds a forest \
 is never written over. An interrupted move into Redis is begun again with --replace; into a directory nothing is there until all \

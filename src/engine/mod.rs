@@ -87,14 +87,6 @@ pub enum EngineError {
     /// The stored forests.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A route's forest cannot be shared with other processes.
-    #[error("the forest '{forest}' cannot be shared: {reason}")]
-    NotShared {
-        /// Its name.
-        forest: String,
-        /// Why, and what to do.
-        reason: String,
-    },
     /// The system gives no threads.
     #[error("cannot start the threads for text work")]
     Threads(#[from] rayon::ThreadPoolBuildError),

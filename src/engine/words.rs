@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::forests::ForestEntry;
 use super::{Engine, RequestContext, Unavailable, own_root};
-use crate::forest::port::Document;
+use crate::forest::port::{Document, Obeyed};
 use crate::forest::words::{Looked, Restamp, Word, Words};
 use crate::forest::{Late, Root};
 
@@ -21,11 +21,6 @@ pub enum WordError {
         "the method of {0} keeps short texts in a forest of their own, and a word holds in one forest: nothing can be said about its groups"
     )]
     TwoForests(String),
-    /// Its forest is kept for several processes.
-    #[error(
-        "the forest of {0} is shared with --forest-store, which keeps no words yet: nothing can be said about its groups"
-    )]
-    Shared(String),
     /// The forest cannot be asked.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
@@ -39,11 +34,7 @@ impl Engine {
         if bound.short.is_some() {
             return Err(WordError::TwoForests(index.to_owned()));
         }
-        let entry = self.forests.get(bound.forest).ok_or_else(no_route)?;
-        match entry.is_shared() {
-            true => Err(WordError::Shared(index.to_owned())),
-            false => Ok(entry),
-        }
+        self.forests.get(bound.forest).ok_or_else(no_route)
     }
 
     /// The name of the forest of an index, and what was said about its groups.
@@ -107,22 +98,53 @@ impl Engine {
         Ok(reply.check.map(|check| check.looked))
     }
 
+    /// The forests about whose groups something can be said.
+    fn forests_of_words(&self) -> impl Iterator<Item = &ForestEntry> {
+        let long = self.routes.iter().filter(|bound| bound.short.is_none());
+        let mut places: Vec<usize> = long.map(|bound| bound.forest).collect();
+        places.sort_unstable();
+        places.dedup();
+        places.into_iter().filter_map(|at| self.forests.get(at))
+    }
+
     /// What was said in each forest about whose groups something can be said, by the forest's name.
     ///
     /// # Errors
     /// When a forest cannot be asked any more.
     pub async fn all_words(&self) -> Result<Vec<(String, Words)>, Unavailable> {
         let mut all: Vec<(String, Words)> = Vec::new();
-        for bound in self.routes.iter().filter(|bound| bound.short.is_none()) {
-            let name = &bound.route.forest;
-            if all.iter().all(|(known, _)| known != name)
-                && let Some(entry) = self.forests.get(bound.forest)
-                && !entry.is_shared()
-            {
-                all.push((name.clone(), entry.port.words().await?));
-            }
+        for entry in self.forests_of_words() {
+            all.push((entry.name.clone(), entry.port.words().await?));
         }
         Ok(all)
+    }
+
+    /// The forests about whose groups something can be said through other processes as well.
+    pub fn forests_shared(&self) -> Vec<String> {
+        let shared = self.forests_of_words().filter(|entry| entry.is_shared());
+        shared.map(|entry| entry.name.clone()).collect()
+    }
+
+    /// Hears what was said in a forest through other processes: [`Port::hear`](crate::forest::port::Port::hear).
+    ///
+    /// # Errors
+    /// When it cannot be asked.
+    pub async fn hear(&self, forest: &str) -> Result<u64, Unavailable> {
+        match self.forests.iter().find(|entry| entry.name == forest) {
+            Some(entry) => entry.port.hear().await,
+            None => Ok(0),
+        }
+    }
+
+    /// All that this process has on its way obeys: [`Port::obeys`](crate::forest::port::Port::obeys).
+    ///
+    /// # Errors
+    /// When the forest cannot be asked.
+    pub async fn obeys(&self, forest: &str, heard: u64) -> Result<Obeyed, Unavailable> {
+        match self.forests.iter().find(|entry| entry.name == forest) {
+            Some(entry) => entry.port.obeys(heard).await,
+            None => Ok(Obeyed::ALONE),
+        }
     }
 
     /// Groups of the forest of an index that may be one, and the name of the forest.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::local::Recovery;
 use super::port::{
-    Answer, Batch, CheckReply, Document, Placed, Placements, Port, Rehearsal, Settled, Settlement,
-    Unavailable,
+    Answer, Batch, CheckReply, Document, Obeyed, Placed, Placements, Port, Rehearsal, Settled,
+    Settlement, Unavailable,
 };
 use super::words::{Restamp, Word, Words};
 use super::{Late, Root, Stats, TreeView};
@@ -119,6 +119,14 @@ impl Port for OrAlone {
 
     fn words(&self) -> Answer<Words> {
         self.shared.words()
+    }
+
+    fn hear(&self) -> Answer<u64> {
+        self.shared.hear()
+    }
+
+    fn obeys(&self, heard: u64) -> Answer<Obeyed> {
+        self.shared.obeys(heard)
     }
 
     fn late(&self) -> Answer<Late> {

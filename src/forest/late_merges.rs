@@ -1,12 +1,21 @@
 //! Late merges: trees that are candidates to be one, because a later document was found to agree with both. The law is in
 //! docs/merges.md.
 
-use std::collections::{HashMap, VecDeque};
+use std::cell::Cell;
+use std::collections::{HashMap, HashSet, VecDeque};
 
-use super::Root;
+use super::words::Words;
+use super::{LateStats, Root};
+use crate::method::Proof;
 
 /// Pairs of groups that are remembered; those that were met first go first.
 const MOST_PAIRS: usize = 10_000;
+
+/// Pairs of trees that are laid beside each other before two groups become one; larger groups are left to people.
+const MOST_COMPARED: usize = 64;
+
+/// Trees, those that are gone among them, of two groups that are looked at at all where they have to be read from elsewhere.
+const MOST_READ: usize = 1_024;
 
 /// Words of which nothing is left are looked for after so many late merges.
 const FORGET_EVERY: u64 = 64;
@@ -45,6 +54,71 @@ pub struct Late {
     pub no_room: u64,
 }
 
+impl Late {
+    /// The same as figures.
+    pub(super) fn stats(&self) -> LateStats {
+        LateStats {
+            suggested: self.suggestions.len(),
+            applied_total: self.applied,
+            no_room_total: self.no_room,
+        }
+    }
+}
+
+/// Whether the groups of two trees are neither one, nor such that nobody is to merge them.
+pub(super) fn may_be_one(words: &Words, tree: Root, other: Root) -> bool {
+    let pair = pair(words.group(tree), words.group(other));
+    pair.0 != pair.1 && words.apart().all(|apart| apart != pair)
+}
+
+/// The trees that are to be laid beside each other before these two groups become one, those that are gone among them; `None`: they
+/// are so many that they are left to people.
+pub(super) fn trees_of(words: &Words, tree: Root, other: Root) -> Option<Vec<Root>> {
+    let all: Vec<Root> = [tree, other]
+        .into_iter()
+        .flat_map(|root| words.one_with(root))
+        .collect();
+    (all.len() <= MOST_READ).then_some(all)
+}
+
+/// Whether the founders of two trees are one text, as far as what is kept of them tells, proof and evidence: each as if it came to the
+/// tree of the other with one fingerprint in common.
+pub(super) fn founders_agree<P: Proof>(
+    one: (&P, &[u16]),
+    other: (&P, &[u16]),
+    thresholds: P::Thresholds,
+) -> bool {
+    let agrees = |(own, words): (&P, &[u16]), root: (&P, &[u16])| {
+        own.agrees_by(words, root, 1, thresholds, &Cell::new(None))
+            .is_ok()
+    };
+    agrees(one, other) && agrees(other, one)
+}
+
+/// Whether all living trees of the groups of these two agree with each other, so that no group is made by way of a third; `None` if
+/// one of the two is gone. `agree`: whether two trees do, none if one of them is gone.
+pub(super) fn are_one(
+    words: &Words,
+    (tree, other): (Root, Root),
+    is_alive: impl Fn(Root) -> bool,
+    agree: impl Fn(Root, Root) -> Option<bool>,
+) -> Option<bool> {
+    if !agree(tree, other)? {
+        return Some(false);
+    }
+    let living = |root| {
+        let group = words.one_with(root).into_iter();
+        group.filter(|&root| is_alive(root))
+    };
+    let others: Vec<Root> = living(other).collect();
+    let ones: Vec<Root> = living(tree).collect();
+    let mut pairs = ones
+        .iter()
+        .flat_map(|&one| others.iter().map(move |&other| (one, other)));
+    let few = ones.len() * others.len() <= MOST_COMPARED;
+    Some(few && pairs.all(|(one, other)| agree(one, other) != Some(false)))
+}
+
 /// The pairs of a forest.
 #[derive(Debug, Default)]
 pub(super) struct Candidates {
@@ -52,7 +126,7 @@ pub(super) struct Candidates {
     /// Pairs of trees, the smaller root first.
     met: HashMap<(Root, Root), Met>,
     queue: VecDeque<(Root, Root)>,
-    /// How often words have changed: what was judged before may be otherwise.
+    /// Which change of words was the last: what was judged before it may be otherwise.
     changes: u64,
     tried: u64,
     pub(super) applied: u64,
@@ -73,6 +147,11 @@ impl Candidates {
     /// Somebody has said something about groups.
     pub(super) fn words_have_changed(&mut self) {
         self.changes += 1;
+    }
+
+    /// The last change of words is this one.
+    pub(super) fn words_are_of(&mut self, change: u64) {
+        self.changes = change;
     }
 
     /// Whether it is time to look for words of which nothing is left.
@@ -110,8 +189,27 @@ impl Candidates {
         self.queue.push_back(pair);
     }
 
+    /// What was met since the start, as far as it still holds.
+    pub(super) fn late(&self, words: &Words) -> Late {
+        let mut told: HashSet<(Root, Root)> = words.apart().collect();
+        let suggestions = self.agreeing().filter_map(|met| {
+            let (winner, loser) = (words.group(met.winner), words.group(met.loser));
+            let is_open = winner != loser && told.insert(pair(winner, loser));
+            is_open.then_some(Suggestion {
+                winner,
+                loser,
+                documents: met.documents,
+            })
+        });
+        Late {
+            suggestions: suggestions.collect(),
+            applied: self.applied,
+            no_room: self.no_room,
+        }
+    }
+
     /// Those that agree, in the order in which they were met.
-    pub(super) fn agreeing(&self) -> impl Iterator<Item = Suggestion> {
+    fn agreeing(&self) -> impl Iterator<Item = Suggestion> {
         self.queue.iter().filter_map(|pair| {
             let met = self.met.get(pair).filter(|met| met.agree)?;
             let loser = if met.winner == pair.0 { pair.1 } else { pair.0 };

@@ -51,6 +51,13 @@ pub enum Decision {
     Outside,
 }
 
+impl Decision {
+    /// Whether the document's tree was there before it.
+    pub(super) fn finds_a_tree(self) -> bool {
+        matches!(self, Decision::Refreshed | Decision::Joined { .. })
+    }
+}
+
 /// The nodes that a placement uses, by name. Harmless when they are gone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rollback {

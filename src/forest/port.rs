@@ -60,6 +60,18 @@ pub trait Port: Debug + Send + Sync {
     /// What was said and not taken back.
     fn words(&self) -> Answer<Words>;
 
+    /// Hears what was said through other processes. Answers the number of the last change of words that this one has heard of; where
+    /// nobody shares the forest that is none, 0.
+    fn hear(&self) -> Answer<u64> {
+        Box::pin(std::future::ready(Ok(0)))
+    }
+
+    /// All documents that this process has on its way were given their roots by words up to this change, or by later ones. To be said
+    /// again and again: a process that does not is believed to be gone.
+    fn obeys(&self, _heard: u64) -> Answer<Obeyed> {
+        Box::pin(std::future::ready(Ok(Obeyed::ALONE)))
+    }
+
     /// Groups that may be one.
     fn late(&self) -> Answer<Late>;
 
@@ -287,6 +299,23 @@ pub enum Outcome {
     Refused,
     /// Nobody knows: the nodes stay for a while, for a retry to find.
     Unknown,
+}
+
+/// How those who share a forest obey what was said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Obeyed {
+    /// The number of the last change of words that all of them obey, with all that is on its way.
+    pub by_all: u64,
+    /// Whether this process is the one that has been there longest: it has stored documents follow.
+    pub is_first: bool,
+}
+
+impl Obeyed {
+    /// Where nobody shares it.
+    pub const ALONE: Obeyed = Obeyed {
+        by_all: u64::MAX,
+        is_first: true,
+    };
 }
 
 /// What settling did.

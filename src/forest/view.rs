@@ -1,7 +1,6 @@
 //! All that reads the forest. What has expired at the clock is not seen, whether or not it was removed yet.
 
-use std::cell::Cell;
-
+use super::late_merges::founders_agree;
 use super::law;
 use super::roots::Record;
 use super::shared::SharedStats;
@@ -166,12 +165,7 @@ impl<P: Proof> Forest<P> {
             let proof = self.proof_at(self.root_number(root, floor)?)?;
             Some((proof, self.evidence.get(root.0).unwrap_or_default()))
         };
-        let (one, other) = (kept(one)?, kept(other)?);
-        let agrees = |(own, words): (&P, &[u16]), root: (&P, &[u16])| {
-            own.agrees_by(words, root, 1, self.thresholds, &Cell::new(None))
-                .is_ok()
-        };
-        Some(agrees(one, other) && agrees(other, one))
+        Some(founders_agree(kept(one)?, kept(other)?, self.thresholds))
     }
 
     /// The root of a fingerprint that has a node.

@@ -1,5 +1,7 @@
 //! What people have said about groups: merges and pins, beside the trees. The law is in docs/merges.md.
 
+mod change;
+mod mend;
 mod restamp;
 
 use std::collections::{BTreeMap, HashMap};
@@ -7,6 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::Root;
 use crate::fingerprint::Fingerprint;
 use crate::method::Durable;
+pub use change::WordChange;
 pub use restamp::{By, Looked, Restamp};
 use restamp::{read_all, write_all};
 
@@ -81,10 +84,10 @@ impl Words {
             *named.entry(root).or_default() += 1;
         }
         let gone = self.said.iter().filter(|(number, word)| {
-            let (Word::Late { loser: root, .. } | Word::Apart { roots: [root, _] }) = word else {
+            let Some(root) = word.late_loser() else {
                 return false;
             };
-            !is_alive(*root) && named.get(root) == Some(&1) && !self.unfinished.contains_key(number)
+            !is_alive(root) && named.get(&root) == Some(&1) && !self.unfinished.contains_key(number)
         });
         gone.map(|(&number, _)| number).collect()
     }
@@ -219,6 +222,14 @@ impl Word {
     /// Whether the forest has said it, or it remains of that.
     fn is_late(&self) -> bool {
         matches!(self, Word::Late { .. } | Word::Apart { .. })
+    }
+
+    /// Of a late merge, or what remains of it, the root that it takes for another one's.
+    pub(in crate::forest) fn late_loser(&self) -> Option<Root> {
+        match self {
+            Word::Late { loser: root, .. } | Word::Apart { roots: [root, _] } => Some(*root),
+            Word::Merge { .. } | Word::Pin { .. } => None,
+        }
     }
 
     /// The roots that it speaks of.

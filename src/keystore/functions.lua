@@ -246,6 +246,46 @@ local function count(keys, args)
   return false
 end
 
+-- the first 16 bytes of what the process knows; gives what is there if it is another one, and '' if nothing is
+local function since(keys, args)
+  local head = redis.call('GETRANGE', keys[1], 0, 15)
+  if head == args[1] then return false end
+  if head == '' then return '' end
+  return redis.call('GET', keys[1])
+end
+
+-- the first 16 bytes of what has to be there, or '' where nothing may be; value
+local function turn(keys, args)
+  local head = redis.call('GETRANGE', keys[1], 0, 15)
+  if head == args[2]:sub(1, 16) then return 1 end
+  if head ~= args[1] then return 0 end
+  redis.call('SET', keys[1], args[2])
+  return 1
+end
+
+-- process, what it obeys, for how many milliseconds it is there; each has a line with both and when that is over, in the order in which they came
+local function tell(keys, args)
+  local time, life = redis.call('TIME'), tonumber(args[3])
+  local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+  local own = args[1] .. ' ' .. args[2] .. ' ' .. string.format('%.0f', now + life) .. '\n'
+  local lines, first, least = {}, nil, tonumber(args[2])
+  for process, obeys, over in (redis.call('GET', keys[1]) or ''):gmatch('(%x+) (%d+) (%d+)\n') do
+    if process == args[1] then
+      lines[#lines + 1] = own
+      first = first or process
+      own = ''
+    elseif tonumber(over) > now then
+      lines[#lines + 1] = process .. ' ' .. obeys .. ' ' .. over .. '\n'
+      first = first or process
+      least = math.min(least, tonumber(obeys))
+    end
+  end
+  lines[#lines + 1] = own
+  first = first or args[1]
+  redis.call('SET', keys[1], table.concat(lines), 'PX', 2 * life)
+  return (first == args[1] and '1 ' or '0 ') .. string.format('%.0f', least)
+end
+
 -- name, identity, the number that it would have; gives its number, and what it is of
 local function enroll(keys, args)
   local known = redis.call('HMGET', keys[1], 'number:' .. args[1], 'identity:' .. args[1])
@@ -275,3 +315,6 @@ redis.register_function('spinney1_enter', enter)
 redis.register_function('spinney1_name', name)
 redis.register_function('spinney1_follow', follow)
 redis.register_function('spinney1_advance', advance)
+redis.register_function('spinney1_since', since)
+redis.register_function('spinney1_turn', turn)
+redis.register_function('spinney1_tell', tell)

@@ -245,6 +245,25 @@ pub(super) fn add(command: &Command, pipeline: &mut Pipeline) {
                 .arg(token.bytes().as_slice())
                 .arg(*uses);
         }
+        What::Since { head } => {
+            call("spinney1_since", key, pipeline).arg(head.as_slice());
+        }
+        What::Turn { before, value } => {
+            let before = before.as_ref().map_or(&[][..], |head| &head[..]);
+            call("spinney1_turn", key, pipeline)
+                .arg(before)
+                .arg(value.as_slice());
+        }
+        What::Tell {
+            process,
+            obeys,
+            life,
+        } => {
+            call("spinney1_tell", key, pipeline)
+                .arg(format!("{process:016x}"))
+                .arg(*obeys)
+                .arg(*life);
+        }
         What::Count { token, tally } => {
             let mut bytes = Vec::with_capacity(17);
             tally.write(&mut bytes);
@@ -303,7 +322,10 @@ pub(super) fn unknown(command: &Command) -> Option<Reply> {
         | What::Name { .. }
         | What::Follow { .. }
         | What::Clear
-        | What::Advance { .. } => None,
+        | What::Advance { .. }
+        | What::Since { .. }
+        | What::Turn { .. }
+        | What::Tell { .. } => None,
     }
 }
 

@@ -84,9 +84,19 @@ pub(super) fn restamp(state: &Arc<AppState>, config: &ServeOptions) -> Option<Jo
             writes: &state.writes,
             counts: &state.counts,
             routes: &routes,
+            shared_forests: state.engine.forests_shared(),
             context: &|| state.request_context(0),
         };
         restamper.run().await;
+    }))
+}
+
+/// Begins to tell those who share forests what this process obeys of what people say.
+pub(super) fn obey(state: &Arc<AppState>, config: &ServeOptions) -> Option<JoinHandle<()>> {
+    config.forest_store.as_ref()?;
+    let state = state.clone();
+    Some(tokio::spawn(async move {
+        adopt::tell(&state.restamping, &state.engine, &state.writes).await;
     }))
 }
 

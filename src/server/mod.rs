@@ -131,6 +131,7 @@ pub(crate) async fn serve(
     let counting = background::count(&state, &config);
     let sweeping = background::sweep(&state, &config);
     let restamping = background::restamp(&state, &config);
+    let obeying = background::obey(&state, &config);
     let looking = background::look(&state, &config);
     tokio::spawn(remember(state.clone()));
     let main = Listener::main(acceptor.clone(), config.limits);
@@ -158,6 +159,10 @@ pub(crate) async fn serve(
         }
     };
     accepting.abort();
+    // Until now others have waited for what this process had on its way.
+    if let Some(obeying) = obeying {
+        obeying.abort();
+    }
     if let Some(counting) = counting {
         counting.stop().await;
     }

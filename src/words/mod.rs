@@ -404,9 +404,7 @@ impl<'a> Speaker<'a> {
     fn failed(&self, error: WordError) -> SayError {
         match error {
             WordError::NoRoute(_) => ProxyError::NoRoute(error.to_string()).into(),
-            WordError::TwoForests(_) | WordError::Shared(_) => {
-                ProxyError::BadRequest(error.to_string()).into()
-            }
+            WordError::TwoForests(_) => ProxyError::BadRequest(error.to_string()).into(),
             WordError::Unavailable(reason) => self.state.engine_failed(&reason).into(),
         }
     }

@@ -15,7 +15,7 @@ use crate::counts::Scene;
 use crate::restart::{DataDir, arguments};
 
 /// A document of a story: the same sentences, and a few words of its own at the end.
-fn article(story: usize, version: usize) -> Value {
+pub fn article(story: usize, version: usize) -> Value {
     let sentences = (0..15).map(|n| text(1_000 + story * 20 + n));
     let story = sentences.collect::<Vec<_>>().join(". ");
     let end = text(50_000 + version);
@@ -23,7 +23,7 @@ fn article(story: usize, version: usize) -> Value {
     json!({"content": format!("{story}. {}.", end.join(" "))})
 }
 
-fn bulk<'d>(spinney: &str, index: &str, documents: impl IntoIterator<Item = (&'d str, Value)>) {
+pub fn bulk<'d>(spinney: &str, index: &str, documents: impl IntoIterator<Item = (&'d str, Value)>) {
     let lines = documents.into_iter().map(|(id, source)| {
         let action = json!({"index": {"_id": id}});
         format!("{action}\n{source}\n")
@@ -33,7 +33,7 @@ fn bulk<'d>(spinney: &str, index: &str, documents: impl IntoIterator<Item = (&'d
     assert_eq!(answer.json()["errors"], false, "{}", answer.text());
 }
 
-fn ask(spinney: &str, method: &str, path: &str, body: &Value) -> Answer {
+pub fn ask(spinney: &str, method: &str, path: &str, body: &Value) -> Answer {
     let body = if body.is_null() {
         String::new()
     } else {
@@ -43,14 +43,14 @@ fn ask(spinney: &str, method: &str, path: &str, body: &Value) -> Answer {
 }
 
 /// Says something, and gives the number of the word.
-fn say(spinney: &str, path: &str, body: &Value) -> u64 {
+pub fn say(spinney: &str, path: &str, body: &Value) -> u64 {
     let answer = ask(spinney, "POST", path, body);
     assert_eq!(answer.status, 200, "{}", answer.text());
     let said = answer.json();
     said["word"].as_u64().unwrap_or_else(|| panic!("{said}"))
 }
 
-fn take_back(spinney: &str, index: &str, word: u64) {
+pub fn take_back(spinney: &str, index: &str, word: u64) {
     let answer = ask(
         spinney,
         "DELETE",
@@ -61,14 +61,14 @@ fn take_back(spinney: &str, index: &str, word: u64) {
     assert_eq!(answer.json()["taken_back"]["word"], word);
 }
 
-fn words(spinney: &str, index: &str) -> Value {
+pub fn words(spinney: &str, index: &str) -> Value {
     let answer = ask(spinney, "GET", &format!("{index}/_words"), &Value::Null);
     assert_eq!(answer.status, 200, "{}", answer.text());
     answer.json()
 }
 
 /// Waits until stored documents follow all that was said.
-async fn followed(spinney: &str, index: &str) {
+pub async fn followed(spinney: &str, index: &str) {
     let waiting = Waiting::until("stored documents follow");
     while words(spinney, index)["restamping"]["words"] != json!([]) {
         waiting.pause().await;
@@ -76,7 +76,7 @@ async fn followed(spinney: &str, index: &str) {
 }
 
 /// The roots of all documents, by id.
-async fn roots(server: &Server, index: &str) -> BTreeMap<String, String> {
+pub async fn roots(server: &Server, index: &str) -> BTreeMap<String, String> {
     server.refresh(index).await;
     let documents = server.documents(index).await;
     let roots = documents.iter().map(|(id, source)| {
@@ -99,11 +99,23 @@ fn groups(roots: &BTreeMap<String, String>) -> Vec<Vec<&str>> {
 
 async fn merge_split_and_pin(upstream: &str) {
     let scene = Scene::new(upstream, "words", 2).await;
-    let (server, spinney, index) = (&scene.server, &scene.spinney.url, &scene.index);
+    let spinney = &scene.spinney.url;
+    let holds = async |what: &'static str| scene.holds(what).await;
+    said_and_undone(&scene.server, &scene.index, [spinney, spinney], holds).await;
+    scene.end().await;
+}
+
+/// Says everything that can be said to one spinney, writes by another one, and takes it all back. `holds`: what else has to be so.
+pub async fn said_and_undone(
+    server: &Server,
+    index: &str,
+    [spinney, writer]: [&str; 2],
+    holds: impl AsyncFn(&'static str),
+) {
     let all = ["a1", "a2", "a3", "b1", "b2", "c1"];
     let story = |id: &str| usize::from(id.as_bytes()[0] - b'a');
     let document = |id: &str| article(story(id), id[1..].parse().unwrap());
-    bulk(spinney, index, all.map(|id| (id, document(id))));
+    bulk(writer, index, all.map(|id| (id, document(id))));
     let before = roots(server, index).await;
     let sources = server.documents(index).await;
     assert_eq!(
@@ -123,7 +135,7 @@ async fn merge_split_and_pin(upstream: &str) {
         [vec!["a1", "a2", "a3", "b1", "b2"], vec!["c1"]]
     );
     assert_eq!(together["b1"], root("a1"));
-    scene.holds("after a merge").await;
+    holds("after a merge").await;
     // Nothing else of the documents has changed.
     common::assert_same_documents(&sources, &server.documents(index).await);
     let again = ask(spinney, "POST", &format!("{index}/_merge"), &merge).json();
@@ -132,11 +144,11 @@ async fn merge_split_and_pin(upstream: &str) {
         (&json!("noop"), &Value::Null)
     );
     // Later documents obey, the forest does not change by it.
-    bulk(spinney, index, [("b3", article(1, 3))]);
+    bulk(writer, index, [("b3", article(1, 3))]);
     assert_eq!(now().await["b3"], root("a1"));
 
     // One of them is something else: with all that have its text.
-    bulk(spinney, index, [("b2-copy", document("b2"))]);
+    bulk(writer, index, [("b2-copy", document("b2"))]);
     let split = say(spinney, &format!("{index}/_split"), &json!({"ids": ["b2"]}));
     followed(spinney, index).await;
     let apart = now().await;
@@ -149,7 +161,7 @@ async fn merge_split_and_pin(upstream: &str) {
         ]
     );
     bulk(
-        spinney,
+        writer,
         index,
         [("b2", document("b2")), ("b4", article(1, 4))],
     );
@@ -164,7 +176,7 @@ async fn merge_split_and_pin(upstream: &str) {
     let pinned = say(spinney, &format!("{index}/_pin"), &pin);
     followed(spinney, index).await;
     assert_eq!(now().await["c1"], root("a1"));
-    scene.holds("after a split and a pin").await;
+    holds("after a split and a pin").await;
 
     let listed = words(spinney, index);
     let kinds: Vec<&Value> = listed["words"]
@@ -196,10 +208,9 @@ async fn merge_split_and_pin(upstream: &str) {
     for id in all {
         assert_eq!(after[id], before[id], "{id}");
     }
-    scene.holds("after everything was taken back").await;
+    holds("after everything was taken back").await;
     assert_eq!(words(spinney, index)["words"], json!([]));
     refusals(spinney, index, &root("a1"));
-    scene.end().await;
 }
 
 fn refusals(spinney: &str, index: &str, root: &str) {
@@ -484,7 +495,7 @@ async fn an_index_that_takes_no_writes_takes_no_words() {
 
 /// Two texts that did not find each other though they agree, and a third that agrees with both: its first or its last words are
 /// another story's in the two.
-fn torn(variant: u64) -> Value {
+pub fn torn(variant: u64) -> Value {
     const STORY: u64 = 619;
     let word = |at: u64| {
         let of = match variant {

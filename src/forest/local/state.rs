@@ -1,22 +1,19 @@
 //! Trees and what was learned: pure, documents in and places out; whoever shares a state locks it.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 
-use crate::forest::late_merges::{Candidates, Late, LateMerges, Suggestion};
+use crate::forest::late_merges::{Candidates, Late, LateMerges, are_one, may_be_one};
 use crate::forest::port::{
     Check, CheckReply, CheckedFingerprint, CheckedTree, Commit, Document, Earlier, Outcome, Placed,
     Reply, Settled, Settlement, When,
 };
-use crate::forest::words::{Looked, Restamp, Word, Words};
+use crate::forest::words::{Restamp, Word, WordChange, Words};
 use crate::forest::{
     Change, Decision, Forest, ForestError, LateStats, Near, Rollback, Root, Settings,
 };
 use crate::method::{Count, Family, Lesson, Measure, Proof, Query, Refusal};
 use crate::text::boilerplate::Taught;
 use crate::time::Millis;
-/// Pairs of trees that are laid beside each other before two groups become one; larger groups are left to people.
-const MOST_COMPARED: usize = 64;
-
 /// Trees and what was learned: pure, documents in and places out.
 #[derive(Debug)]
 pub struct State<F: Family> {
@@ -70,6 +67,16 @@ pub enum StateChange<P> {
         /// `None`: they do.
         restamp: Option<Restamp>,
     },
+}
+
+impl<P> From<WordChange> for StateChange<P> {
+    fn from(change: WordChange) -> StateChange<P> {
+        match change {
+            WordChange::Say { number, word } => StateChange::Say { number, word },
+            WordChange::Forget { numbers } => StateChange::Forget { numbers },
+            WordChange::Restamp { number, restamp } => StateChange::Restamp { number, restamp },
+        }
+    }
 }
 
 impl<F: Family> State<F> {
@@ -146,89 +153,42 @@ impl<F: Family> State<F> {
     /// Somebody says this about groups. `shown`: the roots that documents of a pin show. Answers the number of the word; `None`:
     /// there are as many as a forest remembers.
     pub fn say(&mut self, word: Word, shown: &[Root]) -> Option<u64> {
-        let number = self.words.next()?;
-        let restamp = self.words.restamp_of(&word, shown);
-        self.change_word(number, Some(word), restamp);
+        let (number, changes) = self.words.say(word, shown)?;
+        self.late.words_have_changed();
+        self.words_have_changed(changes);
         Some(number)
     }
 
-    /// Takes a word back. Answers what it was, if there was one of this number. A late merge that is taken back would be said again:
-    /// that it is not to be remains in its place.
+    /// Takes a word back. Answers what it was, if there was one of this number.
     pub fn take_back(&mut self, number: u64) -> Option<Word> {
-        let word = self.words.word(number)?.clone();
-        let restamp = self.words.restamp_without(number, &word);
-        let remains = match word {
-            Word::Late { winner, loser } => Some(Word::Apart {
-                roots: [loser, winner],
-            }),
-            _ => None,
-        };
-        self.change_word(number, remains, restamp);
-        Some(word)
-    }
-
-    fn change_word(&mut self, number: u64, word: Option<Word>, restamp: Restamp) {
-        self.change_words(StateChange::Say { number, word });
+        let (word, changes) = self.words.take_back(number)?;
         self.late.words_have_changed();
-        let restamp = Some(restamp);
-        self.change_words(StateChange::Restamp { number, restamp });
-        for (number, restamp) in self.words.followed() {
-            let restamp = Some(restamp);
-            self.change_words(StateChange::Restamp { number, restamp });
-        }
+        self.words_have_changed(changes);
+        Some(word)
     }
 
     /// The stored documents obey the word of this number, if this is still what was to be done for it.
     pub fn restamped(&mut self, number: u64, done: &Restamp) {
-        let is_this = |(of, restamp): (u64, &Restamp)| of == number && restamp == done;
-        if self.words.unfinished().any(is_this) {
-            self.change_words(StateChange::Restamp {
-                number,
-                restamp: None,
-            });
-        }
+        let change = self.words.restamped(number, done);
+        self.words_have_changed(change.into_iter().collect());
     }
 
-    fn change_words(&mut self, change: StateChange<F::Proof>) {
-        self.apply(&change);
-        if self.recorded.is_some() {
+    fn words_have_changed(&mut self, changes: Vec<WordChange>) {
+        if self.recorded.is_some() && !changes.is_empty() {
             self.collect_changes();
-            self.recorded.get_or_insert_default().push(change);
+            let recorded = self.recorded.get_or_insert_default();
+            recorded.extend(changes.into_iter().map(StateChange::from));
         }
     }
 
     /// What was met since the start, as far as it still holds.
     pub fn late(&self) -> Late {
-        let words = &self.words;
-        let mut told: HashSet<(Root, Root)> = words.apart().collect();
-        let suggestions = self.late.agreeing().filter_map(|pair| {
-            let (winner, loser) = (words.group(pair.winner), words.group(pair.loser));
-            let is_open = winner != loser && told.insert((winner.min(loser), winner.max(loser)));
-            is_open.then_some(Suggestion {
-                winner,
-                loser,
-                documents: pair.documents,
-            })
-        });
-        Late {
-            suggestions: suggestions.collect(),
-            applied: self.late.applied,
-            no_room: self.late.no_room,
-        }
+        self.late.late(&self.words)
     }
 
     /// The same as figures.
     pub fn late_stats(&self) -> LateStats {
-        let Late {
-            suggestions,
-            applied,
-            no_room,
-        } = self.late();
-        LateStats {
-            suggested: suggestions.len(),
-            applied_total: applied,
-            no_room_total: no_room,
-        }
+        self.late().stats()
     }
 
     /// The forest itself says that the groups of two trees are one, if there is room for it.
@@ -238,7 +198,9 @@ impl<F: Family> State<F> {
             let is_alive = |root| self.forest.tree_at(root, now).is_some();
             let numbers = self.words.outlived(is_alive);
             if !numbers.is_empty() {
-                self.change_words(StateChange::Forget { numbers });
+                let change = WordChange::Forget { numbers };
+                self.words.apply(&change);
+                self.words_have_changed(vec![change]);
             }
         }
         let said = match self.words.has_room_for_late() {
@@ -257,14 +219,14 @@ impl<F: Family> State<F> {
             return;
         }
         for &other in others {
-            let words = &self.words;
-            let (winner, loser) = (words.group(tree), words.group(other));
-            let pair = (winner.min(loser), winner.max(loser));
-            if winner == loser || words.apart().any(|apart| apart == pair) {
+            if !may_be_one(&self.words, tree, other) {
                 continue;
             }
             let agree = self.late.known(tree, other).or_else(|| {
-                let agree = self.are_one(tree, other)?;
+                let agree = |one, other| self.forest.roots_agree(one, other);
+                let now = self.forest.clock();
+                let is_alive = |root| self.forest.tree_at(root, now).is_some();
+                let agree = are_one(&self.words, (tree, other), is_alive, agree)?;
                 self.late.judged(tree, other, agree);
                 Some(agree)
             });
@@ -272,26 +234,6 @@ impl<F: Family> State<F> {
                 self.say_late(tree, other);
             }
         }
-    }
-
-    /// Whether all living trees of the groups of these two agree with each other, so that no group is made by way of a third; `None` if
-    /// one of the two is gone.
-    fn are_one(&self, tree: Root, other: Root) -> Option<bool> {
-        if !self.forest.roots_agree(tree, other)? {
-            return Some(false);
-        }
-        let now = self.forest.clock();
-        let living = |root| {
-            let group = self.words.one_with(root).into_iter();
-            group.filter(|&root| self.forest.tree_at(root, now).is_some())
-        };
-        let others: Vec<Root> = living(other).collect();
-        let ones: Vec<Root> = living(tree).collect();
-        let mut pairs = ones
-            .iter()
-            .flat_map(|&one| others.iter().map(move |&other| (one, other)));
-        let few = ones.len() * others.len() <= MOST_COMPARED;
-        Some(few && pairs.all(|(one, other)| self.forest.roots_agree(one, other) != Some(false)))
     }
 
     /// What people have said about groups.
@@ -596,18 +538,11 @@ impl<F: Family> State<F> {
             });
         }
         trees.sort_by_key(|tree| (tree.root != check.root, tree.verdict.is_err(), tree.root));
-        let answer = self.words.answer(text, check.root);
-        let is_known = match check.decision {
-            Decision::Refreshed | Decision::Joined { .. } => true,
-            Decision::NewRoot | Decision::Outside => self.words.is_pinned(text),
-        };
+        let is_known = check.decision.finds_a_tree();
         Check {
             root: check.root,
-            answer,
-            looked: Looked {
-                text,
-                answer: is_known.then_some(answer),
-            },
+            answer: self.words.answer(text, check.root),
+            looked: self.words.looked(text, check.root, is_known),
             decision: check.decision,
             stage: check.by.and_then(|by| F::stage(features, by)),
             fingerprints,

@@ -2,7 +2,7 @@
 //!
 //! Into the engine go roots first, then leaves, so that no leaf is dead; each with the time that is left of its window. Back they are sorted
 //! by the step of time in which they arrived, and become the changes that make them. What was learned of boilerplate goes along as lessons
-//! (`lessons.rs`); what people have said stays behind.
+//! (`lessons.rs`), and what people have said.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use super::{Inner, Shared};
 use crate::fingerprint::Fingerprint;
 use crate::forest::local::{Copied, State, StateChange};
 use crate::forest::port::{Answer, Unavailable};
+use crate::forest::words::Words;
 use crate::forest::{
     Change, Forest, Moment, Portions, Restoring, Root, Settings, Summary, Tick, TreeSize,
 };
@@ -76,6 +77,8 @@ struct OwnForest<P> {
     /// What it has learned, in portions, and how many sentences it knows.
     learned: Vec<Vec<u8>>,
     known: u64,
+    /// What was said.
+    words: Words,
 }
 
 struct OwnTree<P> {
@@ -98,7 +101,8 @@ impl<F: Family> Carry for Shared<F> {
             let mut place = Some(Place::default());
             while let Some(at) = place {
                 let (keys, next) = inner.keys_from(at).await?;
-                if !keys.is_empty() {
+                // Who was there a moment ago is not of it.
+                if keys.iter().any(|key| key.kind != KeyKind::Obeyed) {
                     return Ok(false);
                 }
                 place = next;
@@ -124,6 +128,7 @@ impl<F: Family> Carry for Shared<F> {
             }
             inner.teach_all(own.learned).await?;
             let carried = inner.fill(own.nodes, &*told).await?;
+            inner.put_words(&own.words).await?;
             let boilerplate = own.known;
             Ok(Carried {
                 boilerplate,
@@ -136,9 +141,14 @@ impl<F: Family> Carry for Shared<F> {
         let inner = self.inner.clone();
         self.plain(async move {
             let found = inner.find(&*told).await?;
+            let said = inner.words().await?;
             inner.hear().await?;
             inner
-                .compute(move |inner| inner.pour(&found, &*into))
+                .compute(move |inner| {
+                    let carried = inner.pour(&found, &*into)?;
+                    into.replay(&inner.changes_of(said.words()))?;
+                    Ok(carried)
+                })
                 .await?
         })
     }
@@ -242,6 +252,7 @@ impl<F: Family> Inner<F> {
             clock: state.forest().clock(),
             learned: F::portions(state.learned()),
             known: F::known(state.learned()) as u64,
+            words: state.words().clone(),
         })
     }
 

@@ -39,6 +39,7 @@ impl<F: Family> Inner<F> {
             });
         }
         self.hear().await?;
+        self.words().await?;
         self.follow().await?;
         let mut read = Read::default();
         loop {
@@ -157,17 +158,12 @@ impl<F: Family> Inner<F> {
                 measure: query.proof.measure(&kept.proof, shared, self.thresholds),
             })
         });
-        let is_known = matches!(
-            outcome.decision,
-            Decision::Refreshed | Decision::Joined { .. }
-        );
+        let (known, is_known) = (self.said.known(), outcome.decision.finds_a_tree());
         let check = Check {
+            answer: known.words().answer(query.whole, outcome.root),
             decision: outcome.decision,
             trees: trees.collect(),
-            looked: Looked {
-                text: query.whole,
-                answer: is_known.then_some(outcome.root),
-            },
+            looked: known.words().looked(query.whole, outcome.root, is_known),
             ..empty(outcome.root)
         };
         (check, outcome.by)

@@ -232,7 +232,12 @@ impl<F: Family> Inner<F> {
             keys.retain(|key| match key.kind {
                 Kind::Node => true,
                 Kind::Bucket => sweeps_names,
-                Kind::Evidence | Kind::Clock | Kind::Sweep | Kind::Log => false,
+                Kind::Evidence
+                | Kind::Clock
+                | Kind::Sweep
+                | Kind::Log
+                | Kind::Words
+                | Kind::Obeyed => false,
             });
             let values = self.get(&keys).await?;
             let over = keys.into_iter().zip(values).filter_map(|(key, value)| {

@@ -8,6 +8,7 @@ use super::keys::{Kind, Reply, What};
 use super::layout::{read_bucket, read_evidence};
 use super::mirror::at_first;
 use super::picture::{Missing, Read};
+use super::words::since;
 use crate::fingerprint::Fingerprint;
 use crate::forest::port::Unavailable;
 use crate::method::Family;
@@ -36,18 +37,23 @@ impl<F: Family> Inner<F> {
                 read.put_bucket(of, names);
             }
         }
-        // The clock comes along: what is over is told by it.
+        // The clock comes along: what is over is told by it. So does what was said.
         let mut reads_clock = self.calendar.is_dated;
+        let mut known = Some(self.said.known());
         while !due.is_empty() || !evidence.is_empty() || !buckets.is_empty() {
             let get = |kind| move |&fingerprint: &Fingerprint| (kind, fingerprint, What::Get);
             let clock = self.read_clock().filter(|_| reads_clock);
-            let commands = clock.into_iter();
+            let words = known.as_deref().map(since);
+            let commands = clock.into_iter().chain(words);
             let commands = commands.chain(due.iter().map(get(Kind::Node)));
             let commands = commands.chain(evidence.iter().map(get(Kind::Evidence)));
             let commands = commands.chain(buckets.iter().map(get(Kind::Bucket)));
             let mut replies = self.run_all(commands.collect()).await?;
             if std::mem::take(&mut reads_clock) {
                 self.hear_clock(replies.next());
+            }
+            if let Some(known) = known.take() {
+                self.hear_words(known, replies.next()).await?;
             }
             let mut next = BTreeSet::new();
             for fingerprint in due {

@@ -86,6 +86,10 @@ pub enum Kind {
     Clock,
     /// The step in which somebody last began to remove what is over. The fingerprint is 0.
     Sweep,
+    /// What people have said about groups. The fingerprint is 0.
+    Words,
+    /// The processes that place documents, and what they obey. The fingerprint is 0.
+    Obeyed,
     /// The names of all nodes, in the order in which they were written. The fingerprint is 0, and the key is no value:
     /// [`KeyStore::keys`] does not tell of it.
     Log,
@@ -100,6 +104,8 @@ impl Kind {
             Kind::Bucket => b"B",
             Kind::Clock => b"C",
             Kind::Sweep => b"S",
+            Kind::Words => b"W",
+            Kind::Obeyed => b"O",
             Kind::Log => b"L",
         }
     }
@@ -127,6 +133,8 @@ impl Key {
             Kind::Bucket,
             Kind::Clock,
             Kind::Sweep,
+            Kind::Words,
+            Kind::Obeyed,
         ];
         Some(Key {
             forest,
@@ -350,6 +358,30 @@ pub enum What {
         token: Token,
         /// Documents.
         uses: u16,
+    },
+    /// Reads a value that begins otherwise. [`Reply::Nothing`] if it begins so, else its [`Reply::Bytes`]; none at all where there is no
+    /// value.
+    Since {
+        /// What it may begin with.
+        head: [u8; 16],
+    },
+    /// Puts a value in the place of one that begins so, or of none. `Number(1)` if it did or if one that begins like the new one is there
+    /// already, else `Number(0)`.
+    Turn {
+        /// What has to be there begins with this; `None`: nothing may be there.
+        before: Option<[u8; 16]>,
+        /// The value.
+        value: Vec<u8>,
+    },
+    /// Says that a process is there, and up to which change of words all that it has on its way obeys. [`Reply::Bytes`]: `1` if of those
+    /// that are there it came first, else `0`; a space; what all of them obey.
+    Tell {
+        /// The process.
+        process: u64,
+        /// The number of the change.
+        obeys: u64,
+        /// So long it is there, in milliseconds of the engine.
+        life: u64,
     },
     /// Counts accepted documents at a root. [`Reply::Nothing`].
     Count {

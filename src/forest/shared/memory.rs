@@ -349,6 +349,45 @@ impl Memory {
                 values.insert(key, Value { bytes, until: None });
                 Reply::Number(shown)
             }
+            What::Since { head } => match there {
+                Some(there) if there[..16] == head[..] => Reply::Nothing,
+                there => Reply::Bytes(there.unwrap_or_default()),
+            },
+            What::Turn { before, value } => {
+                let head = there.as_ref().map(|there| there[..16].to_vec());
+                let is_done = head.as_deref() == Some(&value[..16]);
+                let fits = head == before.map(|before| before.to_vec());
+                if fits && !is_done {
+                    let bytes = value.clone();
+                    values.insert(key, Value { bytes, until: None });
+                }
+                Reply::Number(i64::from(fits || is_done))
+            }
+            What::Tell {
+                process,
+                obeys,
+                life,
+            } => {
+                let text = String::from_utf8(there.unwrap_or_default()).unwrap();
+                let numbers = |line: &str| -> Vec<u64> {
+                    line.split(' ').map(|n| n.parse().unwrap()).collect()
+                };
+                let mut told: Vec<Vec<u64>> = text.lines().map(numbers).collect();
+                let own = vec![*process, *obeys, now as u64 + life];
+                told.retain(|of| of[0] == *process || of[2] > now as u64);
+                match told.iter_mut().find(|of| of[0] == *process) {
+                    Some(of) => *of = own,
+                    None => told.push(own),
+                }
+                let least = told.iter().map(|of| of[1]).min().unwrap();
+                let is_first = told[0][0] == *process;
+                let lines = told
+                    .iter()
+                    .map(|of| format!("{} {} {}\n", of[0], of[1], of[2]));
+                let bytes = lines.collect::<String>().into_bytes();
+                values.insert(key, Value { bytes, until: None });
+                Reply::Bytes(format!("{} {least}", u8::from(is_first)).into_bytes())
+            }
             What::Release { token, uses } => {
                 let Some(mut bytes) = root(there, token.bytes()) else {
                     return Reply::Nothing;

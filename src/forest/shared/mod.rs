@@ -21,6 +21,7 @@ mod fetch;
 mod found;
 mod glance;
 pub mod keys;
+mod late;
 mod layout;
 mod lessons;
 #[cfg(test)]
@@ -34,6 +35,7 @@ mod settle;
 #[cfg(test)]
 mod tests;
 mod turns;
+mod words;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -51,13 +53,14 @@ pub(crate) use self::mirror::MOST as MOST_DISTANCE;
 use self::mirror::Mirror;
 use self::pace::Pace;
 use self::turns::Turns;
+use super::late_merges::Candidates;
 use super::local::{Executor, Recovery};
 use super::port::{
-    Answer, Batch, CheckReply, Document, Placements, Port, Rehearsal, Settled, Settlement,
+    Answer, Batch, CheckReply, Document, Obeyed, Placements, Port, Rehearsal, Settled, Settlement,
     Unavailable,
 };
 use super::words::{Restamp, Word, Words};
-use super::{EvidenceStats, Late, LateStats, Rollback, Root, Stats, TreeView};
+use super::{EvidenceStats, Late, LateMerges, Rollback, Root, Stats, TreeView};
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::hash::{HashKey, splitmix64};
 use crate::method::{Family, Proof};
@@ -110,6 +113,10 @@ struct Inner<F: Family> {
     unknown: Mutex<VecDeque<(Millis, Rollback)>>,
     turns: Turns,
     tokens: AtomicU64,
+    /// What people have said about groups.
+    said: words::Said,
+    /// Trees that may be one, as far as this process has met them.
+    late: Mutex<Candidates>,
     /// Of the evidence that it has written.
     pace: Mutex<Pace>,
     counters: Counters,
@@ -186,6 +193,8 @@ impl<F: Family> Shared<F> {
                 unknown: Mutex::default(),
                 turns: Turns::default(),
                 tokens: AtomicU64::new(seed),
+                said: words::Said::new(seed),
+                late: Mutex::default(),
                 pace: Mutex::new(Pace::new(settings.evidence_bytes)),
                 counters: Counters::default(),
             }),
@@ -201,6 +210,13 @@ impl<F: Family> Shared<F> {
             let mirror = inner.blocks.is_log().then(|| Mirror::new(k, secret));
             inner.mirror = mirror.and_then(Result::ok).map(RwLock::new);
         }
+        self
+    }
+
+    /// The same forest, with this done about trees that are found to be one.
+    #[must_use]
+    pub fn with_late_merges(self, mode: LateMerges) -> Shared<F> {
+        self.inner.late.lock().mode = mode;
         self
     }
 
@@ -397,7 +413,7 @@ impl<F: Family> Inner<F> {
             nodes: sample.all(drawn(Kind::Node).count()),
             roots: sample.all(drawn(Kind::Node).filter(is_root).count()),
             dead_nodes: 0,
-            late_merges: LateStats::default(),
+            late_merges: self.late_stats(),
             expired_total: count(&counters.expired),
             withdrawn_total: count(&counters.withdrawn),
             evicted_total: 0,
@@ -468,26 +484,38 @@ impl<F: Family> Port for Shared<F> {
         self.plain(async move { inner.stats().await })
     }
 
-    /// It remembers no words.
-    fn say(&self, _: Word, _: Vec<Root>) -> Answer<Option<u64>> {
-        Box::pin(std::future::ready(Ok(None)))
+    fn say(&self, word: Word, shown: Vec<Root>) -> Answer<Option<u64>> {
+        let inner = self.inner.clone();
+        self.plain(async move { inner.say(word, &shown).await })
     }
 
-    fn take_back(&self, _: u64) -> Answer<Option<Word>> {
-        Box::pin(std::future::ready(Ok(None)))
+    fn take_back(&self, number: u64) -> Answer<Option<Word>> {
+        let inner = self.inner.clone();
+        self.plain(async move { inner.take_back(number).await })
     }
 
-    fn restamped(&self, _: u64, _: Restamp) -> Answer<()> {
-        Box::pin(std::future::ready(Ok(())))
+    fn restamped(&self, number: u64, done: Restamp) -> Answer<()> {
+        let inner = self.inner.clone();
+        self.plain(async move { inner.restamped(number, &done).await })
     }
 
     fn words(&self) -> Answer<Words> {
-        Box::pin(std::future::ready(Ok(Words::default())))
+        let inner = self.inner.clone();
+        self.plain(async move { Ok(inner.words().await?.words().clone()) })
     }
 
-    /// Without words, nobody looks.
+    fn hear(&self) -> Answer<u64> {
+        let inner = self.inner.clone();
+        self.plain(async move { Ok(inner.words().await?.version()) })
+    }
+
+    fn obeys(&self, heard: u64) -> Answer<Obeyed> {
+        let inner = self.inner.clone();
+        self.plain(async move { inner.obeys(heard).await })
+    }
+
     fn late(&self) -> Answer<Late> {
-        Box::pin(std::future::ready(Ok(Late::default())))
+        Box::pin(std::future::ready(Ok(self.inner.late())))
     }
 
     /// The engine lets nodes go by itself.

@@ -161,6 +161,7 @@ impl<F: Family> Inner<F> {
             missing: Missing::default(),
             plans: base.clone(),
         };
+        self.is_there().await?;
         let mut hearing = self.hears().await?;
         self.follow().await?;
         loop {
@@ -289,6 +290,7 @@ impl<F: Family> Inner<F> {
         let mut again = Vec::new();
         let (mut counted, mut arrived, mut killed) = (Vec::new(), Vec::new(), HashSet::new());
         let mut lessons: Vec<Vec<Vec<u64>>> = requests.iter().map(|_| Vec::new()).collect();
+        let mut met = Vec::new();
         let each = round.work.into_iter().zip(round.answers);
         for (at, (work, answer)) in each.enumerate() {
             let claimed = claimed.get_mut(at).map(std::mem::take).unwrap_or_default();
@@ -324,6 +326,7 @@ impl<F: Family> Inner<F> {
                     counted.push((placed.rollback.clone(), placed.count));
                     let lessons = lessons.get_mut(work.request).into_iter();
                     lessons.for_each(|lessons| lessons.extend(placed.lesson.take()));
+                    met.push((placed.root, placed.others.clone()));
                 }
                 Commit::Provisional => earlier.tallies.add(placed.root.0, placed.count),
             }
@@ -335,6 +338,7 @@ impl<F: Family> Inner<F> {
             // A request counts each sentence once, and another one counts it again.
             self.teach(lessons).await?;
         }
+        self.meet(met).await?;
         let kill = killed.into_iter().filter_map(|root: Root| {
             let kept = round.read.kept(root.0)?;
             let value = kept.bytes.clone();
@@ -369,7 +373,7 @@ impl<F: Family> Inner<F> {
             decided,
             lesson,
             stage,
-            ..
+            question,
         } = fate;
         let without_evidence = decided.without_evidence as u64;
         self.counters
@@ -377,12 +381,17 @@ impl<F: Family> Inner<F> {
             .fetch_add(without_evidence, Relaxed);
         let (outcome, at) = (decided.outcome, work.at);
         let claimed = work.now.filter(|_| self.calendar.is_dated);
+        let known = self.said.known();
+        // Where somebody has said where a text belongs, it tells of no other.
+        let others = match known.words().is_pinned(question.whole) {
+            true => Vec::new(),
+            false => outcome.others.clone(),
+        };
         let mut placed = Placed {
             root: outcome.root,
-            answer: outcome.root,
+            answer: known.words().answer(question.whole, outcome.root),
             decision: outcome.decision,
-            // Nobody looks for late merges here.
-            others: Vec::new(),
+            others,
             arrived: outcome.arrived(at),
             founded: outcome.founded.unwrap_or(at),
             clock: claimed.map_or(at, |claimed| claimed.max(at)),

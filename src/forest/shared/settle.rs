@@ -104,12 +104,13 @@ impl<F: Family> Inner<F> {
         now: Millis,
     ) -> Result<Settled, Unavailable> {
         let (mut refused, mut accepted, mut lessons) = (Vec::new(), Vec::new(), Vec::new());
-        let mut arrived = Vec::new();
+        let (mut arrived, mut met) = (Vec::new(), Vec::new());
         for settlement in batch {
             match settlement.outcome {
                 Outcome::Accepted => {
                     let claimed = settlement.claimed.filter(|_| self.calendar.is_dated);
                     arrived.extend(claimed.map(|at| (settlement.rollback.clone(), at)));
+                    met.push((settlement.counted.0, settlement.others));
                     accepted.push((settlement.rollback, settlement.counted.1));
                     lessons.extend(settlement.lesson);
                 }
@@ -124,6 +125,8 @@ impl<F: Family> Inner<F> {
         self.count(accepted.into_iter()).await?;
         let mut settled = self.withdraw(refused).await?;
         settled.learned = self.teach(lessons).await?;
+        // Trees of documents that were refused have gone.
+        settled.merged = self.meet(met).await?;
         Ok(settled)
     }
 

@@ -2,6 +2,7 @@ mod dated;
 mod log;
 mod near;
 mod turns;
+mod words;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Barrier};

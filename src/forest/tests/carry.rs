@@ -11,6 +11,7 @@ use super::super::shared::{Carried, Carry, Shared, SharedSettings, Told};
 use super::super::{Decision, Portions, Restoring};
 use super::*;
 use crate::forest::local::{Copied, Executor, Local, State};
+use crate::forest::words::Word;
 use crate::hash::splitmix64;
 use crate::method::{
     Attributes, Family, Features, LearnedText, Method, Similarity, Strict, StrictFeatures,
@@ -139,6 +140,11 @@ fn a_forest_goes_into_an_engine_and_comes_back() {
     let roots: Vec<Root> = placed.iter().map(|placed| placed.root).collect();
     assert!((2..60).step_by(3).all(|n| roots[n] == roots[n - 1]));
     settle(&own, placed);
+    let merge = Word::Merge {
+        winner: roots[0],
+        losers: vec![roots[3]],
+    };
+    block_on(own.say(merge, Vec::new())).unwrap().unwrap();
     engine.advance(60_000 * 60);
     let sharing = shared(&engine);
     assert!(block_on(Carry::is_empty(&sharing)).unwrap());
@@ -170,6 +176,11 @@ fn a_forest_goes_into_an_engine_and_comes_back() {
     let poured = block_on(sharing.pour(back.copied(), silent())).unwrap();
     assert_eq!(poured, all);
     assert_eq!(rows_of(&*back.copied()), rows);
+    // What people have said comes along, with what is to be stamped anew.
+    let said = block_on(own.words()).unwrap();
+    assert_eq!((said.said().count(), said.unfinished().count()), (1, 1));
+    assert_eq!(block_on(sharing.words()).unwrap(), said);
+    assert_eq!(block_on(back.words()).unwrap(), said);
     // Whoever comes again is known in both, and what is new is not.
     for forest in [&sharing as &dyn Port, &back] {
         let now = Some(Millis(60_000 * 60));

@@ -126,6 +126,38 @@ fn single_keys_are_changed_as_the_protocol_needs_it() {
         assert_eq!(run(4, release(1)), Reply::Nothing);
         assert_eq!(run(4, What::Get), Reply::Nothing);
 
+        // What people have said: replaced by whoever has seen it, and sent to whoever has not.
+        let (one, other) = ([b'\r'; 16], [0; 16]);
+        let value = |head: [u8; 16]| [&head[..], b"words"].concat();
+        let turn = |before, head| What::Turn {
+            before,
+            value: value(head),
+        };
+        let since = |head| What::Since { head };
+        assert_eq!(run(5, since(other)), Reply::Bytes(Vec::new()));
+        assert_eq!(run(5, turn(Some(other), one)), Reply::Number(0));
+        assert_eq!(run(5, turn(None, one)), Reply::Number(1));
+        assert_eq!(run(5, turn(None, one)), Reply::Number(1), "again");
+        assert_eq!(run(5, turn(None, other)), Reply::Number(0));
+        assert_eq!(run(5, since(one)), Reply::Nothing);
+        assert_eq!(run(5, since(other)), Reply::Bytes(value(one)));
+        assert_eq!(run(5, turn(Some(one), other)), Reply::Number(1));
+        assert_eq!(get(5), value(other));
+        // Who is there, and what all of them obey.
+        let tell = |process, obeys, life| What::Tell {
+            process,
+            obeys,
+            life,
+        };
+        let told = |text: &str| Reply::Bytes(text.as_bytes().to_vec());
+        assert_eq!(run(6, tell(u64::MAX, 1 << 40, 1)), told("1 1099511627776"));
+        wait_until("the one that told nothing any more is gone", || {
+            run(6, tell(7, 3, 60_000)) == told("1 3")
+        });
+        assert_eq!(run(6, tell(8, 1, 60_000)), told("0 1"));
+        assert_eq!(run(6, tell(7, 4, 60_000)), told("1 1"));
+        assert_eq!(run(6, tell(8, 9, 60_000)), told("0 4"));
+
         let lesson = |bytes: &[u8], most| {
             let bytes = bytes.to_vec();
             let life = Some(Millis(60_000));

@@ -13,6 +13,7 @@ mod near;
 mod race;
 mod sidecars;
 mod weeks;
+mod words;
 
 use std::process::Command as Process;
 use std::sync::Arc;

@@ -1,0 +1,385 @@
+//! What people say about groups, for all who share a forest: one value of the engine, all of it, which is changed by whoever knows what
+//! is there and replaces it in one command. Every process has a copy, and asks with the first nodes of each request whether there is a
+//! newer one.
+//!
+//! ```text
+//! | version 8 | tag 8 | versions before: how many 4, of each: version 8, tag 8 | words |
+//! ```
+//!
+//! The tag is drawn anew for each change, so two values with the same head are the same, and the last ones before tell a process
+//! whether what it has heard is a part of what is there. What an engine has lost is said again by whoever had heard it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use super::Inner;
+use super::keys::{Away, Kind, Reply, What};
+use crate::fingerprint::Fingerprint;
+use crate::forest::Root;
+use crate::forest::local::StateChange;
+use crate::forest::port::{Obeyed, Unavailable};
+use crate::forest::words::{Restamp, Word, WordChange, Words};
+use crate::hash::splitmix64;
+use crate::method::{Durable, Family};
+
+/// The most bytes that all words of a forest may take: each change sends them to all who share it.
+pub(super) const MOST_BYTES: usize = 16 << 20;
+/// Changes that are known by their tags.
+const MOST_BEFORE: usize = 64;
+/// How often a change is tried that others are faster with.
+const ATTEMPTS: u32 = 100;
+/// A process that has not told of itself for so long is gone.
+const LEASE: Duration = Duration::from_secs(10);
+
+/// What one process knows.
+#[derive(Debug)]
+pub(super) struct Said {
+    known: Mutex<Arc<Table>>,
+    /// Tells this process from the others.
+    process: u64,
+    /// Up to which change all that it has on its way obeys.
+    obeys: AtomicU64,
+    /// When it tells the engine that it is there the next time.
+    due: Mutex<Option<Instant>>,
+}
+
+/// All words, and which change has made them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Table {
+    /// Changes so far; of two that follow each other the later one has the higher number.
+    version: u64,
+    tag: u64,
+    /// The last ones before it, the latest first.
+    before: Vec<(u64, u64)>,
+    words: Words,
+}
+
+/// What came of changing words.
+pub(super) enum Changed<T> {
+    Done(T),
+    /// There was nothing to change, or no room.
+    Nothing,
+    /// Somebody has changed them before.
+    Overtaken,
+}
+
+impl Table {
+    fn head(&self) -> [u8; 16] {
+        let mut head = [0; 16];
+        let (version, tag) = head.split_at_mut(8);
+        version.copy_from_slice(&self.version.to_le_bytes());
+        tag.copy_from_slice(&self.tag.to_le_bytes());
+        head
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let mut bytes = self.head().to_vec();
+        (self.before.len() as u32).write(&mut bytes);
+        for (version, tag) in &self.before {
+            version.write(&mut bytes);
+            tag.write(&mut bytes);
+        }
+        self.words.write(&mut bytes);
+        bytes
+    }
+
+    fn read(mut bytes: &[u8]) -> Option<Table> {
+        let bytes = &mut bytes;
+        let (version, tag) = (u64::read(bytes)?, u64::read(bytes)?);
+        let mut before = Vec::new();
+        for _ in 0..u32::read(bytes)? {
+            before.push((u64::read(bytes)?, u64::read(bytes)?));
+        }
+        let words = Words::read(bytes)?;
+        bytes.is_empty().then_some(Table {
+            version,
+            tag,
+            before,
+            words,
+        })
+    }
+
+    /// Whether that one is this, or has become this. Of one that was long before, it is believed.
+    fn follows(&self, other: &Table) -> bool {
+        if other.version >= self.version {
+            return self.head() == other.head();
+        }
+        let known = self.before.iter().find(|(v, _)| *v == other.version);
+        match (known, self.before.last()) {
+            (Some((_, tag)), _) => *tag == other.tag,
+            (None, Some((oldest, _))) => other.version < *oldest,
+            (None, None) => true,
+        }
+    }
+
+    /// These words after this change.
+    fn changed(&self, version: u64, tag: u64, words: Words) -> Table {
+        let mut before = vec![(self.version, self.tag)];
+        before.extend(&self.before);
+        before.truncate(MOST_BEFORE);
+        before.retain(|(version, _)| *version > 0);
+        Table {
+            version,
+            tag,
+            before,
+            words,
+        }
+    }
+}
+
+impl Said {
+    pub(super) fn new(seed: u64) -> Said {
+        Said {
+            known: Mutex::default(),
+            process: splitmix64(seed ^ 0x5A1D),
+            obeys: AtomicU64::new(0),
+            due: Mutex::new(None),
+        }
+    }
+
+    pub(super) fn known(&self) -> Arc<Table> {
+        self.known.lock().clone()
+    }
+
+    /// Takes a later table for the one that it knows. Answers whether it was.
+    fn advance(&self, to: Table) -> bool {
+        let mut known = self.known.lock();
+        let is_later = to.follows(&known);
+        if is_later && to.version > known.version {
+            *known = Arc::new(to);
+        }
+        is_later
+    }
+}
+
+/// What reads the words if they are not these.
+pub(super) fn since(known: &Table) -> (Kind, Fingerprint, What) {
+    let head = known.head();
+    (Kind::Words, Fingerprint(0), What::Since { head })
+}
+
+impl<F: Family> Inner<F> {
+    /// Takes down what was said, where that is not what was known when it was asked for.
+    pub(super) async fn hear_words(
+        &self,
+        asked: Arc<Table>,
+        reply: Option<Reply>,
+    ) -> Result<(), Unavailable> {
+        let (mut asked, mut reply) = (asked, reply);
+        for _ in 0..ATTEMPTS {
+            let Some(Reply::Bytes(bytes)) = reply else {
+                return Ok(());
+            };
+            let there = match bytes.is_empty() {
+                true => Table::default(),
+                false => Table::read(&bytes)
+                    .ok_or_else(|| self.away(Away("its words are of a later version".into())))?,
+            };
+            if self.said.advance(there.clone()) {
+                return Ok(());
+            }
+            let known = self.said.known();
+            if known.head() == asked.head() {
+                // Nobody was told of anything since this was asked: the engine has lost what this process had heard.
+                self.mend(&known, there).await?;
+            } else if known.follows(&there) {
+                // Another request was faster.
+                return Ok(());
+            }
+            asked = self.said.known();
+            reply = self.run_all(vec![since(&asked)]).await?.next();
+        }
+        Err(self.is_overtaken())
+    }
+
+    async fn mend(&self, known: &Arc<Table>, there: Table) -> Result<(), Unavailable> {
+        let (before, mended) = match there.version {
+            0 => (None, Table::clone(known)),
+            version => {
+                let words = there.words.mended(&known.words);
+                let version = 1 + version.max(known.version);
+                let mended = match words == there.words {
+                    true => there.clone(),
+                    false => there.changed(version, self.new_tag(), words),
+                };
+                (Some(there.head()), mended)
+            }
+        };
+        if mended != there {
+            let value = mended.bytes();
+            let turn = (Kind::Words, Fingerprint(0), What::Turn { before, value });
+            if self.run_all(vec![turn]).await?.next() != Some(Reply::Number(1)) {
+                return Ok(());
+            }
+        }
+        let mut now = self.said.known.lock();
+        if Arc::ptr_eq(&now, known) {
+            *now = Arc::new(mended);
+        }
+        Ok(())
+    }
+
+    /// Hears what was said through other processes; answers what was.
+    pub(super) async fn words(&self) -> Result<Arc<Table>, Unavailable> {
+        let asked = self.said.known();
+        let reply = self.run_all(vec![since(&asked)]).await?.next();
+        self.hear_words(asked, reply).await?;
+        Ok(self.said.known())
+    }
+
+    /// Changes the words, and answers what came of it when the engine has them; `None`: there is nothing to change, or no room for so
+    /// many bytes.
+    async fn change_words<T>(
+        &self,
+        most: usize,
+        change: impl Fn(&mut Words) -> Option<T>,
+    ) -> Result<Option<T>, Unavailable> {
+        Ok(match self.change_words_of(None, most, change).await? {
+            Changed::Done(answer) => Some(answer),
+            Changed::Nothing | Changed::Overtaken => None,
+        })
+    }
+
+    /// The same, and if a change is named, only as long as that is the last one.
+    pub(super) async fn change_words_of<T>(
+        &self,
+        only: Option<u64>,
+        most: usize,
+        change: impl Fn(&mut Words) -> Option<T>,
+    ) -> Result<Changed<T>, Unavailable> {
+        for attempt in 0..ATTEMPTS {
+            let known = self.words().await?;
+            if only.is_some_and(|only| only != known.version) {
+                return Ok(Changed::Overtaken);
+            }
+            let mut words = known.words.clone();
+            let Some(answer) = change(&mut words) else {
+                return Ok(Changed::Nothing);
+            };
+            let changed = known.changed(known.version + 1, self.new_tag(), words);
+            let value = changed.bytes();
+            if value.len() > most {
+                return Ok(Changed::Nothing);
+            }
+            let before = (known.version > 0).then(|| known.head());
+            let turn = (Kind::Words, Fingerprint(0), What::Turn { before, value });
+            if self.run_all(vec![turn]).await?.next() == Some(Reply::Number(1)) {
+                self.said.advance(changed);
+                return Ok(Changed::Done(answer));
+            }
+            // It may have been done, and its reply been lost.
+            if self.words().await?.follows(&changed) {
+                return Ok(Changed::Done(answer));
+            }
+            let pause = splitmix64(self.said.process ^ u64::from(attempt)) % 8;
+            self.keys.pause(Duration::from_millis(1 + pause)).await;
+        }
+        Err(self.is_overtaken())
+    }
+
+    fn is_overtaken(&self) -> Unavailable {
+        self.away(Away("other processes change the words all the time".into()))
+    }
+
+    fn new_tag(&self) -> u64 {
+        splitmix64(self.tokens.fetch_add(1, Relaxed)).max(1)
+    }
+
+    pub(super) async fn say(&self, word: Word, shown: &[Root]) -> Result<Option<u64>, Unavailable> {
+        let say = |words: &mut Words| Some(words.say(word.clone(), shown)?.0);
+        self.change_words(MOST_BYTES, say).await
+    }
+
+    pub(super) async fn take_back(&self, number: u64) -> Result<Option<Word>, Unavailable> {
+        let take_back = |words: &mut Words| Some(words.take_back(number)?.0);
+        self.change_words(usize::MAX, take_back).await
+    }
+
+    pub(super) async fn restamped(&self, number: u64, done: &Restamp) -> Result<(), Unavailable> {
+        let restamped = |words: &mut Words| words.restamped(number, done);
+        self.change_words(usize::MAX, restamped).await.map(drop)
+    }
+
+    /// Puts what a process has kept for itself where nobody has said anything.
+    pub(super) async fn put_words(&self, words: &Words) -> Result<(), Unavailable> {
+        let put = |there: &mut Words| {
+            let is_to_be_put = *there == Words::default() && there != words;
+            is_to_be_put.then(|| *there = words.clone())
+        };
+        self.change_words(usize::MAX, put).await.map(drop)
+    }
+
+    /// The same words as the changes that make them.
+    pub(super) fn changes_of(&self, words: &Words) -> Vec<u8> {
+        let said = words.said().map(|(number, word)| WordChange::Say {
+            number,
+            word: Some(word.clone()),
+        });
+        let restamps = words.unfinished();
+        let restamps = restamps.map(|(number, restamp)| WordChange::Restamp {
+            number,
+            restamp: Some(restamp.clone()),
+        });
+        let mut bytes = Vec::new();
+        for change in said.chain(restamps) {
+            StateChange::<F::Proof>::from(change).write(&mut bytes);
+        }
+        bytes
+    }
+
+    /// Has the engine know that this process is there, before it looks at anything that a word may change.
+    pub(super) async fn is_there(&self) -> Result<(), Unavailable> {
+        let due = *self.said.due.lock();
+        if due.is_none_or(|due| due <= Instant::now()) {
+            self.tell().await?;
+        }
+        Ok(())
+    }
+
+    /// All that this process has on its way obeys what was said up to this change. Answers how that is for all processes.
+    pub(super) async fn obeys(&self, heard: u64) -> Result<Obeyed, Unavailable> {
+        self.said.obeys.fetch_max(heard, Relaxed);
+        self.tell().await
+    }
+
+    async fn tell(&self) -> Result<Obeyed, Unavailable> {
+        let began = Instant::now();
+        let what = What::Tell {
+            process: self.said.process,
+            obeys: self.said.obeys.load(Relaxed),
+            life: LEASE.as_millis() as u64,
+        };
+        let tell = vec![(Kind::Obeyed, Fingerprint(0), what)];
+        let reply = self.run_all(tell).await?.next();
+        *self.said.due.lock() = Some(began + LEASE / 3);
+        let read = |bytes: &[u8]| {
+            let (is_first, by_all) = std::str::from_utf8(bytes).ok()?.split_once(' ')?;
+            Some(Obeyed {
+                is_first: is_first == "1",
+                by_all: by_all.parse().ok()?,
+            })
+        };
+        match reply {
+            Some(Reply::Bytes(bytes)) => read(&bytes),
+            _ => None,
+        }
+        .ok_or_else(|| {
+            self.away(Away(
+                "the engine does not say which processes are there".into(),
+            ))
+        })
+    }
+}
+
+impl Table {
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
+    pub(super) fn words(&self) -> &Words {
+        &self.words
+    }
+}

@@ -1,0 +1,106 @@
+//! Words of several processes that an engine has lost a part of: what one of them had heard is said again.
+
+use super::{Restamp, Word, Words};
+
+impl Words {
+    /// These words, with what somebody had heard besides before they were lost here. Words whose number nobody has been given here keep
+    /// theirs. A number that another word has got meanwhile: the lost one gets the next. What was taken back here stays taken back; what
+    /// was taken back there and is here again, too. Stored documents may have followed what was lost: all words are to be followed anew.
+    #[must_use]
+    pub fn mended(&self, heard: &Words) -> Words {
+        let mut words = self.clone();
+        let mut moved = Vec::new();
+        for (number, word) in heard.said() {
+            match (self.word(number), word) {
+                (Some(here), word) if here == word => {}
+                // Somebody has taken the late merge back: a person is stronger.
+                (Some(Word::Apart { .. }), Word::Late { .. }) => {}
+                (Some(Word::Late { .. }), Word::Apart { .. }) => {
+                    words.set(number, Some(word.clone()));
+                }
+                (Some(_), word) => moved.push(word),
+                (None, _) if number < self.next => {}
+                (None, word) => words.set(number, Some(word.clone())),
+            }
+        }
+        for word in moved {
+            // Another process may have said it again already.
+            let is_said = words.said.values().any(|here| here == word);
+            if let Some(number) = words.next().filter(|_| !is_said) {
+                words.set(number, Some(word.clone()));
+            }
+        }
+        let said = words.said.clone();
+        for (number, word) in said {
+            if matches!(word, Word::Apart { .. }) {
+                continue;
+            }
+            let mut restamp = words.restamp_of(&word, &[]);
+            if let Some(Restamp { roots, by }) = words.unfinished.get(&number) {
+                restamp.roots.extend(roots);
+                restamp.roots.sort_unstable();
+                restamp.roots.dedup();
+                restamp.by = by.clone();
+            }
+            words.set_restamp(number, Some(restamp));
+        }
+        words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fingerprint::Fingerprint;
+    use crate::forest::Root;
+
+    fn root(number: u64) -> Root {
+        Root(Fingerprint(number))
+    }
+
+    fn merge(winner: u64, loser: u64) -> Word {
+        Word::Merge {
+            winner: root(winner),
+            losers: vec![root(loser)],
+        }
+    }
+
+    #[test]
+    fn what_was_lost_is_said_again() {
+        let mut there = Words::default();
+        there.say(merge(1, 2), &[]).unwrap();
+        there.say(merge(3, 4), &[]).unwrap();
+        let mut heard = there.clone();
+        there.take_back(0).unwrap();
+        heard.say(merge(5, 6), &[]).unwrap();
+        // The number is free.
+        let mended = there.mended(&heard);
+        assert_eq!(mended.word(0), None, "taken back");
+        assert_eq!(mended.word(2), Some(&merge(5, 6)));
+        let unfinished: Vec<u64> = mended.unfinished().map(|(number, _)| number).collect();
+        assert_eq!(unfinished, [0, 1, 2]);
+        // It is another word's.
+        there.say(merge(7, 8), &[]).unwrap();
+        let mended = there.mended(&heard);
+        assert_eq!(mended.word(2), Some(&merge(7, 8)));
+        assert_eq!(mended.word(3), Some(&merge(5, 6)));
+        // Whoever comes next with the same has nothing to add.
+        assert_eq!(mended.mended(&heard), mended);
+    }
+
+    #[test]
+    fn a_person_stays_stronger() {
+        let late = Word::Late {
+            winner: root(1),
+            loser: root(2),
+        };
+        let (mut said, mut taken) = (Words::default(), Words::default());
+        for words in [&mut said, &mut taken] {
+            words.say(late.clone(), &[]).unwrap();
+        }
+        taken.take_back(0).unwrap();
+        let apart = taken.word(0).cloned();
+        assert_eq!(said.mended(&taken).word(0), apart.as_ref());
+        assert_eq!(taken.mended(&said).word(0), apart.as_ref());
+    }
+}
