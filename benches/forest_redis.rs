@@ -69,6 +69,9 @@ struct Options {
     /// Bulks in flight: through one forest of this process, and through as many as if each were another process's
     #[arg(long, default_value_t = 1)]
     in_flight: usize,
+    /// Documents of each bulk in flight
+    #[arg(long, default_value_t = BULK)]
+    bulk: u64,
     /// Weeks of arrivals and of dates at the edge of a window of one week
     #[arg(long, default_value_t = 0)]
     weeks: u64,
@@ -245,12 +248,16 @@ fn in_flight(options: &Options, nodes: &[redis::Node], keys: &Arc<dyn KeyStore>)
                     scope.spawn(move || {
                         let mut millis = Vec::new();
                         loop {
-                            let from = next.fetch_add(1, Relaxed) * BULK;
+                            let from = next.fetch_add(1, Relaxed) * options.bulk;
                             if from >= docs {
                                 break millis;
                             }
                             let read = |n| read(2 * BULK, round << 32 | n);
-                            bulk(forest, (from..from + BULK).map(read).collect(), &mut millis);
+                            bulk(
+                                forest,
+                                (from..from + options.bulk).map(read).collect(),
+                                &mut millis,
+                            );
                         }
                     })
                 });
@@ -274,6 +281,7 @@ fn in_flight(options: &Options, nodes: &[redis::Node], keys: &Arc<dyn KeyStore>)
                 "bench": "forest",
                 "store": "redis",
                 "in_flight": options.in_flight,
+                "bulk": options.bulk,
                 "forests": how,
                 "masters": options.masters,
                 "docs": docs,
@@ -281,7 +289,7 @@ fn in_flight(options: &Options, nodes: &[redis::Node], keys: &Arc<dyn KeyStore>)
                 "placements_per_redis_core": (docs / redis).round(),
                 "client_cpu_ms_per_1000_docs": rounded(own * 1e3 / thousands, 1),
                 "keys_per_doc": rounded(commands as f64 / docs, 2),
-                "round_trips_per_bulk": rounded(trips as f64 / thousands, 2),
+                "round_trips_per_bulk": rounded(trips as f64 / (docs / options.bulk as f64), 2),
                 "again_per_doc": rounded(again as f64 / docs, 3),
                 "bulk_p50_ms": rounded(quantile(&millis, 0.5), 1),
                 "bulk_p99_ms": rounded(quantile(&millis, 0.99), 1),

@@ -1,6 +1,6 @@
-//! Requests of one process take turns. Those that come while documents are being placed gather, and are placed together when that is
-//! done: as if they had come one after the other, for the round trips of one. So no document waits for a tree that another request of its own
-//! process is just founding; and the more there is to do, the fewer round trips a request takes.
+//! Requests of one process take turns, a few at once. When there are as many, those that come gather, and small ones are placed together when
+//! a turn ends: as if they had come one after the other, for the round trips of one. So the more writers of single documents there are, the
+//! more documents are in a round trip; and how much an engine is asked for at once is bounded.
 //!
 //! A request that has documents left, because another process was faster or is not done, is out of its turn while it pauses; then it is
 //! the first to come.
@@ -23,8 +23,10 @@ use crate::forest::port::{
 use crate::hash::splitmix64;
 use crate::method::Family;
 
-/// Documents that are placed together, if they are not of one request. Whoever comes next waits for no more than these.
-const TOGETHER: usize = 4_096;
+/// Documents that are placed together, if they are not of one request. More in a round trip cost no less for each, and keep others waiting.
+const TOGETHER: usize = 1_000;
+/// Turns at once: while one waits for the engine, the work of another goes on.
+const AT_ONCE: usize = 8;
 /// The first pause before documents are tried again, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(4);
 const LONGEST_PAUSE: Duration = Duration::from_millis(64);
@@ -35,11 +37,21 @@ const ATTEMPTS: u32 = 200;
 #[derive(Default)]
 pub(super) struct Turns(pub(super) Mutex<Waiting>);
 
-#[derive(Default)]
 pub(super) struct Waiting {
     requests: VecDeque<Request>,
-    /// Documents are being placed.
-    pub(super) is_busy: bool,
+    /// Turns in which documents are being placed, and how many there may be.
+    pub(super) busy: usize,
+    pub(super) most: usize,
+}
+
+impl Default for Waiting {
+    fn default() -> Waiting {
+        Waiting {
+            requests: VecDeque::new(),
+            busy: 0,
+            most: AT_ONCE,
+        }
+    }
 }
 
 /// The documents of one request on their way, or a part of them.
@@ -67,14 +79,17 @@ impl Request {
 impl Waiting {
     /// Those whose turn it is: at least one, and as many as may be placed together. `None`: nobody waits, and nobody is at it any more.
     pub(super) fn next(&mut self) -> Option<Vec<Request>> {
-        self.is_busy = !self.requests.is_empty();
+        if self.requests.is_empty() {
+            self.busy -= 1;
+            return None;
+        }
         let mut documents = 0;
         let fit = self.requests.iter().take_while(|request| {
             documents += request.len();
             documents <= TOGETHER
         });
         let count = fit.count().max(1);
-        self.is_busy.then(|| self.requests.drain(..count).collect())
+        Some(self.requests.drain(..count).collect())
     }
 }
 
@@ -88,7 +103,7 @@ impl<F: Family> Drop for Turn<F> {
         };
         let ended = {
             let mut waiting = inner.turns.0.lock();
-            waiting.is_busy = false;
+            waiting.busy -= 1;
             match std::thread::panicking() {
                 true => VecDeque::new(),
                 false => std::mem::take(&mut waiting.requests),
@@ -133,10 +148,10 @@ impl<F: Family> Inner<F> {
     fn go_on(self: &Arc<Self>) {
         {
             let mut waiting = self.turns.0.lock();
-            if waiting.is_busy || waiting.requests.is_empty() {
+            if waiting.busy >= waiting.most || waiting.requests.is_empty() {
                 return;
             }
-            waiting.is_busy = true;
+            waiting.busy += 1;
         }
         let mut turn = Turn(Some(self.clone()));
         self.keys.spawn(Box::pin(async move {
