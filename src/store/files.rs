@@ -144,7 +144,7 @@ impl Files for SystemFiles {
             .truncate(false)
             .open(path)?;
         match file.try_lock() {
-            Ok(()) => Ok(Some(Box::new(file))),
+            Ok(()) => Ok(Some(Box::new(Held(file)))),
             Err(fs::TryLockError::WouldBlock) => Ok(None),
             Err(fs::TryLockError::Error(error)) => Err(error),
         }
@@ -153,6 +153,17 @@ impl Files for SystemFiles {
     fn random(&self) -> u64 {
         // The keys of the standard hash tables come from the system's random numbers.
         RandomState::new().hash_one(0)
+    }
+}
+
+/// A lock that ends with this. Closing the file would not do: a program that is just being started has a copy of it for a moment.
+#[derive(Debug)]
+struct Held(fs::File);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // Closing it is next, and mostly does the same.
+        let _ = self.0.unlock();
     }
 }
 
@@ -194,4 +205,25 @@ pub(super) fn shorter_than_it_was() -> Error {
         ErrorKind::UnexpectedEof,
         "the file became shorter while it was read",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_ends_though_a_copy_of_its_file_is_open() {
+        let path = std::env::temp_dir().join(format!("spinney-lock-{}", std::process::id()));
+        let lock = || {
+            let file = fs::File::create(&path).unwrap();
+            file.try_lock().ok().map(|()| Held(file))
+        };
+        let held = lock().unwrap();
+        let copy = held.0.try_clone().unwrap();
+        assert!(lock().is_none());
+        drop(held);
+        assert!(lock().is_some());
+        drop(copy);
+        fs::remove_file(&path).unwrap();
+    }
 }

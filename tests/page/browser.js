@@ -157,7 +157,7 @@ async function reading(browser, job) {
   await answered;
   const dark = await paper();
   assert.notEqual(dark, light);
-  await page.getByRole('link', { name: '中文' }).click();
+  await page.getByRole('link', { name: '中文', exact: true }).click();
   await page.getByRole('heading', { name: '概览' }).waitFor();
   assert.equal(await paper(), dark);
   await reader.check('overview, Chinese, dark');
@@ -264,7 +264,7 @@ async function plain(browser, job) {
   await page.getByRole('link', { name: 'Dark' }).click();
   await page.waitForURL('**theme=dark**');
   assert.equal(await page.locator('html').getAttribute('data-theme'), 'dark');
-  await page.getByRole('link', { name: '中文' }).click();
+  await page.getByRole('link', { name: '中文', exact: true }).click();
   await page.getByRole('heading', { name: '改动了什么' }).waitFor();
   await page.getByRole('link', { name: '概览' }).click();
   assert.equal(await page.locator('html').getAttribute('data-theme'), 'dark');
