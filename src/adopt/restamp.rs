@@ -214,8 +214,11 @@ impl Restamper<'_> {
     /// Whether it is this process that has the stored documents of a forest follow.
     fn leads(&self, forest: &str) -> bool {
         let is_first = |obeyed: Obeyed| obeyed.is_first;
-        let is_shared = self.shared_forests.iter().any(|shared| shared == forest);
-        !is_shared || self.shared.all_obey.of(forest).is_some_and(is_first)
+        !self.is_shared(forest) || self.shared.all_obey.of(forest).is_some_and(is_first)
+    }
+
+    fn is_shared(&self, forest: &str) -> bool {
+        self.shared_forests.iter().any(|shared| shared == forest)
     }
 
     /// Somebody has said something, or the forest itself.
@@ -264,7 +267,7 @@ impl Restamper<'_> {
                 let heard = self.engine.hear(&job.forest).await?;
                 let (here, forest) = (self.writes.begun(), job.forest.clone());
                 let all_obey = self.shared.all_obey.clone();
-                let is_shared = self.shared_forests.contains(&forest);
+                let is_shared = self.is_shared(&forest);
                 let before = Box::pin(async move {
                     here.await;
                     if is_shared {
@@ -293,10 +296,11 @@ impl Restamper<'_> {
     async fn jobs(&self) -> Result<Vec<ToDo>, RestampError> {
         let (mut jobs, mut waiting) = (Vec::new(), 0);
         for (forest, words) in self.engine.all_words().await? {
-            let unfinished = words.unfinished();
-            waiting += unfinished.count() as u64;
-            let unfinished = words.unfinished().filter(|_| self.leads(&forest));
-            jobs.extend(unfinished.map(|(number, of)| (forest.clone(), number, of.clone())));
+            waiting += words.unfinished().count() as u64;
+            if self.leads(&forest) {
+                let unfinished = words.unfinished();
+                jobs.extend(unfinished.map(|(number, of)| (forest.clone(), number, of.clone())));
+            }
         }
         self.shared.status.lock().waiting = waiting;
         Ok(jobs)

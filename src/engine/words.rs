@@ -98,6 +98,10 @@ impl Engine {
         Ok(reply.check.map(|check| check.looked))
     }
 
+    fn forest_called(&self, name: &str) -> Option<&ForestEntry> {
+        self.forests.iter().find(|entry| entry.name == name)
+    }
+
     /// The forests about whose groups something can be said.
     fn forests_of_words(&self) -> impl Iterator<Item = &ForestEntry> {
         let long = self.routes.iter().filter(|bound| bound.short.is_none());
@@ -130,7 +134,7 @@ impl Engine {
     /// # Errors
     /// When it cannot be asked.
     pub async fn hear(&self, forest: &str) -> Result<u64, Unavailable> {
-        match self.forests.iter().find(|entry| entry.name == forest) {
+        match self.forest_called(forest) {
             Some(entry) => entry.port.hear().await,
             None => Ok(0),
         }
@@ -141,7 +145,7 @@ impl Engine {
     /// # Errors
     /// When the forest cannot be asked.
     pub async fn obeys(&self, forest: &str, heard: u64) -> Result<Obeyed, Unavailable> {
-        match self.forests.iter().find(|entry| entry.name == forest) {
+        match self.forest_called(forest) {
             Some(entry) => entry.port.obeys(heard).await,
             None => Ok(Obeyed::ALONE),
         }
@@ -171,7 +175,7 @@ impl Engine {
         number: u64,
         done: Restamp,
     ) -> Result<(), Unavailable> {
-        match self.forests.iter().find(|entry| entry.name == forest) {
+        match self.forest_called(forest) {
             Some(entry) => entry.port.restamped(number, done).await,
             None => Ok(()),
         }

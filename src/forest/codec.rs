@@ -20,6 +20,7 @@
 use super::evidence::{read_words, write_words};
 use super::local::StateChange;
 use super::ticks::{Moment, Tick};
+use super::words::WordChange;
 use super::{Change, Root};
 use crate::fingerprint::Fingerprint;
 use crate::method::Durable;
@@ -38,17 +39,17 @@ impl<P: Durable> StateChange<P> {
                     hash.write(out);
                 }
             }
-            StateChange::Say { number, word } => {
+            StateChange::Words(WordChange::Say { number, word }) => {
                 out.push(11);
                 number.write(out);
                 word.write(out);
             }
-            StateChange::Forget { numbers } => {
+            StateChange::Words(WordChange::Forget { numbers }) => {
                 out.push(13);
                 (numbers.len() as u32).write(out);
                 numbers.iter().for_each(|number| number.write(out));
             }
-            StateChange::Restamp { number, restamp } => {
+            StateChange::Words(WordChange::Restamp { number, restamp }) => {
                 out.push(12);
                 number.write(out);
                 restamp.write(out);
@@ -103,23 +104,23 @@ impl<P: Durable> StateChange<P> {
                 words: read_words(bytes)?,
             },
             11 => {
-                return Some(StateChange::Say {
+                return Some(StateChange::Words(WordChange::Say {
                     number: u64::read(bytes)?,
                     word: Durable::read(bytes)?,
-                });
+                }));
             }
             13 => {
                 let count = u32::read(bytes)?;
                 let numbers = (0..count).map(|_| u64::read(bytes));
-                return Some(StateChange::Forget {
+                return Some(StateChange::Words(WordChange::Forget {
                     numbers: numbers.collect::<Option<_>>()?,
-                });
+                }));
             }
             12 => {
-                return Some(StateChange::Restamp {
+                return Some(StateChange::Words(WordChange::Restamp {
                     number: u64::read(bytes)?,
                     restamp: Durable::read(bytes)?,
-                });
+                }));
             }
             _ => return None,
         };

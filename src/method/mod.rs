@@ -18,6 +18,7 @@ mod verified;
 
 pub use alignment::Differences;
 pub use durable::Durable;
+pub(crate) use durable::take;
 pub use family::{Family, LearnedText, LeftOut, Lesson, Short, Staged, Strict, Verified};
 pub use named::{Attributes, Features, Method, MethodError, Workspace};
 pub use proof::{InvalidProof, TextProof};

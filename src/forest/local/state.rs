@@ -48,35 +48,8 @@ pub enum StateChange<P> {
         /// How many documents.
         founders: u64,
     },
-    /// Somebody has said this, or taken it back.
-    Say {
-        /// The number of the word.
-        number: u64,
-        /// `None`: it is taken back.
-        word: Option<Word>,
-    },
-    /// Nothing is left of what these words speak of.
-    Forget {
-        /// Their numbers.
-        numbers: Vec<u64>,
-    },
-    /// Stored documents may not obey a word yet, or do.
-    Restamp {
-        /// The number of the word.
-        number: u64,
-        /// `None`: they do.
-        restamp: Option<Restamp>,
-    },
-}
-
-impl<P> From<WordChange> for StateChange<P> {
-    fn from(change: WordChange) -> StateChange<P> {
-        match change {
-            WordChange::Say { number, word } => StateChange::Say { number, word },
-            WordChange::Forget { numbers } => StateChange::Forget { numbers },
-            WordChange::Restamp { number, restamp } => StateChange::Restamp { number, restamp },
-        }
-    }
+    /// Of what was said about groups.
+    Words(WordChange),
 }
 
 impl<F: Family> State<F> {
@@ -142,11 +115,7 @@ impl<F: Family> State<F> {
             StateChange::Learn { hashes, founders } => {
                 F::learn(&mut self.learned, hashes, *founders);
             }
-            StateChange::Say { number, word } => self.words.set(*number, word.clone()),
-            StateChange::Forget { numbers } => self.words.forget(numbers),
-            StateChange::Restamp { number, restamp } => {
-                self.words.set_restamp(*number, restamp.clone());
-            }
+            StateChange::Words(change) => self.words.apply(change),
         }
     }
 
@@ -177,7 +146,7 @@ impl<F: Family> State<F> {
         if self.recorded.is_some() && !changes.is_empty() {
             self.collect_changes();
             let recorded = self.recorded.get_or_insert_default();
-            recorded.extend(changes.into_iter().map(StateChange::from));
+            recorded.extend(changes.into_iter().map(StateChange::Words));
         }
     }
 

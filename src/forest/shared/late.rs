@@ -4,10 +4,10 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use super::Inner;
 use super::keys::{Kind, Reply, Token, What};
 use super::layout::{Node, read_evidence};
-use super::words::Table;
-use super::{Inner, words};
+use super::words::{Changed, MOST_BYTES, Table};
 use crate::fingerprint::Fingerprint;
 use crate::forest::late_merges::{LateMerges, are_one, founders_agree, may_be_one, trees_of};
 use crate::forest::port::Unavailable;
@@ -87,9 +87,10 @@ impl<F: Family> Inner<F> {
                 return Ok(false);
             }
             match self.say_late(&known, tree, other).await? {
-                Said::Done => return Ok(true),
-                Said::NoRoom => return Ok(false),
-                Said::Overtaken => {}
+                Changed::Done(_) => return Ok(true),
+                Changed::Nothing => return Ok(false),
+                // Somebody has said something since it was judged.
+                Changed::Overtaken => {}
             }
         }
         Ok(false)
@@ -151,8 +152,14 @@ impl<F: Family> Inner<F> {
         Ok(Founders(living.collect()))
     }
 
-    /// The forest itself says that these two are one, if nobody has said anything since that was judged.
-    async fn say_late(&self, judged: &Table, tree: Root, other: Root) -> Result<Said, Unavailable> {
+    /// The forest itself says that these two are one, if nobody has said anything since that was judged. Answers the number of the word,
+    /// if there is room for it.
+    async fn say_late(
+        &self,
+        judged: &Table,
+        tree: Root,
+        other: Root,
+    ) -> Result<Changed<u64>, Unavailable> {
         let is_time = self.late.lock().is_time_to_forget();
         let outlived = match is_time {
             true => self.outlived(judged.words()).await?,
@@ -162,22 +169,18 @@ impl<F: Family> Inner<F> {
         let say = |words: &mut Words| {
             words.forget(&outlived);
             let word = Word::Late { winner, loser };
-            words.has_room_for_late().then(|| words.say(word, &[]))?
+            let said = words.has_room_for_late().then(|| words.say(word, &[]))?;
+            said.map(|(number, _)| number)
         };
         let only = Some(judged.version());
-        let said = self.change_words_of(only, words::MOST_BYTES, say).await?;
+        let said = self.change_words_of(only, MOST_BYTES, say).await?;
         let mut late = self.late.lock();
-        Ok(match said {
-            words::Changed::Done(_) => {
-                late.applied += 1;
-                Said::Done
-            }
-            words::Changed::Overtaken => Said::Overtaken,
-            words::Changed::Nothing => {
-                late.no_room += 1;
-                Said::NoRoom
-            }
-        })
+        match said {
+            Changed::Done(_) => late.applied += 1,
+            Changed::Nothing => late.no_room += 1,
+            Changed::Overtaken => {}
+        }
+        Ok(said)
     }
 
     /// Late merges of which nothing is left.
@@ -198,12 +201,4 @@ impl<F: Family> Inner<F> {
     pub(super) fn late_stats(&self) -> LateStats {
         self.late().stats()
     }
-}
-
-/// What came of a late merge.
-enum Said {
-    Done,
-    NoRoom,
-    /// Somebody has said something since it was judged.
-    Overtaken,
 }

@@ -20,7 +20,7 @@ use std::time::Duration;
 use super::keys::{Life, Token};
 use crate::fingerprint::Fingerprint;
 use crate::forest::Root;
-use crate::method::{Durable, Tally};
+use crate::method::{Durable, Tally, take};
 use crate::time::Millis;
 
 /// Steps in a window.
@@ -380,10 +380,4 @@ pub(super) fn read_evidence(bytes: &[u8]) -> Option<(Token, Arc<[u16]>)> {
     };
     let words = words.iter().map(|&word| u16::from_be_bytes(word));
     Some((token, words.collect()))
-}
-
-fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
-    let (taken, rest) = bytes.split_first_chunk::<N>()?;
-    *bytes = rest;
-    Some(*taken)
 }

@@ -17,7 +17,7 @@ use crate::fingerprint::{Distance, Fingerprint};
 use crate::forest::port::Unavailable;
 use crate::hamming::{Entry, HammingError, NodeIndex};
 use crate::hash::{HashKey, splitmix64};
-use crate::method::{Family, Proof};
+use crate::method::{Family, Proof, take};
 use crate::time::Millis;
 
 /// The largest distance: that of the index.
@@ -149,12 +149,6 @@ impl Page {
             names,
         })
     }
-}
-
-fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
-    let (taken, rest) = bytes.split_first_chunk::<N>()?;
-    *bytes = rest;
-    Some(*taken)
 }
 
 impl<F: Family> Inner<F> {

@@ -325,7 +325,7 @@ impl<F: Family> Inner<F> {
         });
         let mut bytes = Vec::new();
         for change in said.chain(restamps) {
-            StateChange::<F::Proof>::from(change).write(&mut bytes);
+            StateChange::<F::Proof>::Words(change).write(&mut bytes);
         }
         bytes
     }

@@ -5,8 +5,7 @@
 
 mod turns;
 
-use std::collections::{HashMap, HashSet, VecDeque};
-
+use super::explore::{Ended, explore};
 use super::states;
 
 /// Fingerprints: two of the story, and one of another.
@@ -283,44 +282,20 @@ impl Search<'_> {
                 step,
             };
         }
-        let mut known: HashMap<World, usize> = HashMap::from([(start.clone(), 0)]);
-        let mut before: Vec<Vec<usize>> = vec![Vec::new()];
-        let mut ends = HashSet::new();
-        let mut open = VecDeque::from([(0, start)]);
-        while let Some((at, world)) = open.pop_front() {
-            if before.len() > self.most {
-                return Ok((before.len(), ends.len()));
+        let ended = |world: &World| {
+            let mut phases = world.sidecars.iter().map(|sidecar| sidecar.phase);
+            if phases.clone().any(|phase| phase == Phase::Cut) {
+                return Ok(Ended::Yes);
             }
-            let phases = || world.sidecars.iter().map(|sidecar| sidecar.phase);
-            if phases().any(|phase| phase == Phase::Cut) {
-                ends.insert(at);
-                continue;
+            if !phases.all(|phase| matches!(phase, Phase::Done | Phase::Gone)) {
+                return Ok(Ended::No);
             }
-            if phases().all(|phase| matches!(phase, Phase::Done | Phase::Gone)) {
-                self.check_end(&world)?;
-                ends.insert(at);
-            }
-            for after in self.steps(&world) {
-                self.check(&after)?;
-                let new = before.len();
-                let to = *known.entry(after.clone()).or_insert(new);
-                if to == new {
-                    before.push(Vec::new());
-                    open.push_back((to, after));
-                }
-                before[to].push(at);
-            }
-        }
-        let mut reached: HashSet<usize> = ends.clone();
-        let mut open: Vec<usize> = ends.iter().copied().collect();
-        while let Some(at) = open.pop() {
-            let from = before[at].iter().copied();
-            open.extend(from.filter(|&from| reached.insert(from)));
-        }
-        if reached.len() < before.len() {
-            return Err("an end cannot be reached".into());
-        }
-        Ok((before.len(), ends.len()))
+            // What is over may still be removed.
+            self.check_end(world)?;
+            Ok(Ended::AtRest)
+        };
+        let (steps, check) = (|world: &World| self.steps(world), |world: &World| self.check(world));
+        explore(start, self.most, ended, steps, check)
     }
 
     /// Documents that were accepted and whose date is within the window.

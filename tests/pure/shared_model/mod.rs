@@ -7,6 +7,7 @@
 //! all scenarios are searched to their ends.
 
 mod dated;
+mod explore;
 mod law;
 mod near;
 mod scenarios;

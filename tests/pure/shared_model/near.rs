@@ -8,8 +8,7 @@
 
 mod turns;
 
-use std::collections::{HashMap, HashSet, VecDeque};
-
+use super::explore::{Ended, explore};
 use super::states;
 
 /// Documents, and so nodes and sidecars, at most.
@@ -236,47 +235,20 @@ impl Search<'_> {
             sidecars: vec![Sidecar::default(); docs],
             ..World::default()
         };
-        let mut known: HashMap<World, usize> = HashMap::from([(start.clone(), 0)]);
-        let mut before: Vec<Vec<usize>> = vec![Vec::new()];
-        let (mut ends, mut split) = (HashSet::new(), 0);
-        let mut open = VecDeque::from([(0, start)]);
-        while let Some((at, world)) = open.pop_front() {
-            if before.len() > self.most {
-                return Ok((before.len(), ends.len(), split));
+        let mut split = 0;
+        let ended = |world: &World| {
+            let mut phases = world.sidecars.iter().map(|sidecar| sidecar.phase);
+            let is_end = (phases.clone()).all(|phase| matches!(phase, Phase::Done | Phase::Gone))
+                || phases.any(|phase| phase == Phase::Cut);
+            if !is_end {
+                return Ok(Ended::No);
             }
-            let phases = || world.sidecars.iter().map(|sidecar| sidecar.phase);
-            if phases().all(|phase| matches!(phase, Phase::Done | Phase::Gone))
-                || phases().any(|phase| phase == Phase::Cut)
-            {
-                ends.insert(at);
-                split += usize::from(self.near_roots(&world).is_some());
-                continue;
-            }
-            for after in self.steps(&world) {
-                self.check(&after)?;
-                let new = before.len();
-                let to = *known.entry(after.clone()).or_insert(new);
-                if to == new {
-                    before.push(Vec::new());
-                    open.push_back((to, after));
-                }
-                before[to].push(at);
-            }
-        }
-        let mut reached: HashSet<usize> = ends.clone();
-        let mut open: Vec<usize> = ends.iter().copied().collect();
-        while let Some(at) = open.pop() {
-            open.extend(
-                before[at]
-                    .iter()
-                    .copied()
-                    .filter(|&from| reached.insert(from)),
-            );
-        }
-        if reached.len() < before.len() {
-            return Err("an end cannot be reached".into());
-        }
-        Ok((before.len(), ends.len(), split))
+            split += usize::from(self.near_roots(world).is_some());
+            Ok(Ended::Yes)
+        };
+        let (steps, check) = (|world: &World| self.steps(world), |world: &World| self.check(world));
+        let (states, ends) = explore(start, self.most, ended, steps, check)?;
+        Ok((states, ends, split))
     }
 
     /// Two confirmed roots that are near each other.

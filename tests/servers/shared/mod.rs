@@ -71,3 +71,42 @@ fn settle(forest: &dyn Port, placed: Vec<Placed>, outcome: Outcome) {
     let batch = settled.collect();
     block_on(forest.settle(batch, Millis(0))).unwrap();
 }
+
+/// Sends the same stories to as many forests at the same moment, in another order to each, and gives the root of each story, which is to be
+/// the same in all of them. `forest`: of a process. `document`: what a process gets of a story.
+fn race<P: Port>(
+    processes: u64,
+    stories: u64,
+    forest: impl Fn(u64) -> P + Sync,
+    document: impl Fn(u64, u64) -> Document + Sync,
+) -> Vec<(u64, Root)> {
+    let barrier = Barrier::new(processes as usize);
+    let (forest, document, barrier) = (&forest, &document, &barrier);
+    let race = &|process: u64| {
+        let forest = forest(process);
+        let mut found = Vec::new();
+        for bulk in (0..stories).collect::<Vec<_>>().chunks(100) {
+            let mut stories = bulk.to_vec();
+            stories.sort_by_key(|story| splitmix64(story ^ process << 40));
+            let documents = stories.iter().map(|&story| document(story, process));
+            let documents = documents.collect();
+            barrier.wait();
+            let placed = place(&forest, documents);
+            found.extend(stories.iter().copied().zip(placed.iter().map(|p| p.root)));
+            settle(&forest, placed, Outcome::Accepted);
+        }
+        found.sort_unstable();
+        found
+    };
+    let mut found: Vec<Vec<(u64, Root)>> = std::thread::scope(|scope| {
+        let racers: Vec<_> = (0..processes)
+            .map(|process| scope.spawn(move || race(process)))
+            .collect();
+        racers
+            .into_iter()
+            .map(|racer| racer.join().unwrap())
+            .collect()
+    });
+    assert!(found.iter().all(|roots| *roots == found[0]), "{processes}");
+    found.swap_remove(0)
+}

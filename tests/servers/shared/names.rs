@@ -184,37 +184,12 @@ fn near_short_texts_that_come_at_once_get_one_root() {
     const STORIES: u64 = 600;
     for redis in [Redis::start(), Redis::cluster(3)] {
         for processes in [2, 3] {
-            let barrier = Barrier::new(processes as usize);
-            let race = |process: u64| {
-                let forest = forest(&redis, process + 1);
-                let mut found = Vec::new();
-                for bulk in (0..STORIES).collect::<Vec<_>>().chunks(100) {
-                    let mut stories = bulk.to_vec();
-                    stories.sort_by_key(|story| splitmix64(story ^ process << 40));
-                    // At most ten bits from each other.
-                    let near = |&story: &u64| {
-                        document(story ^ processes << 30, process, 5 * process.min(1) as u32)
-                    };
-                    let documents = stories.iter().map(near).collect();
-                    barrier.wait();
-                    let placed = place(&forest, documents);
-                    found.extend(stories.iter().copied().zip(placed.iter().map(|p| p.root)));
-                    settle(&forest, placed, Outcome::Accepted);
-                }
-                found.sort_unstable();
-                found
+            // At most ten bits from each other.
+            let near = |story: u64, process: u64| {
+                document(story ^ processes << 30, process, 5 * process.min(1) as u32)
             };
-            let found: Vec<Vec<(u64, Root)>> = std::thread::scope(|scope| {
-                let racers: Vec<_> = (0..processes)
-                    .map(|process| scope.spawn(move || race(process)))
-                    .collect();
-                racers
-                    .into_iter()
-                    .map(|racer| racer.join().unwrap())
-                    .collect()
-            });
-            assert!(found.iter().all(|roots| *roots == found[0]), "{processes}");
-            let roots: HashSet<Root> = found[0].iter().map(|&(_, root)| root).collect();
+            let found = race(processes, STORIES, |process| forest(&redis, process + 1), near);
+            let roots: HashSet<Root> = found.iter().map(|&(_, root)| root).collect();
             assert_eq!(roots.len(), STORIES as usize);
         }
         // One that begins now knows them all, by texts that nobody has seen.

@@ -173,42 +173,18 @@ fn near_ones_that_come_at_once_get_one_root() {
     const STORIES: u64 = 600;
     for redis in [Redis::start(), Redis::cluster(3)] {
         for processes in [2, 3] {
-            let barrier = Barrier::new(processes as usize);
-            let race = |process: u64| {
-                let forest = forest(&redis, 3_600_000, process + 1);
-                let mut found = Vec::new();
-                for bulk in (0..STORIES).collect::<Vec<_>>().chunks(100) {
-                    let mut stories = bulk.to_vec();
-                    stories.sort_by_key(|story| splitmix64(story ^ process << 40));
-                    // At most two bits from each other.
-                    let near = |&story: &u64| {
-                        let own = if process == 0 {
-                            0
-                        } else {
-                            1 << ((story % 32 + 20 * process) % 64)
-                        };
-                        document(splitmix64(story ^ processes << 50) ^ own, NOW)
-                    };
-                    let documents = stories.iter().map(near).collect();
-                    barrier.wait();
-                    let placed = place(&forest, documents);
-                    found.extend(stories.iter().copied().zip(placed.iter().map(|p| p.root)));
-                    settle(&forest, placed, Outcome::Accepted);
-                }
-                found.sort_unstable();
-                found
+            // At most two bits from each other.
+            let near = |story: u64, process: u64| {
+                let own = if process == 0 {
+                    0
+                } else {
+                    1 << ((story % 32 + 20 * process) % 64)
+                };
+                document(splitmix64(story ^ processes << 50) ^ own, NOW)
             };
-            let found: Vec<Vec<(u64, Root)>> = std::thread::scope(|scope| {
-                let racers: Vec<_> = (0..processes)
-                    .map(|process| scope.spawn(move || race(process)))
-                    .collect();
-                racers
-                    .into_iter()
-                    .map(|racer| racer.join().unwrap())
-                    .collect()
-            });
-            assert!(found.iter().all(|roots| *roots == found[0]), "{processes}");
-            assert_eq!(found[0].len(), STORIES as usize);
+            let forest = |process| forest(&redis, 3_600_000, process + 1);
+            let found = race(processes, STORIES, forest, near);
+            assert_eq!(found.len(), STORIES as usize);
         }
         // Reckoned from a sample, of which most are names.
         let stats = block_on(forest(&redis, 3_600_000, 9).stats()).unwrap();
