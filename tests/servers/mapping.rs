@@ -9,7 +9,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::common::wire::Request;
-use crate::common::{self, Server, Spinney, unique_index};
+use crate::common::{self, Engine, Server, Spinney, on_each_engine, unique_index};
 
 const TEXTS: [&str; 3] = [
     "the harbour bridge was closed to traffic this morning after engineers found cracks in two of its piers",
@@ -20,31 +20,29 @@ const TEXTS: [&str; 3] = [
 /// How many documents have each text.
 const COPIES: [usize; 3] = [4, 2, 1];
 
-#[tokio::test]
-async fn either_stamp_in_the_mapping_of_setup() {
-    for (upstream, label) in [
-        (common::opensearch(), "map-os"),
-        (common::elasticsearch(), "map-es"),
-    ] {
-        let server = Server::new(&upstream);
-        let base = unique_index(label);
-        setup(&upstream, &base);
-        for form in ["lean", "full"] {
-            let index = format!("{base}-{form}");
-            filled(&server, &index, form).await;
-            promised(&server, &index).await;
-            server.delete_index(&index).await;
-        }
-        // A form may change while there are documents: what the old one left does not outlive their next write.
-        let index = format!("{base}-both");
-        filled(&server, &index, "full").await;
-        filled(&server, &index, "lean").await;
+on_each_engine!(either_stamp_in_the_mapping_of_setup);
+
+async fn either_stamp_in_the_mapping_of_setup(engine: Engine) {
+    let upstream = engine.url();
+    let label = "map";
+    let server = Server::new(&upstream);
+    let base = unique_index(label);
+    setup(&upstream, &base);
+    for form in ["lean", "full"] {
+        let index = format!("{base}-{form}");
+        filled(&server, &index, form).await;
         promised(&server, &index).await;
         server.delete_index(&index).await;
-        let path = format!("/_index_template/{base}");
-        let (status, answer) = server.request(Method::DELETE, &path, None).await;
-        assert!(status.is_success(), "{answer}");
     }
+    // A form may change while there are documents: what the old one left does not outlive their next write.
+    let index = format!("{base}-both");
+    filled(&server, &index, "full").await;
+    filled(&server, &index, "lean").await;
+    promised(&server, &index).await;
+    server.delete_index(&index).await;
+    let path = format!("/_index_template/{base}");
+    let (status, answer) = server.request(Method::DELETE, &path, None).await;
+    assert!(status.is_success(), "{answer}");
 }
 
 /// Runs `spinney setup` for indices that begin with `base`.

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::common::flaky::{Fault, Flaky};
-use crate::common::{self, Server, Spinney};
+use crate::common::{self, Engine, Server, Spinney, on_each_engine};
 use crate::restart::{DataDir, arguments, document, foretold, send, stats, stored_roots};
 
 fn command(args: &[&str]) -> Command {
@@ -333,10 +333,10 @@ async fn catches_up(upstream: &str) {
     server.delete_index(&index).await;
 }
 
-#[tokio::test]
-async fn what_was_indexed_and_not_stored_is_caught_up() {
-    catches_up(&common::opensearch()).await;
-    catches_up(&common::elasticsearch()).await;
+on_each_engine!(what_was_indexed_and_not_stored_is_caught_up);
+
+async fn what_was_indexed_and_not_stored_is_caught_up(engine: Engine) {
+    catches_up(&engine.url()).await;
 }
 
 /// The answer to a bulk is lost, and nobody sends it again: what is stored of it is known all the same.

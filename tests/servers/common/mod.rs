@@ -76,6 +76,43 @@ pub fn elasticsearch() -> String {
     server_variable("SPINNEY_TEST_ELASTICSEARCH")
 }
 
+/// A kind of search server without security.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    OpenSearch,
+    Elasticsearch,
+}
+
+impl Engine {
+    /// URL of its node, without a final slash.
+    pub fn url(self) -> String {
+        match self {
+            Engine::OpenSearch => opensearch(),
+            Engine::Elasticsearch => elasticsearch(),
+        }
+    }
+}
+
+/// Makes a test for each kind of search server out of `async fn name(engine: Engine)`.
+macro_rules! on_each_engine {
+    ($name:ident) => {
+        mod $name {
+            use super::{Engine, $name};
+
+            #[tokio::test]
+            async fn on_opensearch() {
+                $name(Engine::OpenSearch).await;
+            }
+
+            #[tokio::test]
+            async fn on_elasticsearch() {
+                $name(Engine::Elasticsearch).await;
+            }
+        }
+    };
+}
+pub(crate) use on_each_engine;
+
 /// The OpenSearch node with the security plugin.
 pub struct Secure {
     /// `https://…`, without a final slash.
@@ -138,13 +175,6 @@ pub fn install_crypto() {
         // An error means that somebody else installed one: fine as well.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     });
-}
-
-/// Held by tests with bodies as large as a server takes: two of them at once would be too much for its memory, and for
-/// whoever else uses it.
-pub async fn heavy() -> tokio::sync::MutexGuard<'static, ()> {
-    static ONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
-    ONE.lock().await
 }
 
 /// A test that looks again and again whether something holds, and fails if it does not in the end.

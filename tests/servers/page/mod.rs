@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::common::fake::{self, Fake, Reply};
 use crate::common::wire::{Answer, Request};
-use crate::common::{self, Server, Spinney, unique_index};
+use crate::common::{self, Engine, Server, Spinney, on_each_engine, unique_index};
 
 const UI: &str = "/_spinney/ui";
 
@@ -63,46 +63,46 @@ fn link(html: &str, tag: &str) -> String {
 
 const HOSTILE: &str = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)> {{7*7}} &amp;";
 
-#[tokio::test]
-async fn what_documents_bring_is_text() {
-    for upstream in [common::opensearch(), common::elasticsearch()] {
-        let server = Server::new(&upstream);
-        let spinney = start(&upstream);
-        let index = unique_index("page-hostile");
-        sample::create(&server, &index).await;
-        let text = format!(
-            "{HOSTILE} The harbour was closed for two days after the storm, the port said on Monday."
-        );
-        for (id, medium) in [("a\"<b>", HOSTILE), ("b", "Wire")] {
-            let source = json!({
-                "title": HOSTILE, "content": text, "media": medium, "published_at": "2026-01-02T03:04:05Z",
-                "url": format!("javascript:alert('{id}')"),
-            });
-            sample::write(&spinney, &index, id, &source);
-        }
-        server.refresh(&index).await;
-        let list = shown(&spinney, &format!("/{index}?q=harbour"));
-        let article = link(&list, "data-entry");
-        let article = shown(&spinney, &article);
-        let other = shown(&spinney, &link(&article, "data-entry"));
-        let query = common::http().get(format!("{}{UI}/{index}", spinney.url));
-        let query = query.query(&[("q", HOSTILE), ("medium", HOSTILE), ("sort", HOSTILE)]);
-        let searched = query.send().await.unwrap().text().await.unwrap();
-        let overview = shown(&spinney, "/overview");
-        for page in [&list, &article, &other, &searched, &overview] {
-            for bad in ["<script>", "<img", "\"javascript:"] {
-                assert!(!page.contains(bad), "{bad} in {page}");
-            }
-        }
-        for page in [&list, &article, &other, &searched] {
-            assert!(page.contains("&#60;script&#62;alert(1)"), "{page}");
-        }
-        // A name in the path that the cluster repeats in its error.
-        let missing = get(&spinney, "/news-%3Cimg%20src=x%3E");
-        assert!(missing.status >= 400);
-        assert!(!missing.text().contains("<img"), "{}", missing.text());
-        server.delete_index(&index).await;
+on_each_engine!(what_documents_bring_is_text);
+
+async fn what_documents_bring_is_text(engine: Engine) {
+    let upstream = engine.url();
+    let server = Server::new(&upstream);
+    let spinney = start(&upstream);
+    let index = unique_index("page-hostile");
+    sample::create(&server, &index).await;
+    let text = format!(
+        "{HOSTILE} The harbour was closed for two days after the storm, the port said on Monday."
+    );
+    for (id, medium) in [("a\"<b>", HOSTILE), ("b", "Wire")] {
+        let source = json!({
+            "title": HOSTILE, "content": text, "media": medium, "published_at": "2026-01-02T03:04:05Z",
+            "url": format!("javascript:alert('{id}')"),
+        });
+        sample::write(&spinney, &index, id, &source);
     }
+    server.refresh(&index).await;
+    let list = shown(&spinney, &format!("/{index}?q=harbour"));
+    let article = link(&list, "data-entry");
+    let article = shown(&spinney, &article);
+    let other = shown(&spinney, &link(&article, "data-entry"));
+    let query = common::http().get(format!("{}{UI}/{index}", spinney.url));
+    let query = query.query(&[("q", HOSTILE), ("medium", HOSTILE), ("sort", HOSTILE)]);
+    let searched = query.send().await.unwrap().text().await.unwrap();
+    let overview = shown(&spinney, "/overview");
+    for page in [&list, &article, &other, &searched, &overview] {
+        for bad in ["<script>", "<img", "\"javascript:"] {
+            assert!(!page.contains(bad), "{bad} in {page}");
+        }
+    }
+    for page in [&list, &article, &other, &searched] {
+        assert!(page.contains("&#60;script&#62;alert(1)"), "{page}");
+    }
+    // A name in the path that the cluster repeats in its error.
+    let missing = get(&spinney, "/news-%3Cimg%20src=x%3E");
+    assert!(missing.status >= 400);
+    assert!(!missing.text().contains("<img"), "{}", missing.text());
+    server.delete_index(&index).await;
 }
 
 #[tokio::test]
@@ -153,52 +153,52 @@ async fn headers_of_pages_and_files() {
     assert_eq!((head.status, head.body.len()), (200, 0));
 }
 
-#[tokio::test]
-async fn pages_lead_on_and_back() {
-    for upstream in [common::opensearch(), common::elasticsearch()] {
-        let server = Server::new(&upstream);
-        // Nobody counts its groups: they keep their order from the first page to the last and back.
-        let index = unique_index("page").replace("news-", "paging-");
-        let spinney = start_for(&upstream, &index, &["--counts", "off"]);
-        let groups = sample::load(&server, &spinney, &index).await;
-        for sort in ["most", "fewest", "newest", "relevance"] {
-            let mut seen = Vec::new();
-            let mut pages = vec![shown(&spinney, &format!("/{index}?sort={sort}"))];
-            loop {
-                let page = pages.last().unwrap();
-                seen.extend(links(page, "data-entry"));
-                let next = links(page, "rel=\"next\"");
-                let Some(next) = next.first() else { break };
-                pages.push(shown(&spinney, next.strip_prefix(UI).unwrap()));
-            }
-            assert_eq!(pages.len(), groups.div_ceil(20), "{sort}");
-            let articles = |links: &[String]| -> Vec<String> {
-                let articles = links
-                    .iter()
-                    .map(|link| link.split('?').next().unwrap().to_owned());
-                articles.collect()
-            };
-            let mut once = articles(&seen);
-            once.sort_unstable();
-            once.dedup();
-            assert_eq!((once.len(), seen.len()), (groups, groups), "{sort}");
-            // And back, page for page.
-            for at in (1..pages.len()).rev() {
-                let before = shown(&spinney, &link(&pages[at], "rel=\"prev\""));
-                let (there, here) = (
-                    links(&before, "data-entry"),
-                    links(&pages[at - 1], "data-entry"),
-                );
-                assert_eq!(articles(&there), articles(&here), "{sort} {at}");
-            }
-            assert!(links(&pages[0], "rel=\"prev\"").is_empty());
+on_each_engine!(pages_lead_on_and_back);
+
+async fn pages_lead_on_and_back(engine: Engine) {
+    let upstream = engine.url();
+    let server = Server::new(&upstream);
+    // Nobody counts its groups: they keep their order from the first page to the last and back.
+    let index = unique_index("page").replace("news-", "paging-");
+    let spinney = start_for(&upstream, &index, &["--counts", "off"]);
+    let groups = sample::load(&server, &spinney, &index).await;
+    for sort in ["most", "fewest", "newest", "relevance"] {
+        let mut seen = Vec::new();
+        let mut pages = vec![shown(&spinney, &format!("/{index}?sort={sort}"))];
+        loop {
+            let page = pages.last().unwrap();
+            seen.extend(links(page, "data-entry"));
+            let next = links(page, "rel=\"next\"");
+            let Some(next) = next.first() else { break };
+            pages.push(shown(&spinney, next.strip_prefix(UI).unwrap()));
         }
-        let most = shown(&spinney, &format!("/{index}?sort=most"));
-        assert!(most.contains(&format!("<h2 class=\"total\">{groups} stories</h2>")));
-        let badges: Vec<&str> = most.split("class=\"badge\"").skip(1).collect();
-        assert!(badges[0].contains(">18 similar<"), "{}", badges[0]);
-        server.delete_index(&index).await;
+        assert_eq!(pages.len(), groups.div_ceil(20), "{sort}");
+        let articles = |links: &[String]| -> Vec<String> {
+            let articles = links
+                .iter()
+                .map(|link| link.split('?').next().unwrap().to_owned());
+            articles.collect()
+        };
+        let mut once = articles(&seen);
+        once.sort_unstable();
+        once.dedup();
+        assert_eq!((once.len(), seen.len()), (groups, groups), "{sort}");
+        // And back, page for page.
+        for at in (1..pages.len()).rev() {
+            let before = shown(&spinney, &link(&pages[at], "rel=\"prev\""));
+            let (there, here) = (
+                links(&before, "data-entry"),
+                links(&pages[at - 1], "data-entry"),
+            );
+            assert_eq!(articles(&there), articles(&here), "{sort} {at}");
+        }
+        assert!(links(&pages[0], "rel=\"prev\"").is_empty());
     }
+    let most = shown(&spinney, &format!("/{index}?sort=most"));
+    assert!(most.contains(&format!("<h2 class=\"total\">{groups} stories</h2>")));
+    let badges: Vec<&str> = most.split("class=\"badge\"").skip(1).collect();
+    assert!(badges[0].contains(">18 similar<"), "{}", badges[0]);
+    server.delete_index(&index).await;
 }
 
 #[tokio::test]
@@ -318,34 +318,39 @@ async fn languages_and_looks() {
     assert!(english.text().contains("<html lang=\"en\""));
 }
 
-#[tokio::test]
-async fn what_the_cluster_refuses_is_said_in_its_words() {
-    for upstream in [common::opensearch(), common::elasticsearch()] {
-        let spinney = start(&upstream);
-        for path in [
-            "/news-missing",
-            "/news-missing/article/a",
-            "/news-missing/group/0123456789abcdef",
-        ] {
-            let answer = get(&spinney, path);
-            assert_eq!(answer.status, 404, "{path}");
-            assert!(
-                answer.text().contains("no such index [news-missing]"),
-                "{}",
-                answer.text()
-            );
-            assert!(answer.text().contains("The cluster says"));
-        }
-        let date = get(&spinney, "/news-missing?from=yesterday");
-        assert_eq!(date.status, 400);
+on_each_engine!(what_the_cluster_refuses_is_said_in_its_words);
+
+async fn what_the_cluster_refuses_is_said_in_its_words(engine: Engine) {
+    let upstream = engine.url();
+    let spinney = start(&upstream);
+    for path in [
+        "/news-missing",
+        "/news-missing/article/a",
+        "/news-missing/group/0123456789abcdef",
+    ] {
+        let answer = get(&spinney, path);
+        assert_eq!(answer.status, 404, "{path}");
         assert!(
-            date.text()
-                .contains("[from] takes a date such as 2026-11-21, not yesterday")
+            answer.text().contains("no such index [news-missing]"),
+            "{}",
+            answer.text()
         );
-        assert_eq!(get(&spinney, "/nowhere/else/at/all").status, 404);
-        let empty = shown(&spinney, "/news-nothing-*");
-        assert!(empty.contains("Nothing here yet"), "{empty}");
+        assert!(answer.text().contains("The cluster says"));
     }
+    let date = get(&spinney, "/news-missing?from=yesterday");
+    assert_eq!(date.status, 400);
+    assert!(
+        date.text()
+            .contains("[from] takes a date such as 2026-11-21, not yesterday")
+    );
+    assert_eq!(get(&spinney, "/nowhere/else/at/all").status, 404);
+    let empty = shown(&spinney, "/news-nothing-*");
+    assert!(empty.contains("Nothing here yet"), "{empty}");
+}
+
+/// Who cannot be reached cannot refuse anything.
+#[tokio::test]
+async fn a_cluster_that_is_away_is_said_to_be_away() {
     let spinney = Spinney::start(&["--upstream", "http://127.0.0.1:1", "--index", "news-*"]);
     let answer = get(&spinney, "/news-1");
     assert_eq!(answer.status, 503);

@@ -1,9 +1,9 @@
 //! Points 10 to 12: answers as they come, what they settle, and the two headers and one body that spinney writes into them.
 
-use crate::common;
 use crate::common::fake::{self, Fake, Reply};
 use crate::common::twin::{Twins, article, assert_same, nodes, start, stats, text};
 use crate::common::wire::Request;
+use crate::common::{self, Engine, on_each_engine};
 
 /// A good document, one that exists, and one with a date that is none.
 fn mixed(n: usize) -> String {
@@ -12,52 +12,50 @@ fn mixed(n: usize) -> String {
     article(&format!("good-{n}"), n) + &exists + &bad_day
 }
 
-#[tokio::test]
-async fn point_10_answers_settle_what_they_tell_of() {
-    for (upstream, label) in [
-        (common::opensearch(), "p10-os"),
-        (common::elasticsearch(), "p10-es"),
-    ] {
-        let twins = Twins::new(&upstream, label).await;
-        twins.prepare(&Request::bulk("/@index/_bulk", article("there", 999)));
-        // Known writers' documents are placed before they are sent.
-        twins.same(&Request::bulk("/@index/_bulk", article("first", 998)));
-        for (n, (query, settled)) in [
-            ("", true),
-            ("?pretty", true),
-            ("?format=yaml", false),
-            ("?error_trace=true", true),
-            ("?filter_path=took,errors", true),
-            ("?filter_path=errors", true),
-            ("?filter_path=nothing.like.it", true),
-            ("?filter_path=items.*.error", true),
-            ("?filter_path=items.index", true),
-            ("?filter_path=items.*.status", true),
-            ("?filter_path=items.*.status,items.*._id", true),
-            ("?filter_path=-took", true),
-            ("?filter_path=-items.*._index,-items.*.error", true),
-            ("?%66ilter_path=errors", true),
-            ("?filter_path=errors&pretty", false),
-            ("?filter_path=took&filter_path=errors", false),
-        ]
-        .into_iter()
-        .enumerate()
-        {
-            let (nodes, withdrawn) = (twins.nodes(), twins.counter("nodes_withdrawn"));
-            let path = format!("/@index/_bulk{query}");
-            let answer = twins.same(&Request::bulk(&path, mixed(n * 10)));
-            assert_eq!(answer.status, 200, "{query}: {}", answer.text());
-            // One document was stored, two were refused.
-            let (left, gone) = if settled { (1, 2) } else { (3, 0) };
-            assert_eq!(twins.nodes() - nodes, left, "{label} {query}: nodes");
-            let withdrawn = twins.counter("nodes_withdrawn") - withdrawn;
-            assert_eq!(withdrawn, gone, "{label} {query}: withdrawn");
-        }
-        let unmatched = twins.counter("responses_unmatched");
-        assert_eq!(unmatched, 3, "answers that do not tell of every item");
-        twins.same_documents().await;
-        twins.end().await;
+on_each_engine!(point_10_answers_settle_what_they_tell_of);
+
+async fn point_10_answers_settle_what_they_tell_of(engine: Engine) {
+    let upstream = engine.url();
+    let label = "p10";
+    let twins = Twins::new(&upstream, label).await;
+    twins.prepare(&Request::bulk("/@index/_bulk", article("there", 999)));
+    // Known writers' documents are placed before they are sent.
+    twins.same(&Request::bulk("/@index/_bulk", article("first", 998)));
+    for (n, (query, settled)) in [
+        ("", true),
+        ("?pretty", true),
+        ("?format=yaml", false),
+        ("?error_trace=true", true),
+        ("?filter_path=took,errors", true),
+        ("?filter_path=errors", true),
+        ("?filter_path=nothing.like.it", true),
+        ("?filter_path=items.*.error", true),
+        ("?filter_path=items.index", true),
+        ("?filter_path=items.*.status", true),
+        ("?filter_path=items.*.status,items.*._id", true),
+        ("?filter_path=-took", true),
+        ("?filter_path=-items.*._index,-items.*.error", true),
+        ("?%66ilter_path=errors", true),
+        ("?filter_path=errors&pretty", false),
+        ("?filter_path=took&filter_path=errors", false),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let (nodes, withdrawn) = (twins.nodes(), twins.counter("nodes_withdrawn"));
+        let path = format!("/@index/_bulk{query}");
+        let answer = twins.same(&Request::bulk(&path, mixed(n * 10)));
+        assert_eq!(answer.status, 200, "{query}: {}", answer.text());
+        // One document was stored, two were refused.
+        let (left, gone) = if settled { (1, 2) } else { (3, 0) };
+        assert_eq!(twins.nodes() - nodes, left, "{label} {query}: nodes");
+        let withdrawn = twins.counter("nodes_withdrawn") - withdrawn;
+        assert_eq!(withdrawn, gone, "{label} {query}: withdrawn");
     }
+    let unmatched = twins.counter("responses_unmatched");
+    assert_eq!(unmatched, 3, "answers that do not tell of every item");
+    twins.same_documents().await;
+    twins.end().await;
 }
 
 /// The node of a refused document stays if somebody else uses it.
@@ -175,64 +173,62 @@ async fn point_18_answers_with_many_headers() {
     assert_eq!(stats(&spinney.url)["counters"]["upstream_broken"], 0);
 }
 
-#[tokio::test]
-async fn point_10_everything_else_comes_through() {
-    for (upstream, label) in [
-        (common::opensearch(), "p10-os"),
-        (common::elasticsearch(), "p10-es"),
+on_each_engine!(point_10_everything_else_comes_through);
+
+async fn point_10_everything_else_comes_through(engine: Engine) {
+    let upstream = engine.url();
+    let label = "p10";
+    let twins = Twins::new(&upstream, label).await;
+    twins.prepare(&Request::bulk(
+        "/@index/_bulk?refresh=true",
+        article("a", 1) + &article("b", 2),
+    ));
+    for (method, path, body) in [
+        ("GET", "/@index/_doc/a", ""),
+        ("HEAD", "/@index/_doc/a", ""),
+        ("HEAD", "/@index/_doc/none", ""),
+        ("HEAD", "/", ""),
+        ("GET", "/", ""),
+        ("GET", "/@index/_search?q=content:nothing", ""),
+        (
+            "POST",
+            "/@index/_search?pretty",
+            "{\"query\":{\"match_all\":{}},\"sort\":[\"n\"]}",
+        ),
+        (
+            "POST",
+            "/@index/_search",
+            "{\"query\":{\"no_such_query\":{}}}",
+        ),
+        ("GET", "/@index/_search?format=yaml&q=n:1", ""),
+        ("GET", "/@index/_mapping", ""),
+        ("GET", "/@index/_count", ""),
+        ("GET", "/_cat/indices/@index?h=index,docs.count", ""),
+        ("GET", "/no-such-index/_search", ""),
+        ("GET", "/_no_such_endpoint", ""),
+        ("POST", "/@index/_mget", "{\"ids\":[\"a\",\"none\"]}"),
+        (
+            "POST",
+            "/_msearch",
+            "{\"index\":\"@index\"}\n{\"size\":0}\n",
+        ),
+        (
+            "POST",
+            "/@index/_delete_by_query?refresh=true",
+            "{\"query\":{\"term\":{\"n\":2}}}",
+        ),
+        ("DELETE", "/@index/_doc/a", ""),
     ] {
-        let twins = Twins::new(&upstream, label).await;
-        twins.prepare(&Request::bulk(
-            "/@index/_bulk?refresh=true",
-            article("a", 1) + &article("b", 2),
-        ));
-        for (method, path, body) in [
-            ("GET", "/@index/_doc/a", ""),
-            ("HEAD", "/@index/_doc/a", ""),
-            ("HEAD", "/@index/_doc/none", ""),
-            ("HEAD", "/", ""),
-            ("GET", "/", ""),
-            ("GET", "/@index/_search?q=content:nothing", ""),
-            (
-                "POST",
-                "/@index/_search?pretty",
-                "{\"query\":{\"match_all\":{}},\"sort\":[\"n\"]}",
-            ),
-            (
-                "POST",
-                "/@index/_search",
-                "{\"query\":{\"no_such_query\":{}}}",
-            ),
-            ("GET", "/@index/_search?format=yaml&q=n:1", ""),
-            ("GET", "/@index/_mapping", ""),
-            ("GET", "/@index/_count", ""),
-            ("GET", "/_cat/indices/@index?h=index,docs.count", ""),
-            ("GET", "/no-such-index/_search", ""),
-            ("GET", "/_no_such_endpoint", ""),
-            ("POST", "/@index/_mget", "{\"ids\":[\"a\",\"none\"]}"),
-            (
-                "POST",
-                "/_msearch",
-                "{\"index\":\"@index\"}\n{\"size\":0}\n",
-            ),
-            (
-                "POST",
-                "/@index/_delete_by_query?refresh=true",
-                "{\"query\":{\"term\":{\"n\":2}}}",
-            ),
-            ("DELETE", "/@index/_doc/a", ""),
-        ] {
-            let request = if body.is_empty() {
-                Request::new(method, path)
-            } else {
-                Request::json(method, path, body)
-            };
-            let request = request.header("X-Opaque-Id", "opaque \u{7e}!");
-            twins.same(&request);
-            twins.same(&request.header("Accept-Encoding", "gzip"));
-        }
-        twins.end().await;
+        let request = if body.is_empty() {
+            Request::new(method, path)
+        } else {
+            Request::json(method, path, body)
+        };
+        let request = request.header("X-Opaque-Id", "opaque \u{7e}!");
+        twins.same(&request);
+        twins.same(&request.header("Accept-Encoding", "gzip"));
     }
+    twins.end().await;
 }
 
 /// Deprecations come as headers. A node says each of them once to each `X-Opaque-Id`, so that every side has one of its own.
@@ -276,76 +272,76 @@ async fn point_10_headers_of_answers() {
     assert_eq!(proxied.headers.len(), 8);
 }
 
+on_each_engine!(point_11_the_product_header);
+
 /// Elasticsearch's clients look for this header on every answer, also on those that spinney gives itself.
-#[tokio::test]
-async fn point_11_the_product_header() {
-    for (upstream, label, product) in [
-        (common::opensearch(), "p11-os", None),
-        (common::elasticsearch(), "p11-es", Some("Elasticsearch")),
-    ] {
-        let twins = Twins::with(&upstream, label, &["--budget", "50000"]).await;
-        let answer = twins.same(&Request::bulk("/@index/_bulk", article("a", 1)));
-        assert_eq!(answer.header("x-elastic-product"), product);
-        for path in ["_stats", "_health", "_ready", "_metrics", "_none"] {
-            let own = Request::get(&format!("/_spinney/{path}")).to(&twins.spinney.url);
-            assert_eq!(own.header("x-elastic-product"), product, "{path}");
-        }
-        let large = Request::bulk(
-            "/news-x/_bulk",
-            article("a", 1) + &" ".repeat(100_000) + "\n",
-        )
-        .to(&twins.spinney.url);
-        assert_eq!(large.status, 413, "{}", large.text());
-        assert_eq!(large.header("x-elastic-product"), product);
-        twins.end().await;
+async fn point_11_the_product_header(engine: Engine) {
+    let upstream = engine.url();
+    let label = "p11";
+    let product = match engine {
+        Engine::OpenSearch => None,
+        Engine::Elasticsearch => Some("Elasticsearch"),
+    };
+    let twins = Twins::with(&upstream, label, &["--budget", "50000"]).await;
+    let answer = twins.same(&Request::bulk("/@index/_bulk", article("a", 1)));
+    assert_eq!(answer.header("x-elastic-product"), product);
+    for path in ["_stats", "_health", "_ready", "_metrics", "_none"] {
+        let own = Request::get(&format!("/_spinney/{path}")).to(&twins.spinney.url);
+        assert_eq!(own.header("x-elastic-product"), product, "{path}");
     }
+    let large = Request::bulk(
+        "/news-x/_bulk",
+        article("a", 1) + &" ".repeat(100_000) + "\n",
+    )
+    .to(&twins.spinney.url);
+    assert_eq!(large.status, 413, "{}", large.text());
+    assert_eq!(large.header("x-elastic-product"), product);
+    twins.end().await;
 }
 
-#[tokio::test]
-async fn point_12_sniffing() {
-    for (upstream, label) in [
-        (common::opensearch(), "p12-os"),
-        (common::elasticsearch(), "p12-es"),
-    ] {
-        // Without the option nothing is rewritten.
-        let twins = Twins::new(&upstream, label).await;
-        let request = Request::get("/_nodes/_all/http");
-        twins.same(&request);
-        twins.end().await;
+on_each_engine!(point_12_sniffing);
 
-        let twins = Twins::with(
-            &upstream,
-            label,
-            &["--publish-address", "spinney.example:9201"],
-        )
-        .await;
-        for (path, rewritten) in [
-            ("/_nodes/_all/http", true),
-            ("/_nodes/http?pretty", true),
-            ("/_nodes/_local/http,os", true),
-            (
-                "/_nodes/http?filter_path=nodes.*.http.publish_address",
-                true,
-            ),
-            ("/_nodes/_all/os", false),
-            ("/_nodes/http?filter_path=_nodes", false),
-        ] {
-            let request = Request::get(path).header("Accept-Encoding", "gzip");
-            let direct = request.to(&twins.direct.url);
-            let proxied = request.to(&twins.proxied.url);
-            assert_eq!(direct.status, proxied.status);
-            let own = upstream.strip_prefix("http://").unwrap();
-            let expected = direct.text().replace(
-                &format!("\"publish_address\":\"{own}\""),
-                "\"publish_address\":\"spinney.example:9201\"",
-            );
-            let expected = expected.replace(
-                &format!("\"publish_address\" : \"{own}\""),
-                "\"publish_address\" : \"spinney.example:9201\"",
-            );
-            assert_eq!(proxied.text(), expected, "{path}");
-            assert_eq!(expected.contains("spinney.example"), rewritten, "{path}");
-        }
-        twins.end().await;
+async fn point_12_sniffing(engine: Engine) {
+    let upstream = engine.url();
+    let label = "p12";
+    // Without the option nothing is rewritten.
+    let twins = Twins::new(&upstream, label).await;
+    let request = Request::get("/_nodes/_all/http");
+    twins.same(&request);
+    twins.end().await;
+
+    let twins = Twins::with(
+        &upstream,
+        label,
+        &["--publish-address", "spinney.example:9201"],
+    )
+    .await;
+    for (path, rewritten) in [
+        ("/_nodes/_all/http", true),
+        ("/_nodes/http?pretty", true),
+        ("/_nodes/_local/http,os", true),
+        (
+            "/_nodes/http?filter_path=nodes.*.http.publish_address",
+            true,
+        ),
+        ("/_nodes/_all/os", false),
+        ("/_nodes/http?filter_path=_nodes", false),
+    ] {
+        let request = Request::get(path).header("Accept-Encoding", "gzip");
+        let direct = request.to(&twins.direct.url);
+        let proxied = request.to(&twins.proxied.url);
+        assert_eq!(direct.status, proxied.status);
+        let own = upstream.strip_prefix("http://").unwrap();
+        let expected = direct.text().replace(
+            &format!("\"publish_address\":\"{own}\""),
+            "\"publish_address\":\"spinney.example:9201\"",
+        );
+        let expected = expected.replace(
+            &format!("\"publish_address\" : \"{own}\""),
+            "\"publish_address\" : \"spinney.example:9201\"",
+        );
+        assert_eq!(proxied.text(), expected, "{path}");
+        assert_eq!(expected.contains("spinney.example"), rewritten, "{path}");
     }
+    twins.end().await;
 }

@@ -8,7 +8,7 @@ use flate2::write::ZlibEncoder;
 use crate::common::fake::{Fake, Reply, json};
 use crate::common::twin::{Twins, article, start};
 use crate::common::wire::{Request, Wire, gzip};
-use crate::common::{self, root_of};
+use crate::common::{self, Engine, on_each_engine, root_of};
 
 /// A zstd frame with one stored block, for fewer than 256 bytes.
 fn zstd(plain: &[u8]) -> Vec<u8> {
@@ -23,83 +23,78 @@ fn zlib(plain: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-#[tokio::test]
-async fn point_03_packed_bodies() {
-    for (upstream, label) in [
-        (common::opensearch(), "p03-os"),
-        (common::elasticsearch(), "p03-es"),
+on_each_engine!(point_03_packed_bodies);
+
+async fn point_03_packed_bodies(engine: Engine) {
+    let upstream = engine.url();
+    let label = "p03";
+    let twins = Twins::new(&upstream, label).await;
+    let bulk = |n: usize| Request::bulk("/@index/_bulk", article(&format!("id-{n}"), n));
+    let named =
+        |n: usize, coding: &str, body: &[u8]| bulk(n).header("Content-Encoding", coding).body(body);
+    let plain = |n: usize| article(&format!("id-{n}"), n).into_bytes();
+    for request in [
+        bulk(0).gzipped(),
+        bulk(1).gzipped_in_two(),
+        named(2, "GZIP", &gzip(&plain(2))),
+        named(3, "x-gzip", &gzip(&plain(3))),
+        named(4, "identity", &plain(4)),
+        bulk(5).gzipped().header("Accept-Encoding", "gzip"),
+        bulk(6).header("Accept-Encoding", "gzip, deflate"),
     ] {
-        let twins = Twins::new(&upstream, label).await;
-        let bulk = |n: usize| Request::bulk("/@index/_bulk", article(&format!("id-{n}"), n));
-        let named = |n: usize, coding: &str, body: &[u8]| {
-            bulk(n).header("Content-Encoding", coding).body(body)
-        };
-        let plain = |n: usize| article(&format!("id-{n}"), n).into_bytes();
-        for request in [
-            bulk(0).gzipped(),
-            bulk(1).gzipped_in_two(),
-            named(2, "GZIP", &gzip(&plain(2))),
-            named(3, "x-gzip", &gzip(&plain(3))),
-            named(4, "identity", &plain(4)),
-            bulk(5).gzipped().header("Accept-Encoding", "gzip"),
-            bulk(6).header("Accept-Encoding", "gzip, deflate"),
-        ] {
-            let answer = twins.same(&request);
-            assert_eq!(answer.status, 200, "{}", answer.text());
-        }
-        assert_eq!(twins.counter("documents_stamped"), 7);
-        let document = Request::json("PUT", "/@index/_doc/id-7", "{\"content\":\"a b c\"}");
-        assert_eq!(twins.same(&document.gzipped()).status, 201);
-        // Packed in ways that are not read: unstamped.
-        for request in [
-            named(8, "deflate", &zlib(&plain(8))),
-            named(9, "br", &plain(9)),
-        ] {
-            let answer = twins.same(&request);
-            assert_eq!(answer.status, 200, "{}", answer.text());
-        }
-        twins.same(&named(10, "gzip, gzip", &gzip(&gzip(&plain(10)))));
-        if label == "p03-os" {
-            assert_eq!(
-                twins.same(&named(11, "zstd", &zstd(&plain(11)))).status,
-                200
-            );
-        }
-        assert_eq!(twins.counter("documents_stamped"), 8);
-        let documents = twins.same_documents().await;
-        for n in 0..8 {
-            assert!(root_of(&documents[&format!("id-{n}")]).is_some(), "{n}");
-        }
-        twins.end().await;
+        let answer = twins.same(&request);
+        assert_eq!(answer.status, 200, "{}", answer.text());
     }
+    assert_eq!(twins.counter("documents_stamped"), 7);
+    let document = Request::json("PUT", "/@index/_doc/id-7", "{\"content\":\"a b c\"}");
+    assert_eq!(twins.same(&document.gzipped()).status, 201);
+    // Packed in ways that are not read: unstamped.
+    for request in [
+        named(8, "deflate", &zlib(&plain(8))),
+        named(9, "br", &plain(9)),
+    ] {
+        let answer = twins.same(&request);
+        assert_eq!(answer.status, 200, "{}", answer.text());
+    }
+    twins.same(&named(10, "gzip, gzip", &gzip(&gzip(&plain(10)))));
+    if engine == Engine::OpenSearch {
+        assert_eq!(
+            twins.same(&named(11, "zstd", &zstd(&plain(11)))).status,
+            200
+        );
+    }
+    assert_eq!(twins.counter("documents_stamped"), 8);
+    let documents = twins.same_documents().await;
+    for n in 0..8 {
+        assert!(root_of(&documents[&format!("id-{n}")]).is_some(), "{n}");
+    }
+    twins.end().await;
 }
 
+on_each_engine!(point_03_gzip_that_the_servers_forgive);
+
 /// What a server makes of gzip that is cut or followed by something else is its own affair.
-#[tokio::test]
-async fn point_03_gzip_that_the_servers_forgive() {
-    for (upstream, label) in [
-        (common::opensearch(), "p03-os"),
-        (common::elasticsearch(), "p03-es"),
-    ] {
-        let twins = Twins::new(&upstream, label).await;
-        let packed = |n: usize| gzip(article(&format!("id-{n}"), n).as_bytes());
-        let send = |body: &[u8]| {
-            let request = Request::bulk("/@index/_bulk", body);
-            twins.same(&request.header("Content-Encoding", "gzip"))
-        };
-        let cut = packed(0);
-        assert_eq!(send(&cut[..cut.len() - 8]).status, 200);
-        let cut = packed(1);
-        assert_eq!(send(&cut[..cut.len() / 2]).status, 400);
-        assert_eq!(send(&[&packed(2)[..], b"and more"].concat()).status, 200);
-        assert_eq!(send(b"").status, 400);
-        // Packed, but not said to be.
-        let silent = Request::bulk("/@index/_bulk", packed(4));
-        assert_eq!(twins.same(&silent).status, 400);
-        let documents = twins.same_documents().await;
-        assert_eq!(documents.len(), 2);
-        twins.end().await;
-    }
+async fn point_03_gzip_that_the_servers_forgive(engine: Engine) {
+    let upstream = engine.url();
+    let label = "p03";
+    let twins = Twins::new(&upstream, label).await;
+    let packed = |n: usize| gzip(article(&format!("id-{n}"), n).as_bytes());
+    let send = |body: &[u8]| {
+        let request = Request::bulk("/@index/_bulk", body);
+        twins.same(&request.header("Content-Encoding", "gzip"))
+    };
+    let cut = packed(0);
+    assert_eq!(send(&cut[..cut.len() - 8]).status, 200);
+    let cut = packed(1);
+    assert_eq!(send(&cut[..cut.len() / 2]).status, 400);
+    assert_eq!(send(&[&packed(2)[..], b"and more"].concat()).status, 200);
+    assert_eq!(send(b"").status, 400);
+    // Packed, but not said to be.
+    let silent = Request::bulk("/@index/_bulk", packed(4));
+    assert_eq!(twins.same(&silent).status, 400);
+    let documents = twins.same_documents().await;
+    assert_eq!(documents.len(), 2);
+    twins.end().await;
 }
 
 /// The servers hang up on gzip that is wrong; through spinney the client is told why there is no answer.
@@ -146,75 +141,71 @@ async fn point_03_packed_answers_settle() {
     twins.end().await;
 }
 
+on_each_engine!(point_04_leave_to_send);
+
 /// A client that waits for leave gets it, from spinney, before it has sent a byte of the body.
-#[tokio::test]
-async fn point_04_leave_to_send() {
-    for (upstream, label) in [
-        (common::opensearch(), "p04-os"),
-        (common::elasticsearch(), "p04-es"),
+async fn point_04_leave_to_send(engine: Engine) {
+    let upstream = engine.url();
+    let label = "p04";
+    let twins = Twins::new(&upstream, label).await;
+    for (path, kind) in [
+        // First, as long as there is nothing to be found.
+        ("/@index/_search", "application/json"),
+        ("/@index/_bulk", "application/x-ndjson"),
+        ("/@index/_bulk", "text/plain"),
     ] {
-        let twins = Twins::new(&upstream, label).await;
-        for (path, kind) in [
-            // First, as long as there is nothing to be found.
-            ("/@index/_search", "application/json"),
-            ("/@index/_bulk", "application/x-ndjson"),
-            ("/@index/_bulk", "text/plain"),
-        ] {
-            let body = if path.ends_with("_search") {
-                "{\"size\":0}".to_owned()
-            } else {
-                article("a", 1)
-            };
-            let request = Request::bulk(path, &body)
-                .without("content-type")
-                .header("Content-Type", kind)
-                .header("Expect", "100-continue");
-            let mut answers = Vec::new();
-            for side in [&twins.direct, &twins.proxied] {
-                let bytes = side.request(&request).bytes();
-                let (head, body) = bytes.split_at(bytes.len() - body.len());
-                let mut wire = Wire::connect(&side.url);
-                wire.send(head);
-                assert_eq!(wire.answer(false).unwrap().status, 100);
-                wire.send(body);
-                answers.push(side.normal(wire.last_answer(false)));
-            }
-            common::twin::assert_same(path, &answers[0], &answers[1]);
+        let body = if path.ends_with("_search") {
+            "{\"size\":0}".to_owned()
+        } else {
+            article("a", 1)
+        };
+        let request = Request::bulk(path, &body)
+            .without("content-type")
+            .header("Content-Type", kind)
+            .header("Expect", "100-continue");
+        let mut answers = Vec::new();
+        for side in [&twins.direct, &twins.proxied] {
+            let bytes = side.request(&request).bytes();
+            let (head, body) = bytes.split_at(bytes.len() - body.len());
+            let mut wire = Wire::connect(&side.url);
+            wire.send(head);
+            assert_eq!(wire.answer(false).unwrap().status, 100);
+            wire.send(body);
+            answers.push(side.normal(wire.last_answer(false)));
         }
-        // Another expectation than that one cannot be met.
-        let request = Request::bulk("/@index/_bulk", "").header("Expect", "the-unexpected");
-        assert_eq!(twins.same(&request).status, 417);
-        assert_eq!(twins.same_documents().await.len(), 1);
-        twins.end().await;
+        common::twin::assert_same(path, &answers[0], &answers[1]);
     }
+    // Another expectation than that one cannot be met.
+    let request = Request::bulk("/@index/_bulk", "").header("Expect", "the-unexpected");
+    assert_eq!(twins.same(&request).status, 417);
+    assert_eq!(twins.same_documents().await.len(), 1);
+    twins.end().await;
 }
 
-#[tokio::test]
-async fn point_04_chunked_bodies() {
-    for (upstream, label) in [
-        (common::opensearch(), "p04-os"),
-        (common::elasticsearch(), "p04-es"),
-    ] {
-        let twins = Twins::new(&upstream, label).await;
-        for (n, size) in [1, 7, 4096].into_iter().enumerate() {
-            let request = Request::bulk("/@index/_bulk", article(&format!("id-{n}"), n));
-            assert_eq!(twins.same(&request.chunked(size)).status, 200);
-        }
-        let gzipped = Request::bulk("/@index/_bulk", article("id-3", 3)).gzipped();
-        assert_eq!(twins.same(&gzipped.chunked(5)).status, 200);
-        let single = Request::json("PUT", "/@index/_doc/id-4", "{\"content\":\"a b c\"}");
-        assert_eq!(twins.same(&single.chunked(3)).status, 201);
-        let none = Request::bulk("/@index/_bulk", "").chunked(1);
-        assert_eq!(twins.same(&none).status, 400);
-        let documents = twins.same_documents().await;
-        assert_eq!(documents.len(), 5);
-        // They can be found since they were compared.
-        let path = "/@index/_search?filter_path=hits.total";
-        let found = twins.same(&Request::json("POST", path, "{\"size\":1}").chunked(3));
-        assert_eq!(found.json()["hits"]["total"]["value"], 5);
-        assert!(documents.values().all(|source| root_of(source).is_some()));
-        twins.end().await;
+on_each_engine!(point_04_chunked_bodies);
+
+async fn point_04_chunked_bodies(engine: Engine) {
+    let upstream = engine.url();
+    let label = "p04";
+    let twins = Twins::new(&upstream, label).await;
+    for (n, size) in [1, 7, 4096].into_iter().enumerate() {
+        let request = Request::bulk("/@index/_bulk", article(&format!("id-{n}"), n));
+        assert_eq!(twins.same(&request.chunked(size)).status, 200);
     }
+    let gzipped = Request::bulk("/@index/_bulk", article("id-3", 3)).gzipped();
+    assert_eq!(twins.same(&gzipped.chunked(5)).status, 200);
+    let single = Request::json("PUT", "/@index/_doc/id-4", "{\"content\":\"a b c\"}");
+    assert_eq!(twins.same(&single.chunked(3)).status, 201);
+    let none = Request::bulk("/@index/_bulk", "").chunked(1);
+    assert_eq!(twins.same(&none).status, 400);
+    let documents = twins.same_documents().await;
+    assert_eq!(documents.len(), 5);
+    // They can be found since they were compared.
+    let path = "/@index/_search?filter_path=hits.total";
+    let found = twins.same(&Request::json("POST", path, "{\"size\":1}").chunked(3));
+    assert_eq!(found.json()["hits"]["total"]["value"], 5);
+    assert!(documents.values().all(|source| root_of(source).is_some()));
+    twins.end().await;
 }
 
 /// Whatever way a body came, it goes on with its length, in one piece, packed as its headers say.
@@ -296,43 +287,41 @@ async fn point_18_bodies_in_every_method() {
     }
 }
 
+on_each_engine!(point_18_reading_with_a_body);
+
 /// The real servers see the same body, whatever the method.
-#[tokio::test]
-async fn point_18_reading_with_a_body() {
-    for (upstream, label) in [
-        (common::opensearch(), "p18-os"),
-        (common::elasticsearch(), "p18-es"),
+async fn point_18_reading_with_a_body(engine: Engine) {
+    let upstream = engine.url();
+    let label = "p18";
+    let twins = Twins::new(&upstream, label).await;
+    let two = article("a", 1) + &article("b", 2);
+    twins.prepare(&Request::bulk("/@index/_bulk?refresh=true", two));
+    let query = "{\"query\":{\"ids\":{\"values\":[\"a\"]}}}";
+    for (method, path) in [
+        (
+            "GET",
+            "/@index/_search?filter_path=hits.total,hits.hits._id",
+        ),
+        ("GET", "/@index/_count"),
+        ("GET", "/@index/_validate/query"),
+        ("POST", "/@index/_count"),
+        ("GET", "/@index/_doc/_count"),
+        ("DELETE", "/_search/scroll"),
+        ("OPTIONS", "/@index/_search"),
+        ("HEAD", "/@index"),
     ] {
-        let twins = Twins::new(&upstream, label).await;
-        let two = article("a", 1) + &article("b", 2);
-        twins.prepare(&Request::bulk("/@index/_bulk?refresh=true", two));
-        let query = "{\"query\":{\"ids\":{\"values\":[\"a\"]}}}";
-        for (method, path) in [
-            (
-                "GET",
-                "/@index/_search?filter_path=hits.total,hits.hits._id",
-            ),
-            ("GET", "/@index/_count"),
-            ("GET", "/@index/_validate/query"),
-            ("POST", "/@index/_count"),
-            ("GET", "/@index/_doc/_count"),
-            ("DELETE", "/_search/scroll"),
-            ("OPTIONS", "/@index/_search"),
-            ("HEAD", "/@index"),
+        for request in [
+            Request::json(method, path, query).chunked(5),
+            Request::json(method, path, query),
         ] {
-            for request in [
-                Request::json(method, path, query).chunked(5),
-                Request::json(method, path, query),
-            ] {
-                let answer = twins.same(&request);
-                if path == "/@index/_count" {
-                    assert_eq!(answer.json()["count"], 1, "{method} {path}");
-                }
+            let answer = twins.same(&request);
+            if path == "/@index/_count" {
+                assert_eq!(answer.json()["count"], 1, "{method} {path}");
             }
         }
-        twins.same_documents().await;
-        twins.end().await;
     }
+    twins.same_documents().await;
+    twins.end().await;
 }
 
 /// A client that breaks the rules in the middle of a body is told so; it is not the cluster that failed.

@@ -1,42 +1,40 @@
 //! Point 16: connections and headers.
 
-use crate::common;
 use crate::common::fake::{self, Fake, Reply};
 use crate::common::twin::{Twins, article, start};
 use crate::common::wire::{Request, Wire};
+use crate::common::{self, Engine, on_each_engine};
+
+on_each_engine!(point_16_connections_are_kept);
 
 /// Many requests on one connection, refused ones among them, in their order.
-#[tokio::test]
-async fn point_16_connections_are_kept() {
-    for (upstream, label) in [
-        (common::opensearch(), "p16-os"),
-        (common::elasticsearch(), "p16-es"),
-    ] {
-        let twins = Twins::new(&upstream, label).await;
-        let mut wires = (
-            Wire::connect(&twins.direct.url),
-            Wire::connect(&twins.proxied.url),
-        );
-        for n in 0..5 {
-            let id = format!("id-{n}");
-            for request in [
-                Request::bulk("/@index/_bulk", article(&id, n)),
-                Request::bulk("/@index/_bulk", article(&id, n)).gzipped(),
-                Request::bulk("/@index/_bulk", "no bulk"),
-                Request::bulk("/@index/_bulk", article(&id, n)).without("content-type"),
-                Request::bulk("/@index/_bulk", article(&id, n)).chunked(10),
-                Request::get("/@index/_bulk"),
-                Request::new("HEAD", "/@index"),
-                Request::get("/@index/_doc/none"),
-                Request::json("PUT", "/@index/_doc/x", "{\"content\":"),
-                Request::get("/@index/_mapping"),
-            ] {
-                twins.same_on(&mut wires, &request);
-            }
+async fn point_16_connections_are_kept(engine: Engine) {
+    let upstream = engine.url();
+    let label = "p16";
+    let twins = Twins::new(&upstream, label).await;
+    let mut wires = (
+        Wire::connect(&twins.direct.url),
+        Wire::connect(&twins.proxied.url),
+    );
+    for n in 0..5 {
+        let id = format!("id-{n}");
+        for request in [
+            Request::bulk("/@index/_bulk", article(&id, n)),
+            Request::bulk("/@index/_bulk", article(&id, n)).gzipped(),
+            Request::bulk("/@index/_bulk", "no bulk"),
+            Request::bulk("/@index/_bulk", article(&id, n)).without("content-type"),
+            Request::bulk("/@index/_bulk", article(&id, n)).chunked(10),
+            Request::get("/@index/_bulk"),
+            Request::new("HEAD", "/@index"),
+            Request::get("/@index/_doc/none"),
+            Request::json("PUT", "/@index/_doc/x", "{\"content\":"),
+            Request::get("/@index/_mapping"),
+        ] {
+            twins.same_on(&mut wires, &request);
         }
-        assert_eq!(twins.same_documents().await.len(), 5);
-        twins.end().await;
     }
+    assert_eq!(twins.same_documents().await.len(), 5);
+    twins.end().await;
 }
 
 /// Several requests sent at once are answered one after the other.
@@ -128,40 +126,42 @@ async fn point_16_headers_of_one_connection() {
     }
 }
 
+on_each_engine!(point_16_long_heads);
+
 /// Heads of any length that a server takes; one that is too long is refused by the server, and the next request is fine.
-#[tokio::test]
-async fn point_16_long_heads() {
-    for (upstream, label, longest) in [
-        (common::opensearch(), "p16-os", 16 << 10),
-        (common::elasticsearch(), "p16-es", 8 << 10),
-    ] {
-        let twins = Twins::new(&upstream, label).await;
-        let bulk = Request::bulk("/@index/_bulk", article("a", 1));
-        for size in [3 << 10, longest - 400, longest + 2000, 3 << 10, 64 << 10] {
-            let with = bulk.clone().header("X-Long", &"x".repeat(size));
-            let answer = twins.same(&with);
-            let refused = size > longest;
-            assert_eq!(answer.status, if refused { 400 } else { 200 }, "{size}");
-            // The servers answer nothing more on the connection of a head that was too long.
-            for _ in 0..4 {
-                assert_eq!(twins.same(&bulk).status, 200, "after {size}");
-            }
+async fn point_16_long_heads(engine: Engine) {
+    let upstream = engine.url();
+    let label = "p16";
+    let longest = match engine {
+        Engine::OpenSearch => 16 << 10,
+        Engine::Elasticsearch => 8 << 10,
+    };
+    let twins = Twins::new(&upstream, label).await;
+    let bulk = Request::bulk("/@index/_bulk", article("a", 1));
+    for size in [3 << 10, longest - 400, longest + 2000, 3 << 10, 64 << 10] {
+        let with = bulk.clone().header("X-Long", &"x".repeat(size));
+        let answer = twins.same(&with);
+        let refused = size > longest;
+        assert_eq!(answer.status, if refused { 400 } else { 200 }, "{size}");
+        // The servers answer nothing more on the connection of a head that was too long.
+        for _ in 0..4 {
+            assert_eq!(twins.same(&bulk).status, 200, "after {size}");
         }
-        let mut many = bulk.clone();
-        for n in 0..150 {
-            many = many.header(&format!("X-Header-{n}"), "value");
-        }
-        assert_eq!(twins.same(&many).status, 200);
-        let long_target = Request::bulk(
-            &format!("/@index/_bulk?x={}", "y".repeat(5000)),
-            article("a", 1),
-        );
-        let answers = [&twins.direct, &twins.proxied]
-            .map(|side| side.normal(side.request(&long_target).to(&side.url)));
-        common::twin::assert_same("a long target", &answers[0], &answers[1]);
-        assert_eq!(twins.same(&bulk).status, 200);
-        twins.end().await;
     }
+    let mut many = bulk.clone();
+    for n in 0..150 {
+        many = many.header(&format!("X-Header-{n}"), "value");
+    }
+    assert_eq!(twins.same(&many).status, 200);
+    let long_target = Request::bulk(
+        &format!("/@index/_bulk?x={}", "y".repeat(5000)),
+        article("a", 1),
+    );
+    let answers = [&twins.direct, &twins.proxied]
+        .map(|side| side.normal(side.request(&long_target).to(&side.url)));
+    common::twin::assert_same("a long target", &answers[0], &answers[1]);
+    assert_eq!(twins.same(&bulk).status, 200);
+    twins.end().await;
 }
 
 /// Lengths that are none are refused on either side, and nothing is stored.

@@ -7,105 +7,103 @@ use serde_json::json;
 
 use crate::common::twin::{Twins, article, text};
 use crate::common::wire::Request;
-use crate::common::{self, root_of};
+use crate::common::{self, Engine, on_each_engine, root_of};
 
 fn update(id: &str, body: &str) -> String {
     format!("{{\"update\":{{\"_id\":\"{id}\"}}}}\n{body}\n")
 }
 
-#[tokio::test]
-async fn point_08_updates() {
-    for (upstream, label) in [
-        (common::opensearch(), "p08-os"),
-        (common::elasticsearch(), "p08-es"),
+on_each_engine!(point_08_updates);
+
+async fn point_08_updates(engine: Engine) {
+    let upstream = engine.url();
+    let label = "p08";
+    let twins = Twins::new(&upstream, label).await;
+    let (one, two) = (text(1), text(2));
+    for (body, status) in [
+        (format!(r#"{{"doc":{{"content":"{two}"}}}}"#), 200),
+        (
+            format!(r#"{{"doc":{{"content":"{one}","n":2}},"detect_noop":false}}"#),
+            200,
+        ),
+        (format!(r#"{{"\u0064oc":{{"content":"{two}"}}}}"#), 200),
+        (
+            format!(r#"{{"doc":{{"content":"{two}"}},"doc_as_upsert":true}}"#),
+            200,
+        ),
+        (
+            format!(r#"{{"doc_as_upsert":"true","doc":{{"content":"{two}"}}}}"#),
+            200,
+        ),
+        (
+            format!(r#"{{"upsert":{{"content":"{one}"}},"doc":{{"content":"{two}"}}}}"#),
+            200,
+        ),
+        (
+            format!(r#"{{"doc":{{"content":"{two}"}},"upsert":{{"content":"{one}"}}}}"#),
+            200,
+        ),
+        (
+            format!(r#"{{"doc":{{"n":9}},"upsert":{{"content":"{one}"}}}}"#),
+            200,
+        ),
+        (r#"{"doc":{"n":9}}"#.into(), 200),
+        (r#"{"doc":{}}"#.into(), 200),
+        (format!(r#"{{"doc":{{"content":"{two}"}}}} garbage"#), 200),
+        (
+            format!(r#"{{"doc":{{"content":"{two}"}}}}{{"doc":{{"n":5}}}}"#),
+            200,
+        ),
+        (
+            format!(r#"/* c */ {{"doc": /* {{ */ {{"content":"{two}"}}}} // }}"#),
+            200,
+        ),
+        (
+            format!(r#"{{"doc":{{"content":"{two}","day":"no day"}}}}"#),
+            200,
+        ),
+        (format!(r#"{{"doc":{{"content":"{two}"}}"#), 400),
+        (
+            format!(r#"{{"doc":{{"content":"{two}","content":"{two}"}}}}"#),
+            400,
+        ),
+        (
+            format!(r#"{{"doc":{{"content":"{two}"}},"doc":{{"n":1}}}}"#),
+            400,
+        ),
+        (
+            format!(r#"{{"doc":{{"content":"{two}"}},"script":"x"}}"#),
+            400,
+        ),
+        (format!(r#"{{"content":"{two}"}}"#), 400),
+        (r#"{"doc":null}"#.into(), 400),
+        (r#"{"doc":"x"}"#.into(), 400),
+        (r#"{"doc":[]}"#.into(), 400),
+        (r#"{"upsert":null,"doc":{}}"#.into(), 400),
+        (format!(r#"{{"upsert":{{"content":"{two}"}}}}"#), 400),
+        (r#"{}"#.into(), 400),
+        (r#"{"doc":{},"no_such_key":null}"#.into(), 400),
     ] {
-        let twins = Twins::new(&upstream, label).await;
-        let (one, two) = (text(1), text(2));
-        for (body, status) in [
-            (format!(r#"{{"doc":{{"content":"{two}"}}}}"#), 200),
-            (
-                format!(r#"{{"doc":{{"content":"{one}","n":2}},"detect_noop":false}}"#),
-                200,
-            ),
-            (format!(r#"{{"\u0064oc":{{"content":"{two}"}}}}"#), 200),
-            (
-                format!(r#"{{"doc":{{"content":"{two}"}},"doc_as_upsert":true}}"#),
-                200,
-            ),
-            (
-                format!(r#"{{"doc_as_upsert":"true","doc":{{"content":"{two}"}}}}"#),
-                200,
-            ),
-            (
-                format!(r#"{{"upsert":{{"content":"{one}"}},"doc":{{"content":"{two}"}}}}"#),
-                200,
-            ),
-            (
-                format!(r#"{{"doc":{{"content":"{two}"}},"upsert":{{"content":"{one}"}}}}"#),
-                200,
-            ),
-            (
-                format!(r#"{{"doc":{{"n":9}},"upsert":{{"content":"{one}"}}}}"#),
-                200,
-            ),
-            (r#"{"doc":{"n":9}}"#.into(), 200),
-            (r#"{"doc":{}}"#.into(), 200),
-            (format!(r#"{{"doc":{{"content":"{two}"}}}} garbage"#), 200),
-            (
-                format!(r#"{{"doc":{{"content":"{two}"}}}}{{"doc":{{"n":5}}}}"#),
-                200,
-            ),
-            (
-                format!(r#"/* c */ {{"doc": /* {{ */ {{"content":"{two}"}}}} // }}"#),
-                200,
-            ),
-            (
-                format!(r#"{{"doc":{{"content":"{two}","day":"no day"}}}}"#),
-                200,
-            ),
-            (format!(r#"{{"doc":{{"content":"{two}"}}"#), 400),
-            (
-                format!(r#"{{"doc":{{"content":"{two}","content":"{two}"}}}}"#),
-                400,
-            ),
-            (
-                format!(r#"{{"doc":{{"content":"{two}"}},"doc":{{"n":1}}}}"#),
-                400,
-            ),
-            (
-                format!(r#"{{"doc":{{"content":"{two}"}},"script":"x"}}"#),
-                400,
-            ),
-            (format!(r#"{{"content":"{two}"}}"#), 400),
-            (r#"{"doc":null}"#.into(), 400),
-            (r#"{"doc":"x"}"#.into(), 400),
-            (r#"{"doc":[]}"#.into(), 400),
-            (r#"{"upsert":null,"doc":{}}"#.into(), 400),
-            (format!(r#"{{"upsert":{{"content":"{two}"}}}}"#), 400),
-            (r#"{}"#.into(), 400),
-            (r#"{"doc":{},"no_such_key":null}"#.into(), 400),
-        ] {
-            twins.empty();
-            twins.same(&Request::bulk("/@index/_bulk", article("old", 1)));
-            // Of a document that is there, one that is not, and one that is good in the same bulk.
-            let bytes = update("old", &body) + &update("new", &body) + &article("good", 3);
-            let answer = twins.same_but_columns(&Request::bulk("/@index/_bulk", bytes));
-            assert_eq!(answer.status, status, "{body}: {}", answer.text());
-            for id in ["old", "new"] {
-                let path = format!("/@index/_update/{id}");
-                twins.same_but_columns(&Request::json("POST", &path, &body));
-            }
-            let documents = twins.same_documents().await;
-            assert_eq!(documents.len() > 1, status == 200, "{body}");
-            for (id, source) in documents
-                .iter()
-                .filter(|(_, source)| source.get("content").is_some())
-            {
-                assert!(root_of(source).is_some(), "{id} has no stamp: {body}");
-            }
+        twins.empty();
+        twins.same(&Request::bulk("/@index/_bulk", article("old", 1)));
+        // Of a document that is there, one that is not, and one that is good in the same bulk.
+        let bytes = update("old", &body) + &update("new", &body) + &article("good", 3);
+        let answer = twins.same_but_columns(&Request::bulk("/@index/_bulk", bytes));
+        assert_eq!(answer.status, status, "{body}: {}", answer.text());
+        for id in ["old", "new"] {
+            let path = format!("/@index/_update/{id}");
+            twins.same_but_columns(&Request::json("POST", &path, &body));
         }
-        twins.end().await;
+        let documents = twins.same_documents().await;
+        assert_eq!(documents.len() > 1, status == 200, "{body}");
+        for (id, source) in documents
+            .iter()
+            .filter(|(_, source)| source.get("content").is_some())
+        {
+            assert!(root_of(source).is_some(), "{id} has no stamp: {body}");
+        }
     }
+    twins.end().await;
 }
 
 /// A root that follows the text: a partial update with another text changes the stamp, one without a text leaves it.
@@ -131,15 +129,16 @@ async fn point_08_the_stamp_follows_the_text() {
     twins.end().await;
 }
 
+on_each_engine!(point_08_noops_stay_noops);
+
 /// The same update twice is no news the second time, also when it came at another time.
-#[tokio::test]
-async fn point_08_noops_stay_noops() {
-    for (upstream, label, method) in [
-        (common::opensearch(), "p08-os", "longest"),
-        (common::opensearch(), "p08-os", "verified"),
-        (common::elasticsearch(), "p08-es", "longest"),
-    ] {
-        let twins = Twins::with(&upstream, label, &["--method", method]).await;
+async fn point_08_noops_stay_noops(engine: Engine) {
+    let methods: &[&str] = match engine {
+        Engine::OpenSearch => &["longest", "verified"],
+        Engine::Elasticsearch => &["longest"],
+    };
+    for method in methods {
+        let twins = Twins::with(&engine.url(), "p08", &["--method", method]).await;
         twins.same(&Request::bulk(
             "/@index/_bulk",
             article("a", 1) + &article("e", 1),
@@ -207,182 +206,172 @@ async fn point_08_scripts() {
     twins.end().await;
 }
 
+on_each_engine!(point_09_all_other_bytes_stay);
+
 /// Every other byte of a document stays as it came.
-#[tokio::test]
-async fn point_09_all_other_bytes_stay() {
-    for (upstream, label) in [
-        (common::opensearch(), "p09-os"),
-        (common::elasticsearch(), "p09-es"),
-    ] {
-        let twins = Twins::new(&upstream, label).await;
-        let mut stored = 0;
-        for (n, source) in [
-            r#"{"content":"a b c"}"#,
-            r#"   {  "content"  :  "a b c"  }   "#,
-            r#"{}"#,
-            r#"{ }"#,
-            r#"{"raw":{"n":12345678901234567890123456789.000,"e":1E+400,"z":-0.0,"f":1.50}}"#,
-            r#"{"content":"\u0061\/\"\\\b\f\n\r\t\ud83d\ude00"}"#,
-            r#"{"content":"\ud800 alone","n":1}"#,
-            r#"{"content":"\u0000"}"#,
-            r#"{"content":"ä 中文 😀 \u4e2d"}"#,
-            r#"{"content":/* { " */"a b c"/* } */} // }"#,
-            r#"{/* first */"content":"a b c" /* last */ }/**/"#,
-            r#"{"raw":{"a.b":1,"a":{"b":2}},"content":["a b c","d e f"]}"#,
-            r#"{"raw":[{"k":1},{"k":2}],"content":null}"#,
-            r#"{"raw":{"deep":[[[[[[[[{"x":[]}]]]]]]]]},"content":17}"#,
-            r#"{"content":"a b c","raw":{"cluster_root":"inside","cluster_key":1}}"#,
-            "\u{feff}{\"content\":\"a b c\"}",
-            "{\"content\":\"a\u{7f}b\"}",
-            "{\"content\":\t\"a b c\"\r}",
-        ]
-        .into_iter()
-        .enumerate()
-        {
-            let bytes = format!("{{\"index\":{{\"_id\":\"b{n}\"}}}}\n{source}\n");
-            let answer = twins.same(&Request::bulk("/@index/_bulk", bytes));
-            let answer = answer.json();
-            assert_eq!(answer["errors"], false, "{source}: {answer}");
-            let path = format!("/@index/_doc/s{n}");
-            assert_eq!(twins.same(&Request::json("PUT", &path, source)).status, 201);
-            stored += 2;
-        }
-        let documents = twins.same_documents().await;
-        assert_eq!(documents.len(), stored);
-        for (id, source) in &documents {
-            assert!(root_of(source).is_some(), "{id} has no stamp");
-        }
-        twins.end().await;
+async fn point_09_all_other_bytes_stay(engine: Engine) {
+    let upstream = engine.url();
+    let label = "p09";
+    let twins = Twins::new(&upstream, label).await;
+    let mut stored = 0;
+    for (n, source) in [
+        r#"{"content":"a b c"}"#,
+        r#"   {  "content"  :  "a b c"  }   "#,
+        r#"{}"#,
+        r#"{ }"#,
+        r#"{"raw":{"n":12345678901234567890123456789.000,"e":1E+400,"z":-0.0,"f":1.50}}"#,
+        r#"{"content":"\u0061\/\"\\\b\f\n\r\t\ud83d\ude00"}"#,
+        r#"{"content":"\ud800 alone","n":1}"#,
+        r#"{"content":"\u0000"}"#,
+        r#"{"content":"ä 中文 😀 \u4e2d"}"#,
+        r#"{"content":/* { " */"a b c"/* } */} // }"#,
+        r#"{/* first */"content":"a b c" /* last */ }/**/"#,
+        r#"{"raw":{"a.b":1,"a":{"b":2}},"content":["a b c","d e f"]}"#,
+        r#"{"raw":[{"k":1},{"k":2}],"content":null}"#,
+        r#"{"raw":{"deep":[[[[[[[[{"x":[]}]]]]]]]]},"content":17}"#,
+        r#"{"content":"a b c","raw":{"cluster_root":"inside","cluster_key":1}}"#,
+        "\u{feff}{\"content\":\"a b c\"}",
+        "{\"content\":\"a\u{7f}b\"}",
+        "{\"content\":\t\"a b c\"\r}",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let bytes = format!("{{\"index\":{{\"_id\":\"b{n}\"}}}}\n{source}\n");
+        let answer = twins.same(&Request::bulk("/@index/_bulk", bytes));
+        let answer = answer.json();
+        assert_eq!(answer["errors"], false, "{source}: {answer}");
+        let path = format!("/@index/_doc/s{n}");
+        assert_eq!(twins.same(&Request::json("PUT", &path, source)).status, 201);
+        stored += 2;
     }
+    let documents = twins.same_documents().await;
+    assert_eq!(documents.len(), stored);
+    for (id, source) in &documents {
+        assert!(root_of(source).is_some(), "{id} has no stamp");
+    }
+    twins.end().await;
 }
+
+on_each_engine!(point_09_sources_that_are_refused);
 
 /// What a server refuses in one document, it refuses through spinney, in the same words, and stores the others.
-#[tokio::test]
-async fn point_09_sources_that_are_refused() {
-    for (upstream, label) in [
-        (common::opensearch(), "p09-os"),
-        (common::elasticsearch(), "p09-es"),
+async fn point_09_sources_that_are_refused(engine: Engine) {
+    let upstream = engine.url();
+    let label = "p09";
+    let twins = Twins::new(&upstream, label).await;
+    for source in [
+        r#"/* first */{"content":"a b c"}"#,
+        r#"// }"#,
+        r#"{"content":"a b c" // }"#,
+        r#"{"content":"a b c","content":"a b c"}"#,
+        r#"{"content":"a b c","c\u006fntent":"d"}"#,
+        r#"{"content":"a b c","raw":{"a":1,"a":2}}"#,
+        r#"{"content":"a b c"}{"content":"a b c"}"#,
+        r#"{"content":"a b c"},"#,
+        r#"{"content":"a b c"}]"#,
+        r#"{"content":"a b c",}"#,
+        r#"{content:"a b c"}"#,
+        r#"{'content':'a b c'}"#,
+        r#"{"content":"a b c","n":NaN}"#,
+        r#"{"content":"a b c","n":01}"#,
+        r#"{"content":"a b c","n":.5}"#,
+        r#"{"content":"a \x b"}"#,
+        r#"{"content":"a \u12 b"}"#,
+        r#"{"content":"a b c"#,
+        r#"{"content":"a b c""#,
+        r#"["content"]"#,
+        r#""content""#,
+        r#"null"#,
+        r#"{"content":"a b c","":1}"#,
+        r#"{"content":"a b c","_id":"x"}"#,
+        r#"{"content":"a b c","day":"no day"}"#,
+        r#"{"content":{"a":"b c"}}"#,
+        "{\"content\":\"a\tb\"}",
+        "{\"content\"\u{a0}:\"a b c\"}",
+        // A stamp that is doubled is refused as the client wrote it; none is repaired by taking it out.
+        r#"{"content":"a b c","cluster_root":"00","cluster_root":"00"}"#,
+        r#"{"content":"a b c","cluster_key":[1,}"#,
     ] {
-        let twins = Twins::new(&upstream, label).await;
-        for source in [
-            r#"/* first */{"content":"a b c"}"#,
-            r#"// }"#,
-            r#"{"content":"a b c" // }"#,
-            r#"{"content":"a b c","content":"a b c"}"#,
-            r#"{"content":"a b c","c\u006fntent":"d"}"#,
-            r#"{"content":"a b c","raw":{"a":1,"a":2}}"#,
-            r#"{"content":"a b c"}{"content":"a b c"}"#,
-            r#"{"content":"a b c"},"#,
-            r#"{"content":"a b c"}]"#,
-            r#"{"content":"a b c",}"#,
-            r#"{content:"a b c"}"#,
-            r#"{'content':'a b c'}"#,
-            r#"{"content":"a b c","n":NaN}"#,
-            r#"{"content":"a b c","n":01}"#,
-            r#"{"content":"a b c","n":.5}"#,
-            r#"{"content":"a \x b"}"#,
-            r#"{"content":"a \u12 b"}"#,
-            r#"{"content":"a b c"#,
-            r#"{"content":"a b c""#,
-            r#"["content"]"#,
-            r#""content""#,
-            r#"null"#,
-            r#"{"content":"a b c","":1}"#,
-            r#"{"content":"a b c","_id":"x"}"#,
-            r#"{"content":"a b c","day":"no day"}"#,
-            r#"{"content":{"a":"b c"}}"#,
-            "{\"content\":\"a\tb\"}",
-            "{\"content\"\u{a0}:\"a b c\"}",
-            // A stamp that is doubled is refused as the client wrote it; none is repaired by taking it out.
-            r#"{"content":"a b c","cluster_root":"00","cluster_root":"00"}"#,
-            r#"{"content":"a b c","cluster_key":[1,}"#,
-        ] {
-            twins.empty();
-            let bad = format!("{{\"index\":{{\"_id\":\"bad\"}}}}\n{source}\n");
-            let bytes = article("a", 1) + &bad + &article("b", 2);
-            let answer = twins
-                .same_but_columns(&Request::bulk("/@index/_bulk", bytes))
-                .json();
-            assert_eq!(answer["errors"], true, "{source}: {answer}");
-            let single = Request::json("PUT", "/@index/_doc/bad", source);
-            assert_eq!(twins.same_but_columns(&single).status, 400, "{source}");
-            let documents = twins.same_documents().await;
-            assert_eq!(documents.len(), 2, "{source}");
-            assert_eq!(
-                twins.nodes(),
-                2,
-                "the refused document left a node: {source}"
-            );
-        }
-        twins.end().await;
+        twins.empty();
+        let bad = format!("{{\"index\":{{\"_id\":\"bad\"}}}}\n{source}\n");
+        let bytes = article("a", 1) + &bad + &article("b", 2);
+        let answer = twins
+            .same_but_columns(&Request::bulk("/@index/_bulk", bytes))
+            .json();
+        assert_eq!(answer["errors"], true, "{source}: {answer}");
+        let single = Request::json("PUT", "/@index/_doc/bad", source);
+        assert_eq!(twins.same_but_columns(&single).status, 400, "{source}");
+        let documents = twins.same_documents().await;
+        assert_eq!(documents.len(), 2, "{source}");
+        assert_eq!(
+            twins.nodes(),
+            2,
+            "the refused document left a node: {source}"
+        );
     }
+    twins.end().await;
 }
 
+on_each_engine!(point_09_stamps_are_replaced);
+
 /// A stamp that a document brings along is replaced, however its name is written.
-#[tokio::test]
-async fn point_09_stamps_are_replaced() {
-    for (upstream, label) in [
-        (common::opensearch(), "p09-os"),
-        (common::elasticsearch(), "p09-es"),
+async fn point_09_stamps_are_replaced(engine: Engine) {
+    let upstream = engine.url();
+    let label = "p09";
+    let twins = Twins::new(&upstream, label).await;
+    twins.same(&Request::bulk("/@index/_bulk", article("a", 1)));
+    let content = text(1);
+    let old = r#""cluster_root":"0123456789abcdef","cluster_key":81985529216486895,"cluster_hash":["0123456789abcdef"],"cluster_arrival":"2001-01-01T00:00:00.000Z""#;
+    let escaped = old.replace("\"cluster_", "\"\\u0063luster\\u005F");
+    for (id, source) in [
+        ("first", format!("{{{old},\"content\":\"{content}\"}}")),
+        ("last", format!("{{\"content\":\"{content}\" , {old}}}")),
+        (
+            "escaped",
+            format!("{{{escaped},\"content\":\"{content}\"}}"),
+        ),
+        (
+            "split",
+            format!("{{\"cluster_root\":\"x\",\"content\":\"{content}\",\"cluster_\\u006bey\":7}}"),
+        ),
+        ("none", format!("{{ {old} }}")),
+        (
+            "null",
+            format!("{{\"cluster_root\":null,\"content\":\"{content}\"}}"),
+        ),
     ] {
-        let twins = Twins::new(&upstream, label).await;
-        twins.same(&Request::bulk("/@index/_bulk", article("a", 1)));
-        let content = text(1);
-        let old = r#""cluster_root":"0123456789abcdef","cluster_key":81985529216486895,"cluster_hash":["0123456789abcdef"],"cluster_arrival":"2001-01-01T00:00:00.000Z""#;
-        let escaped = old.replace("\"cluster_", "\"\\u0063luster\\u005F");
-        for (id, source) in [
-            ("first", format!("{{{old},\"content\":\"{content}\"}}")),
-            ("last", format!("{{\"content\":\"{content}\" , {old}}}")),
-            (
-                "escaped",
-                format!("{{{escaped},\"content\":\"{content}\"}}"),
-            ),
-            (
-                "split",
-                format!(
-                    "{{\"cluster_root\":\"x\",\"content\":\"{content}\",\"cluster_\\u006bey\":7}}"
-                ),
-            ),
-            ("none", format!("{{ {old} }}")),
-            (
-                "null",
-                format!("{{\"cluster_root\":null,\"content\":\"{content}\"}}"),
-            ),
-        ] {
-            let action = format!("{{\"index\":{{\"_id\":\"{id}\"}}}}\n{source}\n");
-            let through = twins
-                .proxied
-                .request(&Request::bulk("/@index/_bulk?refresh=true", action));
-            let answer = through.to(&twins.proxied.url).json();
-            assert_eq!(answer["errors"], false, "{source}: {answer}");
-        }
-        let documents = twins.server.documents(&twins.proxied.index).await;
-        let root = root_of(&documents["a"]).unwrap();
-        for (id, source) in &documents {
-            let own = root_of(source).unwrap();
-            // Without a text it has a root of its own, but never the one that it brought.
-            assert_eq!(own == root, id != "none", "{id}: {source}");
-            assert_ne!(own, "0123456789abcdef");
-            assert_ne!(
-                source["cluster_arrival"], "2001-01-01T00:00:00.000Z",
-                "{id}"
-            );
-            let path = format!("/{}/_source/{id}", twins.proxied.index);
-            let stored = Request::get(&path).to(&twins.direct.url).body;
-            let stored = String::from_utf8(stored).unwrap();
-            assert_eq!(
-                stored.matches("luster").count(),
-                source.as_object().unwrap().len()
-                    - usize::from(id != "none")
-                    - usize::from(id == "a"),
-                "{stored}"
-            );
-        }
-        // Reachable under its name, whatever it was written like.
-        let query = json!({"query": {"term": {"cluster_root": root}}});
-        let path = format!("/{}/_count", twins.proxied.index);
-        let (_, found) = twins.server.request(Method::POST, &path, Some(query)).await;
-        assert_eq!(found["count"], 6);
-        twins.end().await;
+        let action = format!("{{\"index\":{{\"_id\":\"{id}\"}}}}\n{source}\n");
+        let through = twins
+            .proxied
+            .request(&Request::bulk("/@index/_bulk?refresh=true", action));
+        let answer = through.to(&twins.proxied.url).json();
+        assert_eq!(answer["errors"], false, "{source}: {answer}");
     }
+    let documents = twins.server.documents(&twins.proxied.index).await;
+    let root = root_of(&documents["a"]).unwrap();
+    for (id, source) in &documents {
+        let own = root_of(source).unwrap();
+        // Without a text it has a root of its own, but never the one that it brought.
+        assert_eq!(own == root, id != "none", "{id}: {source}");
+        assert_ne!(own, "0123456789abcdef");
+        assert_ne!(
+            source["cluster_arrival"], "2001-01-01T00:00:00.000Z",
+            "{id}"
+        );
+        let path = format!("/{}/_source/{id}", twins.proxied.index);
+        let stored = Request::get(&path).to(&twins.direct.url).body;
+        let stored = String::from_utf8(stored).unwrap();
+        assert_eq!(
+            stored.matches("luster").count(),
+            source.as_object().unwrap().len() - usize::from(id != "none") - usize::from(id == "a"),
+            "{stored}"
+        );
+    }
+    // Reachable under its name, whatever it was written like.
+    let query = json!({"query": {"term": {"cluster_root": root}}});
+    let path = format!("/{}/_count", twins.proxied.index);
+    let (_, found) = twins.server.request(Method::POST, &path, Some(query)).await;
+    assert_eq!(found["count"], 6);
+    twins.end().await;
 }

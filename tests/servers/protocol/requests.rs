@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::common::fake::{self, Fake, Reply};
 use crate::common::twin::{Twins, article, start, stats_now, text};
 use crate::common::wire::{Request, Wire};
-use crate::common::{self, root_of};
+use crate::common::{self, Engine, on_each_engine, root_of};
 
 /// Data streams take `create` only and answer with the name of a backing index.
 #[tokio::test]
@@ -54,55 +54,53 @@ async fn point_13_data_streams() {
     twins.end().await;
 }
 
-/// Routes go by the name that the writer uses, and if none names that, by the index behind it.
-#[tokio::test]
-async fn point_13_aliases_and_names_with_dates() {
-    for (upstream, label) in [
-        (common::opensearch(), "p13-os"),
-        (common::elasticsearch(), "p13-es"),
-    ] {
-        let twins = Twins::new(&upstream, label).await;
-        for alias in ["@index-alias", "plain-@index"] {
-            twins.prepare(&Request::new("PUT", format!("/@index/_alias/{alias}")));
-        }
-        twins.same(&Request::bulk("/@index-alias/_bulk", article("a", 1)));
-        twins.same(&Request::bulk(
-            "/@index-alias/_bulk?require_alias=true",
-            article("b", 2),
-        ));
-        twins.same(&Request::bulk(
-            "/@index/_bulk?require_alias=true",
-            article("c", 3),
-        ));
-        // No route names this alias, but one names its index.
-        twins.same(&Request::bulk("/plain-@index/_bulk", article("d", 4)));
-        let document = "{\"content\":\"a single document under an alias\"}";
-        twins.same(&Request::json("PUT", "/plain-@index/_doc/f", document));
-        let mixed = article("g", 6).replace("{\"_id\"", "{\"_index\":\"plain-@index\",\"_id\"");
-        twins.same(&Request::bulk("/_bulk", mixed));
-        let named = article("e", 5).replace("{\"_id\"", "{\"_index\":\"@index-alias\",\"_id\"");
-        twins.same(&Request::bulk("/plain-@index/_bulk", named));
-        assert_eq!(twins.all_stamped().await.len(), 6);
+on_each_engine!(point_13_aliases_and_names_with_dates);
 
-        let dated = Request::bulk(
-            "/%3C@index-%7Bnow%2Fy%7Byyyy%7D%7D%3E/_bulk",
-            article("a", 1),
-        );
-        let answer = twins.same(&dated).json();
-        let year = answer["items"][0]["index"]["_index"].as_str().unwrap();
-        let name = |index: &str| year.replace("@index", index);
-        let stored = twins
-            .server
-            .get(&name(&twins.proxied.index), "a")
-            .await
-            .unwrap();
-        // The pattern is news-*, the name as written begins with a bracket.
-        assert!(root_of(&stored).is_some());
-        for side in [&twins.direct, &twins.proxied] {
-            twins.server.delete_index(&name(&side.index)).await;
-        }
-        twins.end().await;
+/// Routes go by the name that the writer uses, and if none names that, by the index behind it.
+async fn point_13_aliases_and_names_with_dates(engine: Engine) {
+    let upstream = engine.url();
+    let label = "p13";
+    let twins = Twins::new(&upstream, label).await;
+    for alias in ["@index-alias", "plain-@index"] {
+        twins.prepare(&Request::new("PUT", format!("/@index/_alias/{alias}")));
     }
+    twins.same(&Request::bulk("/@index-alias/_bulk", article("a", 1)));
+    twins.same(&Request::bulk(
+        "/@index-alias/_bulk?require_alias=true",
+        article("b", 2),
+    ));
+    twins.same(&Request::bulk(
+        "/@index/_bulk?require_alias=true",
+        article("c", 3),
+    ));
+    // No route names this alias, but one names its index.
+    twins.same(&Request::bulk("/plain-@index/_bulk", article("d", 4)));
+    let document = "{\"content\":\"a single document under an alias\"}";
+    twins.same(&Request::json("PUT", "/plain-@index/_doc/f", document));
+    let mixed = article("g", 6).replace("{\"_id\"", "{\"_index\":\"plain-@index\",\"_id\"");
+    twins.same(&Request::bulk("/_bulk", mixed));
+    let named = article("e", 5).replace("{\"_id\"", "{\"_index\":\"@index-alias\",\"_id\"");
+    twins.same(&Request::bulk("/plain-@index/_bulk", named));
+    assert_eq!(twins.all_stamped().await.len(), 6);
+
+    let dated = Request::bulk(
+        "/%3C@index-%7Bnow%2Fy%7Byyyy%7D%7D%3E/_bulk",
+        article("a", 1),
+    );
+    let answer = twins.same(&dated).json();
+    let year = answer["items"][0]["index"]["_index"].as_str().unwrap();
+    let name = |index: &str| year.replace("@index", index);
+    let stored = twins
+        .server
+        .get(&name(&twins.proxied.index), "a")
+        .await
+        .unwrap();
+    // The pattern is news-*, the name as written begins with a bracket.
+    assert!(root_of(&stored).is_some());
+    for side in [&twins.direct, &twins.proxied] {
+        twins.server.delete_index(&name(&side.index)).await;
+    }
+    twins.end().await;
 }
 
 /// What is written past spinney has no stamp; the requests themselves are relayed.
@@ -136,61 +134,59 @@ async fn point_13_writes_past_the_door() {
     twins.end().await;
 }
 
-#[tokio::test]
-async fn point_14_query_strings() {
-    for (upstream, label) in [
-        (common::opensearch(), "p14-os"),
-        (common::elasticsearch(), "p14-es"),
-    ] {
-        let twins = Twins::new(&upstream, label).await;
-        for (n, query) in [
-            "refresh",
-            "refresh=true",
-            "refresh=wait_for",
-            "refresh=maybe",
-            "timeout=2s",
-            "timeout=zzz",
-            "wait_for_active_shards=1",
-            "wait_for_active_shards=7&timeout=100ms",
-            "routing=a%2Fb",
-            "pipeline=_none",
-            "pipeline=there-is-none",
-            "require_alias=true",
-            "require_alias=false",
-            "_source=true",
-            "_source_includes=n",
-            "error_trace=true",
-            "human&pretty",
-            "foo=bar",
-            "filter_pat=x",
-            "op_type=create",
-            "type=_doc",
-            "batch_size=1",
-            "require_data_stream=true",
-            "pretty=maybe",
-            "refresh=true&refresh=false",
-            "&&&",
-            "refresh=%74rue",
-            "%zz",
-        ]
-        .into_iter()
-        .enumerate()
-        {
-            let path = format!("/@index/_bulk?{query}");
-            twins.same(&Request::bulk(&path, article(&format!("id-{n}"), n)));
-            if query.starts_with("wait_for_active_shards=7") {
-                // For one document this answer repeats the source, which has the stamp.
-                continue;
-            }
-            let path = format!("/@index/_doc/doc-{n}?{query}");
-            let document = format!("{{\"content\":\"{}\"}}", text(n));
-            twins.same(&Request::json("PUT", &path, document));
+on_each_engine!(point_14_query_strings);
+
+async fn point_14_query_strings(engine: Engine) {
+    let upstream = engine.url();
+    let label = "p14";
+    let twins = Twins::new(&upstream, label).await;
+    for (n, query) in [
+        "refresh",
+        "refresh=true",
+        "refresh=wait_for",
+        "refresh=maybe",
+        "timeout=2s",
+        "timeout=zzz",
+        "wait_for_active_shards=1",
+        "wait_for_active_shards=7&timeout=100ms",
+        "routing=a%2Fb",
+        "pipeline=_none",
+        "pipeline=there-is-none",
+        "require_alias=true",
+        "require_alias=false",
+        "_source=true",
+        "_source_includes=n",
+        "error_trace=true",
+        "human&pretty",
+        "foo=bar",
+        "filter_pat=x",
+        "op_type=create",
+        "type=_doc",
+        "batch_size=1",
+        "require_data_stream=true",
+        "pretty=maybe",
+        "refresh=true&refresh=false",
+        "&&&",
+        "refresh=%74rue",
+        "%zz",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let path = format!("/@index/_bulk?{query}");
+        twins.same(&Request::bulk(&path, article(&format!("id-{n}"), n)));
+        if query.starts_with("wait_for_active_shards=7") {
+            // For one document this answer repeats the source, which has the stamp.
+            continue;
         }
-        let documents = twins.same_documents().await;
-        assert!(documents.len() > 20);
-        assert!(documents.values().all(|source| root_of(source).is_some()));
-        twins.end().await;
+        let path = format!("/@index/_doc/doc-{n}?{query}");
+        let document = format!("{{\"content\":\"{}\"}}", text(n));
+        twins.same(&Request::json("PUT", &path, document));
     }
+    let documents = twins.same_documents().await;
+    assert!(documents.len() > 20);
+    assert!(documents.values().all(|source| root_of(source).is_some()));
+    twins.end().await;
 }
 
 /// The target goes on as it came, to the byte.
@@ -341,55 +337,55 @@ async fn point_15_over_budget() {
     }
 }
 
+on_each_engine!(point_15_items_that_are_refused_for_now);
+
 /// Items that the cluster refuses for now come through and leave no nodes.
-#[tokio::test]
-async fn point_15_items_that_are_refused_for_now() {
-    for (upstream, label) in [
-        (common::opensearch(), "p15-os"),
-        (common::elasticsearch(), "p15-es"),
+async fn point_15_items_that_are_refused_for_now(engine: Engine) {
+    let upstream = engine.url();
+    let label = "p15";
+    let twins = Twins::new(&upstream, label).await;
+    for (setting, status) in [
+        ("blocks.read_only_allow_delete", 429),
+        ("blocks.write", 403),
     ] {
-        let twins = Twins::new(&upstream, label).await;
-        for (setting, status) in [
-            ("blocks.read_only_allow_delete", 429),
-            ("blocks.write", 403),
-        ] {
-            let set = |value: &str| {
-                let body = format!("{{\"index.{setting}\":{value}}}");
-                twins.prepare(&Request::json("PUT", "/@index/_settings", body));
-            };
-            set("true");
-            let answer = twins
-                .same(&Request::bulk("/@index/_bulk", article("a", 1)))
-                .json();
-            assert_eq!(answer["items"][0]["index"]["status"], status, "{answer}");
-            let document = format!("{{\"content\":\"{}\"}}", text(2));
-            let single = twins.same(&Request::json("PUT", "/@index/_doc/b", document));
-            assert_eq!(single.status, status);
-            assert_eq!(twins.nodes(), 0, "after {status}");
-            set("null");
-        }
-        twins.end().await;
+        let set = |value: &str| {
+            let body = format!("{{\"index.{setting}\":{value}}}");
+            twins.prepare(&Request::json("PUT", "/@index/_settings", body));
+        };
+        set("true");
+        let answer = twins
+            .same(&Request::bulk("/@index/_bulk", article("a", 1)))
+            .json();
+        assert_eq!(answer["items"][0]["index"]["status"], status, "{answer}");
+        let document = format!("{{\"content\":\"{}\"}}", text(2));
+        let single = twins.same(&Request::json("PUT", "/@index/_doc/b", document));
+        assert_eq!(single.status, status);
+        assert_eq!(twins.nodes(), 0, "after {status}");
+        set("null");
     }
+    twins.end().await;
 }
 
+on_each_engine!(point_17_streaming_bulks);
+
 /// Only another transport than the usual one knows these.
-#[tokio::test]
-async fn point_17_streaming_bulks() {
-    for (upstream, label) in [
-        (common::opensearch(), "p17-os"),
-        (common::elasticsearch(), "p17-es"),
-    ] {
-        let twins = Twins::new(&upstream, label).await;
-        for path in ["/_bulk/stream", "/@index/_bulk/stream"] {
-            let request = Request::bulk(path, article("a", 1));
-            twins.same(&request);
-            twins.same(&request.method("PUT").chunked(20));
-        }
-        assert_eq!(twins.nodes(), 0);
-        assert_eq!(twins.counter("bulk_requests"), 0);
-        twins.end().await;
+async fn point_17_streaming_bulks(engine: Engine) {
+    let upstream = engine.url();
+    let label = "p17";
+    let twins = Twins::new(&upstream, label).await;
+    for path in ["/_bulk/stream", "/@index/_bulk/stream"] {
+        let request = Request::bulk(path, article("a", 1));
+        twins.same(&request);
+        twins.same(&request.method("PUT").chunked(20));
     }
-    // Through it comes in pieces as it is, not held and not stamped.
+    assert_eq!(twins.nodes(), 0);
+    assert_eq!(twins.counter("bulk_requests"), 0);
+    twins.end().await;
+}
+
+/// Through it comes in pieces as it is, not held and not stamped.
+#[tokio::test]
+async fn point_17_a_streaming_bulk_is_not_held() {
     let fake = Fake::start(|_| Reply::Bytes(fake::json(200, "", "{}")));
     let spinney = start(&fake.url, &[]);
     let request = Request::bulk("/news-x/_bulk/stream", article("a", 1)).chunked(20);

@@ -2,10 +2,10 @@
 
 use std::thread;
 
-use crate::common;
 use crate::common::fake::{Fake, Reply, json};
 use crate::common::twin::{Twins, article, start};
 use crate::common::wire::{Answer, Request, Wire};
+use crate::common::{self, Engine, on_each_engine};
 
 /// `http.max_content_length` of the servers.
 const LIMIT: usize = 100 << 20;
@@ -31,84 +31,78 @@ fn send_all(url: &str, bytes: &[u8]) -> Answer {
     wire.last_answer(false)
 }
 
+on_each_engine!(point_05_too_large_as_it_comes);
+
 /// What is too large for the cluster as it comes is the cluster's to refuse, and its answer arrives.
-#[tokio::test]
-async fn point_05_too_large_as_it_comes() {
-    let _alone = common::heavy().await;
-    for (upstream, label) in [
-        (common::opensearch(), "p05-os"),
-        (common::elasticsearch(), "p05-es"),
-    ] {
-        let twins = Twins::new(&upstream, label).await;
-        let body = padded(LIMIT + 1);
-        let bulk = Request::bulk("/@index/_bulk", &body);
-        // No route wants this one: it is streamed.
-        let search = Request::json("POST", "/@index/_search", &body);
-        for request in [&bulk, &search] {
-            let [direct, proxied] = [&twins.direct, &twins.proxied]
-                .map(|side| send_all(&side.url, &side.request(request).bytes()));
-            assert_eq!(direct.status, 413);
-            assert_eq!(proxied.status, 413, "{}", proxied.text());
-            assert_eq!(proxied.body, direct.body);
-        }
-        // The server hangs up on this one in the middle of the upload; spinney has read all of it by then.
-        let chunked = twins.proxied.request(&bulk.chunked(1 << 20));
-        assert_eq!(send_all(&twins.proxied.url, &chunked.bytes()).status, 413);
-        assert!(twins.same_documents().await.is_empty());
-        assert_eq!(twins.nodes(), 0);
-        // And both are well.
-        assert_eq!(
-            twins
-                .same(&Request::bulk("/@index/_bulk", article("b", 2)))
-                .status,
-            200
-        );
-        twins.end().await;
+async fn point_05_too_large_as_it_comes(engine: Engine) {
+    let upstream = engine.url();
+    let label = "p05";
+    let twins = Twins::new(&upstream, label).await;
+    let body = padded(LIMIT + 1);
+    let bulk = Request::bulk("/@index/_bulk", &body);
+    // No route wants this one: it is streamed.
+    let search = Request::json("POST", "/@index/_search", &body);
+    for request in [&bulk, &search] {
+        let [direct, proxied] = [&twins.direct, &twins.proxied]
+            .map(|side| send_all(&side.url, &side.request(request).bytes()));
+        assert_eq!(direct.status, 413);
+        assert_eq!(proxied.status, 413, "{}", proxied.text());
+        assert_eq!(proxied.body, direct.body);
     }
+    // The server hangs up on this one in the middle of the upload; spinney has read all of it by then.
+    let chunked = twins.proxied.request(&bulk.chunked(1 << 20));
+    assert_eq!(send_all(&twins.proxied.url, &chunked.bytes()).status, 413);
+    assert!(twins.same_documents().await.is_empty());
+    assert_eq!(twins.nodes(), 0);
+    // And both are well.
+    assert_eq!(
+        twins
+            .same(&Request::bulk("/@index/_bulk", article("b", 2)))
+            .status,
+        200
+    );
+    twins.end().await;
 }
 
+on_each_engine!(point_05_too_large_by_the_stamp);
+
 /// A legal body that the stamp pushes over the limit is refused with a reason that names the limit.
-#[tokio::test]
-async fn point_05_too_large_by_the_stamp() {
-    let _alone = common::heavy().await;
-    for (upstream, label) in [
-        (common::opensearch(), "p05-os"),
-        (common::elasticsearch(), "p05-es"),
-    ] {
-        let twins = Twins::new(&upstream, label).await;
-        let request = Request::bulk("/@index/_bulk", padded(LIMIT));
-        let direct = send_all(&twins.direct.url, &twins.direct.request(&request).bytes());
-        assert_eq!(direct.status, 200, "{}", direct.text());
-        let bytes = twins.proxied.request(&request).bytes();
-        let refused = send_all(&twins.proxied.url, &bytes);
-        assert_eq!(refused.status, 413, "{}", refused.text());
-        let reason = refused.json()["error"]["reason"]
-            .as_str()
-            .unwrap()
-            .to_owned();
-        assert!(reason.contains(&LIMIT.to_string()), "{reason}");
-        assert!(reason.contains("http.max_content_length"), "{reason}");
-        assert_eq!(
-            twins.nodes(),
-            0,
-            "nothing was sent, so nothing is remembered"
-        );
-        assert_eq!(twins.server.count(&twins.proxied.index).await, 0);
-        let product = refused.header("x-elastic-product");
-        assert_eq!(product.is_some(), label == "p05-es");
-        // With room for the stamp it goes.
-        twins.end().await;
-        let twins = Twins::new(&upstream, label).await;
-        let request = Request::bulk("/@index/_bulk", padded(LIMIT - 1000));
-        assert_eq!(twins.same(&request).status, 200);
-        // Where nothing is stamped, the limit itself is fine.
-        let delete = blank_to(b"{\"delete\":{\"_id\":\"none\"}}\n", LIMIT);
-        assert_eq!(
-            twins.same(&Request::bulk("/@index/_bulk", delete)).status,
-            200
-        );
-        twins.end().await;
-    }
+async fn point_05_too_large_by_the_stamp(engine: Engine) {
+    let upstream = engine.url();
+    let label = "p05";
+    let twins = Twins::new(&upstream, label).await;
+    let request = Request::bulk("/@index/_bulk", padded(LIMIT));
+    let direct = send_all(&twins.direct.url, &twins.direct.request(&request).bytes());
+    assert_eq!(direct.status, 200, "{}", direct.text());
+    let bytes = twins.proxied.request(&request).bytes();
+    let refused = send_all(&twins.proxied.url, &bytes);
+    assert_eq!(refused.status, 413, "{}", refused.text());
+    let reason = refused.json()["error"]["reason"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(reason.contains(&LIMIT.to_string()), "{reason}");
+    assert!(reason.contains("http.max_content_length"), "{reason}");
+    assert_eq!(
+        twins.nodes(),
+        0,
+        "nothing was sent, so nothing is remembered"
+    );
+    assert_eq!(twins.server.count(&twins.proxied.index).await, 0);
+    let product = refused.header("x-elastic-product");
+    assert_eq!(product.is_some(), engine == Engine::Elasticsearch);
+    // With room for the stamp it goes.
+    twins.end().await;
+    let twins = Twins::new(&upstream, label).await;
+    let request = Request::bulk("/@index/_bulk", padded(LIMIT - 1000));
+    assert_eq!(twins.same(&request).status, 200);
+    // Where nothing is stamped, the limit itself is fine.
+    let delete = blank_to(b"{\"delete\":{\"_id\":\"none\"}}\n", LIMIT);
+    assert_eq!(
+        twins.same(&Request::bulk("/@index/_bulk", delete)).status,
+        200
+    );
+    twins.end().await;
 }
 
 /// A cluster with a limit of its own is asked for it once.
@@ -209,7 +203,6 @@ async fn point_05_answered_in_the_middle() {
 /// The limit counts what gzip becomes.
 #[tokio::test]
 async fn point_05_packed_bodies_that_grow() {
-    let _alone = common::heavy().await;
     let twins = Twins::new(&common::opensearch(), "p05").await;
     let request = Request::bulk("/@index/_bulk", padded(LIMIT + 1)).gzipped();
     let bytes = twins.proxied.request(&request).bytes();

@@ -6,48 +6,47 @@ use serde_json::{Value, json};
 use super::corpus::{self, Docs};
 use crate::common::random::Random;
 use crate::common::wire::Request;
-use crate::common::{self, Server, Spinney, unique_index};
+use crate::common::{self, Engine, Server, Spinney, on_each_engine, unique_index};
 
 fn reason(answer: &Value) -> &str {
     answer["error"]["reason"].as_str().unwrap()
 }
 
-#[tokio::test]
-async fn what_the_cluster_refuses_is_its_own_answer() {
-    for upstream in [common::opensearch(), common::elasticsearch()] {
-        let server = Server::new(&upstream);
-        let spinney = corpus::start(&upstream, &[]);
-        let reader = Server::new(&spinney.url);
-        let index = unique_index("groups-errors");
-        let ask = async |index: &str, question: Value| {
-            let path = format!("/_spinney/{index}/_groups");
-            reader.request(Method::POST, &path, Some(question)).await
-        };
-        for sort in ["similar_count", "matching_count", "_score", "date"] {
-            let (status, answer) = ask(&index, json!({"sort": sort})).await;
-            assert_eq!(status, StatusCode::NOT_FOUND, "{answer}");
-            assert_eq!(answer["error"]["type"], "index_not_found_exception");
-            assert_eq!(answer["error"]["index"], index);
-        }
-        corpus::create(&server, &index, 2).await;
-        let docs = corpus::random_docs(&mut Random::new(1));
-        corpus::store(&server, &index, &Docs::new(), &docs).await;
-        let (status, answer) = ask(&index, json!({"sort": "nowhere"})).await;
-        assert_eq!(status, StatusCode::BAD_REQUEST, "{answer}");
-        assert!(answer.to_string().contains("nowhere"), "{answer}");
-        for sort in ["similar_count", "date"] {
-            let (status, answer) =
-                ask(&index, json!({"query": {"matsch": {}}, "sort": sort})).await;
-            assert_eq!(status, StatusCode::BAD_REQUEST, "{answer}");
-            assert!(answer.to_string().contains("matsch"), "{answer}");
-        }
-        // A pattern that fits no index is no error to the servers either.
-        let (status, answer) = ask("news-nothing-*", json!({})).await;
-        assert_eq!(status, StatusCode::OK, "{answer}");
-        assert_eq!(answer["groups"], json!([]));
-        assert_eq!(answer["total"], json!({"value": 0, "relation": "eq"}));
-        server.delete_index(&index).await;
+on_each_engine!(what_the_cluster_refuses_is_its_own_answer);
+
+async fn what_the_cluster_refuses_is_its_own_answer(engine: Engine) {
+    let upstream = engine.url();
+    let server = Server::new(&upstream);
+    let spinney = corpus::start(&upstream, &[]);
+    let reader = Server::new(&spinney.url);
+    let index = unique_index("groups-errors");
+    let ask = async |index: &str, question: Value| {
+        let path = format!("/_spinney/{index}/_groups");
+        reader.request(Method::POST, &path, Some(question)).await
+    };
+    for sort in ["similar_count", "matching_count", "_score", "date"] {
+        let (status, answer) = ask(&index, json!({"sort": sort})).await;
+        assert_eq!(status, StatusCode::NOT_FOUND, "{answer}");
+        assert_eq!(answer["error"]["type"], "index_not_found_exception");
+        assert_eq!(answer["error"]["index"], index);
     }
+    corpus::create(&server, &index, 2).await;
+    let docs = corpus::random_docs(&mut Random::new(1));
+    corpus::store(&server, &index, &Docs::new(), &docs).await;
+    let (status, answer) = ask(&index, json!({"sort": "nowhere"})).await;
+    assert_eq!(status, StatusCode::BAD_REQUEST, "{answer}");
+    assert!(answer.to_string().contains("nowhere"), "{answer}");
+    for sort in ["similar_count", "date"] {
+        let (status, answer) = ask(&index, json!({"query": {"matsch": {}}, "sort": sort})).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{answer}");
+        assert!(answer.to_string().contains("matsch"), "{answer}");
+    }
+    // A pattern that fits no index is no error to the servers either.
+    let (status, answer) = ask("news-nothing-*", json!({})).await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    assert_eq!(answer["groups"], json!([]));
+    assert_eq!(answer["total"], json!({"value": 0, "relation": "eq"}));
+    server.delete_index(&index).await;
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::corpus::{self, DAY, Docs, Expected, Query};
 use crate::common::random::Random;
-use crate::common::{self, Server, unique_index};
+use crate::common::{self, Engine, Server, on_each_engine, unique_index};
 
 /// How true the index of roots is.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -209,9 +209,10 @@ async fn elasticsearch_five_shards() {
     as_the_naive_list(&common::elasticsearch(), 5).await;
 }
 
+on_each_engine!(many_groups_under_a_query);
+
 /// More groups than a shard tells of, so that the largest prove themselves, and the others take a list.
-#[tokio::test]
-async fn many_groups_under_a_query() {
+async fn many_groups_under_a_query(engine: Engine) {
     use base64::Engine as _;
     use base64::engine::general_purpose::URL_SAFE_NO_PAD;
     let mut random = Random::new(5);
@@ -232,58 +233,57 @@ async fn many_groups_under_a_query() {
             docs.insert(format!("d{}", docs.len()), doc);
         }
     }
-    for upstream in [common::opensearch(), common::elasticsearch()] {
-        let server = Server::new(&upstream);
-        let index = unique_index("groups-many");
-        corpus::create(&server, &index, 2).await;
-        corpus::store(&server, &index, &Docs::new(), &docs).await;
-        let spinney = corpus::start(&upstream, &["--medium-field", "medium"]);
-        let reader = Server::new(&spinney.url);
-        for order in ["desc", "asc"] {
-            let mut question = json!({
-                "query": Query::Topic.body(), "sort": {"matching_count": order}, "size": 20, "total": false, "_source": false,
-            });
-            let path = format!("/_spinney/{index}/_groups");
-            let (mut pages, mut lists) = (Vec::new(), Vec::new());
-            for _ in 0..9 {
-                let (_, page) = reader
-                    .request(Method::POST, &path, Some(question.clone()))
-                    .await;
-                question["cursor"] = page["next"].clone();
-                let cursor = URL_SAFE_NO_PAD.decode(page["next"].as_str().unwrap());
-                let cursor: Value = serde_json::from_slice(&cursor.unwrap()[8..]).unwrap();
-                lists.push(cursor[1]["list"].clone());
-                pages.push(page);
-            }
-            if order == "asc" {
-                assert!(lists[0].is_null(), "no list was needed: {lists:?}");
-            } else {
-                // More groups were proven for the second page, and the list was made behind those.
-                assert_ne!(lists[0], lists[1]);
-                assert_eq!(lists[1], lists[3]);
-                assert_ne!(lists[3], lists[8]);
-            }
-            question["size"] = json!(100);
-            pages.extend(read_all(&reader, &index, &question).await);
-            let keys: Vec<i64> = pages
-                .iter()
-                .flat_map(|page| page["groups"].as_array().unwrap())
-                .map(|group| group["key"].as_i64().unwrap())
-                .collect();
-            let mut expected = corpus::naive(&docs, Query::Topic);
-            let ascending = order == "asc";
-            corpus::sort(
-                &mut expected,
-                &docs,
-                Query::Topic,
-                "matching_count",
-                ascending,
-            );
-            let expected: Vec<i64> = expected.iter().map(|group| group.key).collect();
-            assert!(keys == expected, "{order} {upstream}");
+    let upstream = engine.url();
+    let server = Server::new(&upstream);
+    let index = unique_index("groups-many");
+    corpus::create(&server, &index, 2).await;
+    corpus::store(&server, &index, &Docs::new(), &docs).await;
+    let spinney = corpus::start(&upstream, &["--medium-field", "medium"]);
+    let reader = Server::new(&spinney.url);
+    for order in ["desc", "asc"] {
+        let mut question = json!({
+            "query": Query::Topic.body(), "sort": {"matching_count": order}, "size": 20, "total": false, "_source": false,
+        });
+        let path = format!("/_spinney/{index}/_groups");
+        let (mut pages, mut lists) = (Vec::new(), Vec::new());
+        for _ in 0..9 {
+            let (_, page) = reader
+                .request(Method::POST, &path, Some(question.clone()))
+                .await;
+            question["cursor"] = page["next"].clone();
+            let cursor = URL_SAFE_NO_PAD.decode(page["next"].as_str().unwrap());
+            let cursor: Value = serde_json::from_slice(&cursor.unwrap()[8..]).unwrap();
+            lists.push(cursor[1]["list"].clone());
+            pages.push(page);
         }
-        server.delete_index(&index).await;
+        if order == "asc" {
+            assert!(lists[0].is_null(), "no list was needed: {lists:?}");
+        } else {
+            // More groups were proven for the second page, and the list was made behind those.
+            assert_ne!(lists[0], lists[1]);
+            assert_eq!(lists[1], lists[3]);
+            assert_ne!(lists[3], lists[8]);
+        }
+        question["size"] = json!(100);
+        pages.extend(read_all(&reader, &index, &question).await);
+        let keys: Vec<i64> = pages
+            .iter()
+            .flat_map(|page| page["groups"].as_array().unwrap())
+            .map(|group| group["key"].as_i64().unwrap())
+            .collect();
+        let mut expected = corpus::naive(&docs, Query::Topic);
+        let ascending = order == "asc";
+        corpus::sort(
+            &mut expected,
+            &docs,
+            Query::Topic,
+            "matching_count",
+            ascending,
+        );
+        let expected: Vec<i64> = expected.iter().map(|group| group.key).collect();
+        assert!(keys == expected, "{order} {upstream}");
     }
+    server.delete_index(&index).await;
 }
 
 /// Between two pages documents come, change and go: of the groups that nobody wrote to, none comes twice and none is left out.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::corpus::{self, DAY};
 use crate::common::random::Random;
-use crate::common::{self, Server, root_of, unique_index};
+use crate::common::{self, Engine, Server, on_each_engine, root_of, unique_index};
 
 async fn get(reader: &Server, path: &str) -> (StatusCode, Value) {
     reader.request(Method::GET, path, None).await
@@ -38,94 +38,95 @@ async fn read_all(reader: &Server, path: &str, size: usize) -> Vec<Value> {
     }
 }
 
-#[tokio::test]
-async fn every_document_once_in_the_order_of_time() {
-    for upstream in [common::opensearch(), common::elasticsearch()] {
-        let server = Server::new(&upstream);
-        let spinney = corpus::start(&upstream, &["--medium-field", "medium"]);
-        let reader = Server::new(&spinney.url);
-        let index = unique_index("members");
-        corpus::create(&server, &index, 5).await;
-        let mut random = Random::new(5);
-        let mut expected = BTreeMap::new();
-        let mut lines = Vec::new();
-        for number in 0..130 {
-            let id = format!("d{number}");
-            // Few days, and some without any: ties all over.
-            let date = (!random.percent(10)).then(|| random.below(4) as i64 * DAY);
-            let mut source = json!({"cluster_key": 9, "cluster_root": corpus::root(9), "title": id, "medium": "m"});
-            if let Some(date) = date {
-                source["date"] = date.into();
-            }
-            lines.extend([json!({"index": {"_id": id}}), source]);
-            expected.insert(id, date);
+on_each_engine!(every_document_once_in_the_order_of_time);
+
+async fn every_document_once_in_the_order_of_time(engine: Engine) {
+    let upstream = engine.url();
+    let server = Server::new(&upstream);
+    let spinney = corpus::start(&upstream, &["--medium-field", "medium"]);
+    let reader = Server::new(&spinney.url);
+    let index = unique_index("members");
+    corpus::create(&server, &index, 5).await;
+    let mut random = Random::new(5);
+    let mut expected = BTreeMap::new();
+    let mut lines = Vec::new();
+    for number in 0..130 {
+        let id = format!("d{number}");
+        // Few days, and some without any: ties all over.
+        let date = (!random.percent(10)).then(|| random.below(4) as i64 * DAY);
+        let mut source =
+            json!({"cluster_key": 9, "cluster_root": corpus::root(9), "title": id, "medium": "m"});
+        if let Some(date) = date {
+            source["date"] = date.into();
         }
-        lines.extend([
-            json!({"index": {"_id": "other"}}),
-            json!({"cluster_key": 8, "cluster_root": corpus::root(8)}),
-        ]);
-        corpus::bulk(&server, &index, &lines).await;
-        for path in [
-            format!("/_spinney/{index}/_roots/{}", corpus::root(9)),
-            format!("/_spinney/{index}/_similar/d7"),
-        ] {
-            for size in [1, 7, 100] {
-                let all = read_all(&reader, &path, size).await;
-                let found: BTreeMap<String, Option<i64>> = all
-                    .iter()
-                    .map(|hit| {
-                        let time = hit["time"]
-                            .as_str()
-                            .map(|t| spinney::time::parse_date(t).unwrap().0);
-                        (hit["_id"].as_str().unwrap().to_owned(), time)
-                    })
-                    .collect();
-                assert_eq!(all.len(), expected.len(), "{path} {size}");
-                assert_eq!(found, expected);
-                let times: Vec<i64> = all
-                    .iter()
-                    .map(|hit| found[hit["_id"].as_str().unwrap()].unwrap_or(i64::MAX))
-                    .collect();
-                assert!(times.is_sorted(), "{times:?}");
-                for hit in &all {
-                    assert_eq!(hit["_source"], json!({"title": hit["_id"]}));
-                    assert_eq!(hit["medium"], "m");
-                }
-            }
-        }
-        for (path, status) in [
-            (format!("/_spinney/{index}/_similar/nobody"), 404),
-            (
-                format!("/_spinney/{index}/_roots/{}", corpus::root(77)),
-                404,
-            ),
-            (format!("/_spinney/{index}/_roots/xyz"), 400),
-            (
-                format!("/_spinney/{index}/_roots/{}?size=0", corpus::root(9)),
-                400,
-            ),
-            (
-                format!("/_spinney/{index}/_roots/{}?cursor=AAAA", corpus::root(9)),
-                400,
-            ),
-            (format!("/_spinney/{index}-none/_similar/d1"), 404),
-            (
-                format!("/_spinney/{index}-none/_roots/{}", corpus::root(9)),
-                404,
-            ),
-        ] {
-            let (answered, answer) = get(&reader, &path).await;
-            assert_eq!(answered.as_u16(), status, "{path} {answer}");
-        }
-        let (_, missing) = get(&reader, &format!("/_spinney/{index}/_similar/nobody")).await;
-        let (_, direct) = get(&server, &format!("/{index}/_doc/nobody")).await;
-        assert_eq!(missing, direct);
-        // A pattern finds the document by its id.
-        let (status, page) = get(&reader, &format!("/_spinney/{index}*/_similar/other")).await;
-        assert_eq!(status, StatusCode::OK, "{page}");
-        assert_eq!(page["total"], 1);
-        server.delete_index(&index).await;
+        lines.extend([json!({"index": {"_id": id}}), source]);
+        expected.insert(id, date);
     }
+    lines.extend([
+        json!({"index": {"_id": "other"}}),
+        json!({"cluster_key": 8, "cluster_root": corpus::root(8)}),
+    ]);
+    corpus::bulk(&server, &index, &lines).await;
+    for path in [
+        format!("/_spinney/{index}/_roots/{}", corpus::root(9)),
+        format!("/_spinney/{index}/_similar/d7"),
+    ] {
+        for size in [1, 7, 100] {
+            let all = read_all(&reader, &path, size).await;
+            let found: BTreeMap<String, Option<i64>> = all
+                .iter()
+                .map(|hit| {
+                    let time = hit["time"]
+                        .as_str()
+                        .map(|t| spinney::time::parse_date(t).unwrap().0);
+                    (hit["_id"].as_str().unwrap().to_owned(), time)
+                })
+                .collect();
+            assert_eq!(all.len(), expected.len(), "{path} {size}");
+            assert_eq!(found, expected);
+            let times: Vec<i64> = all
+                .iter()
+                .map(|hit| found[hit["_id"].as_str().unwrap()].unwrap_or(i64::MAX))
+                .collect();
+            assert!(times.is_sorted(), "{times:?}");
+            for hit in &all {
+                assert_eq!(hit["_source"], json!({"title": hit["_id"]}));
+                assert_eq!(hit["medium"], "m");
+            }
+        }
+    }
+    for (path, status) in [
+        (format!("/_spinney/{index}/_similar/nobody"), 404),
+        (
+            format!("/_spinney/{index}/_roots/{}", corpus::root(77)),
+            404,
+        ),
+        (format!("/_spinney/{index}/_roots/xyz"), 400),
+        (
+            format!("/_spinney/{index}/_roots/{}?size=0", corpus::root(9)),
+            400,
+        ),
+        (
+            format!("/_spinney/{index}/_roots/{}?cursor=AAAA", corpus::root(9)),
+            400,
+        ),
+        (format!("/_spinney/{index}-none/_similar/d1"), 404),
+        (
+            format!("/_spinney/{index}-none/_roots/{}", corpus::root(9)),
+            404,
+        ),
+    ] {
+        let (answered, answer) = get(&reader, &path).await;
+        assert_eq!(answered.as_u16(), status, "{path} {answer}");
+    }
+    let (_, missing) = get(&reader, &format!("/_spinney/{index}/_similar/nobody")).await;
+    let (_, direct) = get(&server, &format!("/{index}/_doc/nobody")).await;
+    assert_eq!(missing, direct);
+    // A pattern finds the document by its id.
+    let (status, page) = get(&reader, &format!("/_spinney/{index}*/_similar/other")).await;
+    assert_eq!(status, StatusCode::OK, "{page}");
+    assert_eq!(page["total"], 1);
+    server.delete_index(&index).await;
 }
 
 const STORY: &str = "The harbour of the old town was closed at noon on Tuesday because of the storm that had come up over night, \
