@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -18,6 +19,10 @@ INDEX = "news-bench"
 BULK, IN_FLIGHT = 1000, 4
 # Of 100 documents so many are reprints of an earlier one, as in scripts/bench bulk.
 REPRINTS = 45
+
+
+# Ended by TERM, a measurement stops what it has started, as it does when it is ended by Ctrl-C.
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
 
 def die(text):
@@ -128,10 +133,10 @@ def build():
 def search_server(instance, *options, kind="opensearch"):
     """What scripts/search-server tells of a server of its own, which is stopped at the end."""
     command = [SEARCH_SERVER, "start", kind, "--instance", instance, *options]
-    started = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-    if started.returncode:
-        die("the server did not start")
     try:
+        started = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+        if started.returncode:
+            die("the server did not start")
         yield dict(line.split("=", 1) for line in started.stdout.splitlines())
     finally:
         subprocess.run([SEARCH_SERVER, "stop", instance], stderr=subprocess.DEVNULL)

@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from bench_common import search_server
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 INSTANCE, INDEX = "bench-read", "news-bench"
 ROOTS = f"spinney-roots-{INDEX}"
@@ -230,10 +232,11 @@ def main():
     if not binary:
         subprocess.run(["cargo", "build", "--release", "--locked", "--quiet"], cwd=ROOT, check=True)
         binary = ROOT / "target/release/spinney"
-    script = str(ROOT / "scripts/search-server")
-    started = subprocess.run([script, "start", "opensearch", "--instance", INSTANCE, "--heap", "1g" if options.quick else "3g",
-                              "--cpu", "0"], stdout=subprocess.PIPE, text=True, check=True)
-    url = dict(line.split("=", 1) for line in started.stdout.splitlines())["url"]
+    with search_server(INSTANCE, "--heap", "1g" if options.quick else "3g", "--cpu", "0") as told:
+        measure(options, docs, binary, told["url"])
+
+
+def measure(options, docs, binary, url):
     spinney = None
     try:
         server = Client(url)
@@ -259,7 +262,6 @@ def main():
         if spinney:
             spinney.terminate()
             spinney.wait()
-        subprocess.run([script, "stop", INSTANCE], check=False)
 
 
 if __name__ == "__main__":

@@ -9,12 +9,13 @@ import json
 import os
 import random
 import statistics
-import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
 from urllib.parse import urlsplit
+
+from bench_common import search_server
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 INSTANCE = "bench-fields"
@@ -90,19 +91,10 @@ def say(text):
 class Server:
     """A real node that has CPU 0 for itself."""
 
-    def __init__(self, kind):
-        self.script = str(ROOT / "scripts/search-server")
-        command = [self.script, "start", kind, "--instance", INSTANCE, "--cpu", "0", "--heap", "1g"]
-        started = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-        if started.returncode:
-            die("the server did not start")
-        told = dict(line.split("=", 1) for line in started.stdout.splitlines())
+    def __init__(self, told):
         self.address = urlsplit(told["url"]).netloc
         self.pid, self.name = told["pid"], f"{told['kind']} {told['version']}"
         self.connection = http.client.HTTPConnection(self.address, timeout=600)
-
-    def stop(self):
-        subprocess.run([self.script, "stop", INSTANCE], stderr=subprocess.DEVNULL)
 
     def ask(self, method, path, body=None):
         """Status and answer."""
@@ -403,15 +395,13 @@ def main():
     given = arguments()
     os.sched_setaffinity(0, {1})
     # The search server must not inherit the affinity of this process: it is given CPU 0 by name.
-    server = Server(given.server)
-    try:
+    with search_server(INSTANCE, "--cpu", "0", "--heap", "1g", kind=given.server) as told:
+        server = Server(told)
         for part, variants in (("mapping", STAMPS), ("field", FIELDS)):
             if given.part in (None, part):
                 # Without a text a document takes a tenth of the time.
                 count = given.docs if part == "mapping" else 10 * given.docs
                 run(server, part, variants, Documents(count, part == "mapping"), given.rounds)
-    finally:
-        server.stop()
 
 
 if __name__ == "__main__":
