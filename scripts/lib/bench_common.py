@@ -133,12 +133,17 @@ def build():
 def search_server(instance, *options, kind="opensearch"):
     """What scripts/search-server tells of a server of its own, which is stopped at the end."""
     command = [SEARCH_SERVER, "start", kind, "--instance", instance, *options]
+    started = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
-        started = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+        told, _ = started.communicate()
         if started.returncode:
             die("the server did not start")
-        yield dict(line.split("=", 1) for line in started.stdout.splitlines())
+        yield dict(line.split("=", 1) for line in told.splitlines())
     finally:
+        if started.poll() is None:
+            # It removes what it has begun.
+            started.terminate()
+            started.wait()
         subprocess.run([SEARCH_SERVER, "stop", instance], stderr=subprocess.DEVNULL)
 
 
