@@ -41,6 +41,8 @@ pub(super) struct ExactTable {
     len: usize,
     /// How many entries came or went since a shard was moved.
     unmoved: usize,
+    /// A smaller size is tried when there are fewer entries than this.
+    shrinks_below: usize,
     /// The smallest mixed value that this round of the sweep has not looked at.
     swept: u64,
 }
@@ -55,6 +57,7 @@ impl ExactTable {
             spilled: BTreeMap::new(),
             len: 0,
             unmoved: 0,
+            shrinks_below: usize::MAX,
             swept: 0,
         }
     }
@@ -149,6 +152,9 @@ impl ExactTable {
 
     /// Begins to move to larger shards if these are full, or to smaller ones if less than half of them is taken: so a table whose
     /// entries come and go keeps what it has. And goes on with it, a shard at a time.
+    ///
+    /// It does not become smaller in the middle of a round of the sweep: what was swept is sparser than the rest, which would
+    /// find no room.
     fn resize(&mut self) {
         let (shards, places) = (self.shards.len(), self.shards.usual_places());
         if !self.shards.is_moving() {
@@ -161,7 +167,10 @@ impl ExactTable {
                     return self.rebuild(SHARD_BITS, places_for(each, 1 << SHARD_BITS));
                 }
                 self.shards.begin(places + places / 8 + SMALL / shards);
-            } else if self.len * 2 < shards * places {
+            } else if self.len * 2 < shards * places
+                && self.swept == 0
+                && self.len < self.shrinks_below
+            {
                 // Some more than there are, because some more may come until all are moved.
                 let fewer = places_for((self.len + self.len / 8) / shards, shards).max(SMALL);
                 if fewer >= places {
@@ -183,7 +192,6 @@ impl ExactTable {
     /// Moves the next shard. What finds no room there is spilled, and what was spilled before finds it now, most likely.
     fn move_next(&mut self) {
         let (order, shard) = (self.order(), self.shards.next());
-        let places = self.shards.usual_places();
         let is_only = self.shards.len() == 1;
         let mut left = Vec::new();
         let moved = self.shards.advance(Slot::EMPTY, |from, to| {
@@ -191,9 +199,12 @@ impl ExactTable {
             left.is_empty() || !is_only
         });
         if !moved {
-            // Chance gave it too many for the smaller size.
-            return self.rebuild(order.bits, places);
+            // Chance gave it too many for the smaller size. The next try costs as much, so an eighth has to go before it.
+            self.shards.cancel();
+            self.shrinks_below = self.len - self.len / 8;
+            return;
         }
+        self.shrinks_below = usize::MAX;
         if !self.spilled.is_empty() {
             let slots = self.shards.get_mut(shard);
             let spilled = self
@@ -278,6 +289,9 @@ impl ExactTable {
             removed += gone;
             for _ in 0..gone {
                 self.len -= 1;
+                self.resize();
+            }
+            if next == 0 {
                 self.resize();
             }
         }

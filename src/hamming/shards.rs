@@ -146,6 +146,12 @@ impl<T: Copy> Shards<T> {
         };
     }
 
+    /// Gives up a move that has not moved a shard yet.
+    pub(super) fn cancel(&mut self) {
+        debug_assert_eq!(self.moved, 0, "a shard of the new size is in use");
+        self.sizes[1] = Size::default();
+    }
+
     /// Moves the next shard: `move_places` does it, from the places it has to new ones that are filled with `fill`. If it
     /// answers false, they are given back and the shard stays.
     pub(super) fn advance(

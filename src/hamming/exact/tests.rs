@@ -213,3 +213,106 @@ fn what_finds_no_room_is_spilled_and_found() {
     assert_eq!(table.len(), 400_000);
     assert_ordered(&table);
 }
+
+/// A shrunken table that has no room for one entry more than chance allows must not be tried again with the next removal.
+#[test]
+fn a_change_costs_a_constant_however_often_a_table_grows_and_shrinks() {
+    let one_shard = ONE_SHARD as u64;
+    for (most, secrets) in [
+        (10, 64),
+        (100, 64),
+        (1_000, 32),
+        (10_000, 8),
+        (100_000, 2),
+        (one_shard, 1),
+        (one_shard + 1, 1),
+        (1_000_000, 1),
+    ] {
+        for secret in 0..secrets {
+            let mut table = ExactTable::new(HashKey::new(secret, most));
+            let (mut first, mut next, mut changes, mut longest) = (0, 0, 0, 0);
+            let mut change = |table: &mut ExactTable, to: u64| {
+                let mut cost = 0;
+                while table.len() as u64 != to {
+                    changes += 1;
+                    let steps = if to < table.len() as u64 {
+                        first += 1;
+                        steps::count(|| {
+                            assert!(table.remove(Fingerprint(splitmix64(first))).is_some())
+                        })
+                    } else {
+                        next += 1;
+                        steps::count(|| insert(table, splitmix64(next)))
+                    };
+                    longest = longest.max(steps);
+                    cost += steps;
+                }
+                cost
+            };
+            let mut cost =
+                change(&mut table, most) + change(&mut table, 0) + change(&mut table, most);
+            // Back and forth, on the way down past every threshold.
+            let mut len = most;
+            while len > 1 {
+                cost += change(&mut table, len - len.div_ceil(8));
+                cost += change(&mut table, len - len.div_ceil(16));
+                cost += change(&mut table, len - len.div_ceil(8));
+                len -= len.div_ceil(8);
+            }
+            assert!(
+                cost < 128 * changes,
+                "{cost} steps of {changes} changes with {most}"
+            );
+            assert!(longest < 8 * ONE_SHARD, "{longest} steps with {most}");
+        }
+    }
+}
+
+/// In the middle of a round what was swept is sparser than the rest, so the rest may find no room in a smaller table.
+#[test]
+fn sweeping_costs_a_constant_for_each_place_however_much_goes() {
+    let one_shard = ONE_SHARD as u64;
+    for (most, secrets) in [
+        (10, 16),
+        (1_000, 16),
+        (30_000, 4),
+        (one_shard, 1),
+        (one_shard + 1, 1),
+        (1_000_000, 1),
+    ] {
+        for (secret, percent) in
+            (0..secrets).flat_map(|secret| [10, 50, 90, 100].map(|percent| (secret, percent)))
+        {
+            let mut table = ExactTable::new(HashKey::new(secret, most));
+            (0..most).for_each(|number| insert(&mut table, splitmix64(number)));
+            let (round, mut next) = (table.round(), most);
+            let dead = |fingerprint: Fingerprint| splitmix64(fingerprint.0) % 100 < percent;
+            let (mut swept, mut cost, mut longest, mut most_spilled) = (0, 0, 0, 0);
+            while swept < 2 * round {
+                swept += 64;
+                let steps = steps::count(|| {
+                    table.sweep(64, |fingerprint, _| !dead(fingerprint));
+                    insert(&mut table, splitmix64(next));
+                });
+                next += 1;
+                longest = longest.max(steps);
+                cost += steps;
+                most_spilled = most_spilled.max(table.spilled.len());
+            }
+            let told = format!("{most}, of which {percent} in 100 go");
+            assert!(
+                cost < 64 * (swept + 100),
+                "{cost} steps for {swept} places with {told}"
+            );
+            assert!(
+                longest < 8 * ONE_SHARD,
+                "{longest} steps at once with {told}"
+            );
+            assert!(
+                most_spilled <= most as usize / 1000,
+                "{most_spilled} spilled with {told}"
+            );
+            assert_ordered(&table);
+        }
+    }
+}
