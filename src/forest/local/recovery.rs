@@ -31,8 +31,8 @@ pub struct Recovered {
     pub documents: u64,
     /// Of them, those that have their place.
     pub placed: u64,
-    /// Of them, those that stand in another tree than the one they are stored with: their text has its place there, or
-    /// another tree has the place of their root.
+    /// Documents, placed or known, that stand in another tree than the one they are stored with: their text has its place there,
+    /// or another tree has the place of their root.
     pub elsewhere: u64,
     /// Those that the forest knew already.
     pub known: u64,
@@ -221,12 +221,17 @@ impl<F: Family> State<F> {
                 earlier: Some(&earlier.tallies),
                 ..*query
             };
-            // Where somebody has spoken of its group, it is stored with another root than that of its tree.
             let known = forest.known(query).filter(|_| recovery.passes_known);
-            let known = known.filter(|&tree| words.answer(query.whole, tree) == root);
-            if known.is_some() && !forest.is_in_flight(query) {
+            if let Some(tree) = known
+                && !forest.is_in_flight(query)
+            {
+                // What is stored may be of another method, or of a time before this forest: what the forest has answered stands.
+                // Where somebody has spoken of its group, it is stored with another root than that of its tree.
+                let is_elsewhere = words.answer(query.whole, tree) != root;
+                recovery.recovered.elsewhere += u64::from(is_elsewhere);
                 return Fate::Known;
             }
+            let known = known.filter(|&tree| words.answer(query.whole, tree) == root);
             let root = known.unwrap_or(root);
             let (has_tree, may_found) = (forest.has_tree(root), may_found(query, root));
             // Nobody has told what became of it: it is stored, so it counts, and its nodes stay.

@@ -244,6 +244,48 @@ impl<F: Family> Kind<F> {
         }
     }
 
+    /// Whatever stands in the indices, each document that was accepted keeps the root that it was answered with.
+    fn check_a_restart(&self, requests: &[Request], foreign: &[(u64, u8)], page: usize) {
+        let (mut state, kept) = self.write(requests);
+        let before: Vec<Root> = (0..160)
+            .map(|number| self.root(&mut state, number))
+            .collect();
+        let now = state.forest().clock();
+        let foreign = foreign.iter().map(|&(number, root)| Kept {
+            number,
+            root: match root {
+                // Of another method, of other documents, or of a node of the forest.
+                0..128 => Root(Fingerprint(crate::hash::mix64(number + u64::from(root)))),
+                128..192 => before[usize::from(root) - 128],
+                _ => {
+                    let document = document(&self.method, u64::from(root) - 192, When::Still, None);
+                    let mut features = document.features;
+                    let features = features.as_mut().and_then(F::features);
+                    Root(features.map_or(Fingerprint(number), |features| {
+                        F::ask(
+                            features,
+                            &mut F::Learned::default(),
+                            &Default::default(),
+                            |query| query.fingerprints.last().copied().unwrap_or(query.whole),
+                        )
+                    }))
+                }
+            },
+            arrival: now,
+        });
+        let foreign: Vec<Kept> = foreign.collect();
+        self.recover(&mut state, &foreign, Recovery::of_the_rest(), page);
+        self.recover(&mut state, &kept, Recovery::of_the_rest(), page);
+        for kept in &kept {
+            let is = self.root(&mut state, kept.number);
+            assert_eq!(
+                is, before[kept.number as usize],
+                "{kept:?} {:?}",
+                self.method
+            );
+        }
+    }
+
     /// Of documents whose founders are gone, because they were deleted or are older than the window.
     fn check_the_rest(&self, requests: &[Request], gone: &[bool], page: usize) {
         let (first, mut kept) = self.write(requests);
@@ -325,6 +367,11 @@ proptest! {
     #[test]
     fn in_any_order_of_a_moment_the_roots_stand(requests in requests(mostly_accepted()), keys in prop::collection::vec(any::<u64>(), 7), page in 1usize..40) {
         for_all!(NEVER, |kind| kind.check_in_any_order(&requests, &keys, page));
+    }
+
+    #[test]
+    fn a_restart_changes_no_root(requests in requests(mostly_accepted()), foreign in prop::collection::vec((0u64..150, any::<u8>()), 1..100), page in 1usize..40) {
+        for_all!(NEVER, |kind| kind.check_a_restart(&requests, &foreign, page));
     }
 
     #[test]
