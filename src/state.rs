@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use hyper::header::HeaderValue;
+use hyper::HeaderMap;
+use hyper::header::{AUTHORIZATION, HeaderValue};
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, error};
 
+use crate::access::Access;
 use crate::adopt::{Restamping, Swept};
 use crate::clock;
 use crate::cluster::{self, ClientError};
@@ -37,6 +39,8 @@ pub(crate) struct AppState {
     pub engine: Arc<Engine>,
     /// The search cluster.
     pub cluster: cluster::Client,
+    /// The credentials of the service user, as a request has them.
+    pub service: HeaderMap,
     /// Gets to know which groups have changed.
     pub counts: Counts,
     /// Bytes of write requests that may be held.
@@ -127,6 +131,10 @@ impl AppState {
                 config.upstream_identity.as_ref(),
                 config.limits.upstream_timeout,
             )?,
+            service: {
+                let credentials = config.service_url.credentials().into_iter();
+                credentials.map(|value| (AUTHORIZATION, value)).collect()
+            },
             counts: Counts::new(config.counts && !config.routes.is_empty()),
             budget: Budget::new(config.budget, config.limits.client_share),
             body_timeout: config.limits.body_timeout,
@@ -153,6 +161,15 @@ impl AppState {
             requests: AtomicU64::new(0),
             unavailable_logged: AtomicBool::new(false),
         })
+    }
+
+    /// What decides who may see what a forest knows, and change its groups.
+    pub(crate) fn access(&self) -> Access<'_> {
+        Access {
+            engine: &self.engine,
+            cluster: &self.cluster,
+            service: &self.service,
+        }
     }
 
     /// What the log calls a request: the id that the client gave it, as far as a log can show it, or one of our own.

@@ -16,6 +16,7 @@ use super::numbers::root;
 use super::request::{MembersRequest, RequestError};
 use super::search::{Hit, Hits, Source};
 use super::similarity::{ShingleSet, TextReader, jaccard};
+use crate::access::IndexName;
 use crate::config::RestrictedReaders;
 use crate::fingerprint::Fingerprint;
 use crate::forest::Root;
@@ -152,6 +153,10 @@ impl Reader<'_> {
             .hits
             .first()
             .map(|hit| (hit.index.clone(), hit.id.clone()));
+        let forest = match &representative {
+            Some((index, _)) => self.forest_view(index, root).await?,
+            None => None,
+        };
         let similarities = self.similarities(first.hits, texts.hits).await?;
         let shown = hits.into_iter().map(|hit| {
             let name = (hit.index.clone(), hit.id.clone());
@@ -164,7 +169,7 @@ impl Reader<'_> {
             total,
             hits: shown.collect(),
             next: next.flatten(),
-            forest: self.forest_view(root).await?,
+            forest,
             took: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
         })
     }
@@ -222,13 +227,17 @@ impl Reader<'_> {
         }
     }
 
-    /// What the forest says. It knows of all documents: nothing is said where some readers may not.
-    async fn forest_view(&self, root: Root) -> Result<Option<RootView>, ReadError> {
+    /// What the forest of an index says in which the caller has found a document of the group. It knows of all documents: nothing is said
+    /// where some readers may not.
+    async fn forest_view(&self, index: &str, root: Root) -> Result<Option<RootView>, ReadError> {
         if self.restricted != RestrictedReaders::None {
             return Ok(None);
         }
-        let first = self.index.split(',').next().unwrap_or_default();
-        let tree = self.engine.tree(first, root).await?;
+        let asked = IndexName::parse(self.source.raw_index).ok();
+        let Some(name) = self.access.route_name(index, asked.as_ref()).await else {
+            return Ok(None);
+        };
+        let tree = self.engine.tree(&name, root).await?;
         Ok(tree.map(|(forest, view)| RootView {
             forest,
             children: view.children.into(),
