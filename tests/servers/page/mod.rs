@@ -4,6 +4,7 @@ mod browser;
 mod sample;
 mod say;
 
+pub use say::form;
 use serde_json::json;
 
 use crate::common::fake::{self, Fake, Reply};
