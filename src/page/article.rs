@@ -317,13 +317,12 @@ fn shown_time(shell: &Shell, time: Millis) -> (String, String) {
 fn place(shell: &Shell, similar: &Similar, found: &Found) -> Option<String> {
     let t = shell.t();
     let first = similar.hits.first()?;
-    let count = format::number(similar.total);
     match similar.total {
         1 => None,
-        _ if first.is_representative && is_here(first, found) => {
-            Some(shell.say(t.first_of, &[&count]))
+        all if first.is_representative && is_here(first, found) => {
+            Some(shell.say(t.first_of, &[&format::number(all)]))
         }
-        _ => Some(shell.say(t.similar_many, &[&count])),
+        all => Some(shell.say(t.similar_many, &[&format::others(all)])),
     }
 }
 

@@ -190,7 +190,7 @@ impl Entries<'_> {
         let is_alone = group.similar_count == 1;
         let similar = match is_alone {
             true => shell.say(t.similar_one, &[]),
-            false => shell.say(t.similar_many, &[&count(group.similar_count)]),
+            false => shell.say(t.similar_many, &[&format::others(group.similar_count)]),
         };
         let matching = (group.matching_count < group.similar_count)
             .then(|| shell.say(t.matching, &[&count(group.matching_count)]));

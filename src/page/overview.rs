@@ -270,7 +270,7 @@ async fn largest(page: &Page<'_>, routes: &[ReaderRoute]) -> Vec<LargeGroup> {
             LargeGroup {
                 title: fields::beginning(title, TITLE),
                 address: url::article(&representative.index, &representative.id),
-                similar: shell.say(t.similar_many, &[&number(group.similar_count)]),
+                similar: shell.say(t.similar_many, &[&format::others(group.similar_count)]),
                 media: group.media.map(|media| {
                     let text = if media == 1 {
                         t.media_one

@@ -138,7 +138,7 @@ fn neighbour(
     let title = fields::text(source, names.title.as_deref()).or_else(|| fields::text(source, text));
     let similar = match group.similar_count {
         1 => t.similar_one.to_owned(),
-        count => fill(t.refused_article, &[&format::number(count)]),
+        count => fill(t.refused_article, &[&format::others(count)]),
     };
     Neighbour {
         title: title.map_or_else(

@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use hyper::Method;
+use bytes::Bytes;
+use hyper::{Method, Response, StatusCode};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -46,9 +47,14 @@ impl Reader<'_> {
         request: &MembersRequest,
     ) -> Result<Similar, ReadError> {
         let key = if self.index.contains(['*', ',']) {
-            self.key_in_pattern(id).await?
+            self.key_by_search(id).await?
         } else {
-            self.key_of(raw_id, routing).await?
+            match self.key_of(raw_id, routing).await {
+                Err(ReadError::Refused(refused)) if is_not_one_index(&refused) => {
+                    self.key_by_search(id).await?
+                }
+                key => key?,
+            }
         };
         let key = key.ok_or_else(|| {
             ReadError::NotFound(format!(
@@ -79,8 +85,8 @@ impl Reader<'_> {
             .and_then(|source| source.get(field)?.as_i64()))
     }
 
-    /// The same where several indices are asked, which only a search can do.
-    async fn key_in_pattern(&self, id: &str) -> Result<Option<i64>, ReadError> {
+    /// The same where several indices are asked, or may be, which only a search can do.
+    async fn key_by_search(&self, id: &str) -> Result<Option<i64>, ReadError> {
         let answer = self.source.search::<Value>(json!({
             "size": 1,
             "track_total_hits": false,
@@ -246,6 +252,17 @@ impl Reader<'_> {
             arrival: view.arrival,
         }))
     }
+}
+
+/// Whether a document cannot be read by its id under this name: several indices stand behind the alias, or it is a data stream. That a
+/// document is not there is no error to the servers.
+fn is_not_one_index(refused: &Response<Bytes>) -> bool {
+    let said: Value = serde_json::from_slice(refused.body()).unwrap_or_default();
+    let is_error = said.get("error").is_some();
+    matches!(
+        refused.status(),
+        StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND
+    ) && is_error
 }
 
 /// Index and id of a document, and how similar its text is to the representative's.

@@ -197,7 +197,7 @@ async fn pages_lead_on_and_back() {
         let most = shown(&spinney, &format!("/{index}?sort=most"));
         assert!(most.contains(&format!("<h2 class=\"total\">{groups} stories</h2>")));
         let badges: Vec<&str> = most.split("class=\"badge\"").skip(1).collect();
-        assert!(badges[0].contains(">18 similar<"), "{}", badges[0]);
+        assert!(badges[0].contains(">17 similar<"), "{}", badges[0]);
         server.delete_index(&index).await;
     }
 }

@@ -201,3 +201,56 @@ async fn what_moved_is_elsewhere_and_what_was_deleted_is_gone() {
     assert_eq!(left["hits"][0]["_id"], "first");
     server.delete_index(&index).await;
 }
+
+/// An alias before two indices, and a data stream: no document can be read by its id there, and a search finds it.
+#[tokio::test]
+async fn a_document_behind_an_alias_and_in_a_data_stream() {
+    for upstream in [common::opensearch(), common::elasticsearch()] {
+        let server = Server::new(&upstream);
+        let spinney = corpus::start(&upstream, &[]);
+        let reader = Server::new(&spinney.url);
+        let base = unique_index("members-behind");
+        let (alias, stream) = (format!("{base}-alias"), format!("{base}-stream"));
+        let put = async |path: &str, body: Value| {
+            let (status, answer) = server.request(Method::PUT, path, Some(body)).await;
+            assert!(status.is_success(), "{path}: {answer}");
+        };
+        let template = json!({"index_patterns": [stream], "data_stream": {}, "priority": 900, "template": {
+            "settings": {"number_of_replicas": 0},
+            "mappings": {"properties": {"cluster_key": {"type": "long"}, "date": {"type": "date"}}},
+        }});
+        put(&format!("/_index_template/{base}"), template).await;
+        let source =
+            json!({"cluster_key": 9, "cluster_root": corpus::root(9), "date": 0, "@timestamp": 0});
+        for id in ["a", "b"] {
+            let index = format!("{base}-{id}");
+            corpus::create(&server, &index, 1).await;
+            put(&format!("/{index}/_alias/{alias}"), json!({})).await;
+            for name in [&index, &stream] {
+                let path = format!("/{name}/_create/{id}?refresh=true");
+                put(&path, source.clone()).await;
+            }
+        }
+        for name in [&alias, &stream] {
+            for id in ["a", "b"] {
+                let path = format!("/_spinney/{name}/_similar/{id}");
+                let (status, page) = get(&reader, &path).await;
+                assert_eq!(status, StatusCode::OK, "{page}");
+                assert_eq!(page["root"], corpus::root(9), "{page}");
+                assert_eq!(page["total"], 2, "{page}");
+            }
+            let (status, page) = get(&reader, &format!("/_spinney/{name}/_similar/nobody")).await;
+            assert_eq!(status, StatusCode::NOT_FOUND, "{page}");
+            let reason = page["error"]["reason"].as_str().unwrap();
+            assert!(reason.contains("[nobody]"), "{reason}");
+        }
+        for path in [
+            format!("/_data_stream/{stream}"),
+            format!("/_index_template/{base}"),
+            format!("/{base}-a,{base}-b"),
+        ] {
+            let (status, answer) = server.request(Method::DELETE, &path, None).await;
+            assert!(status.is_success(), "{answer}");
+        }
+    }
+}

@@ -248,6 +248,10 @@ impl Walk {
         };
         let mut answers = Vec::new();
         for method in row.methods {
+            // It is answered as GET is.
+            if *method == "HEAD" && name != self.names[0].0 {
+                continue;
+            }
             let body = match row.endpoint {
                 Endpoint::Api(endpoint) => self.body(endpoint),
                 Endpoint::Page(PageEndpoint::Override) if *method == "POST" => {
