@@ -2,6 +2,9 @@
 
 use crate::http::ProxyError;
 
+/// Before the path of everything that is not the cluster's.
+const OWN: &str = "/_spinney/";
+
 /// Before the path of every page.
 const PAGES: &str = "/_spinney/ui";
 
@@ -187,7 +190,16 @@ pub(crate) fn find(path: &str) -> Option<Found<'_>> {
         };
         return Some(among(path, true).unwrap_or(nothing));
     }
-    among(path.trim_end_matches('/'), false)
+    // What is not under spinney's own name is the cluster's but for the very path.
+    let is_own = path.starts_with(OWN);
+    among(
+        if is_own {
+            path.trim_end_matches('/')
+        } else {
+            path
+        },
+        false,
+    )
 }
 
 fn among(path: &str, of_page: bool) -> Option<Found<'_>> {
@@ -300,6 +312,7 @@ mod tests {
             "/_spinney/a/_roots/1/2",
             "/_spinney/a/_words/7/8",
             "/docId",
+            "/docId/getDocId/",
             "/news-1/_search",
         ] {
             assert_eq!(found(path), None, "{path}");

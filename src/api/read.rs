@@ -51,7 +51,7 @@ pub(super) async fn groups(
     };
     let buffered = body::buffer(&state.budget, state.body_timeout, &parts, body).await?;
     let (question, _reservation) = decode(state, buffered, encoding(&parts.headers)).await?;
-    let asked = AskedIndex::new(state, raw_index);
+    let asked = AskedIndex::new(state, &parts.headers, raw_index).await;
     let reader = asked.reader(state, &parts.headers);
     let answer = in_time(async {
         let request = GroupsRequest::parse(&question)?;
@@ -73,7 +73,7 @@ pub(super) async fn members(
     let (parts, body) = request.into_parts();
     body::discard(body, &parts.headers);
     let _in_flight = state.in_flight.enter().ok_or(ProxyError::Stopping)?;
-    let asked = AskedIndex::new(state, raw_index);
+    let asked = AskedIndex::new(state, &parts.headers, raw_index).await;
     let reader = asked.reader(state, &parts.headers);
     let query = parts.uri.query();
     answered(in_time(of_group(&reader, of, query)).await, query)
@@ -116,8 +116,8 @@ struct AskedIndex<'p> {
 }
 
 impl<'p> AskedIndex<'p> {
-    fn new(state: &AppState, raw: &'p str) -> AskedIndex<'p> {
-        let fields = state.engine.reader_fields(&decode_segment(raw));
+    async fn new(state: &AppState, caller: &HeaderMap, raw: &'p str) -> AskedIndex<'p> {
+        let fields = state.reader_fields(caller, raw).await;
         AskedIndex { raw, fields }
     }
 

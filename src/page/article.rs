@@ -125,7 +125,7 @@ pub(super) async fn show(
     let access = page.state.access();
     let route_name = access.route_name(&found.index, asked.as_ref()).await;
     let known_as = route_name.as_deref().unwrap_or(&found.index);
-    let names = page.fields(&url::segment(known_as));
+    let names = page.fields(&url::segment(known_as)).await;
     let source = &found.source;
     let root = source.get(&names.root).and_then(Value::as_str);
     let similar = match root {
@@ -225,7 +225,7 @@ pub(super) async fn first_of(
     raw_index: &str,
     root: &str,
 ) -> Result<Response<Body>, Problem> {
-    let names = page.fields(raw_index);
+    let names = page.fields(raw_index).await;
     let reader = page.reader(raw_index, &names);
     let request = MembersRequest {
         size: 1,

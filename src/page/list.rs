@@ -70,7 +70,7 @@ pub(super) async fn show(page: &Page<'_>, raw_index: &str) -> Result<Response<Bo
         let reason = shell.say(t.bad_date, &[name, &value]);
         Problem::new(StatusCode::BAD_REQUEST, Some(reason))
     })?;
-    let names = page.fields(raw_index);
+    let names = page.fields(raw_index).await;
     let shown: Vec<&str> = names
         .text
         .iter()

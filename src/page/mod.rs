@@ -41,7 +41,6 @@ use crate::clock;
 use crate::endpoints::{Found, PageEndpoint};
 use crate::engine::ReaderFields;
 use crate::http::headers::{Encoding, encoding};
-use crate::http::query::decode_segment;
 use crate::http::{Body, ProxyError, body, caller};
 use crate::reading::{ReadError, Reader, ReaderParts};
 use crate::state::AppState;
@@ -139,8 +138,8 @@ impl Page<'_> {
     }
 
     /// The fields of an index, as it stands in a path.
-    fn fields(&self, raw_index: &str) -> ReaderFields {
-        self.state.engine.reader_fields(&decode_segment(raw_index))
+    async fn fields(&self, raw_index: &str) -> ReaderFields {
+        self.state.reader_fields(&self.headers, raw_index).await
     }
 
     /// Reads an index in the reader's name.

@@ -246,7 +246,7 @@ async fn largest(page: &Page<'_>, routes: &[ReaderRoute]) -> Vec<LargeGroup> {
     for route in routes.iter().take(ROUTES) {
         let raw_index = route.patterns.iter().map(|name| url::segment(name));
         let raw_index = raw_index.collect::<Vec<_>>().join(",");
-        let names = page.fields(&raw_index);
+        let names = page.fields(&raw_index).await;
         let shown: Vec<&String> = names.title.iter().chain(names.text.first()).collect();
         let request = GroupsRequest {
             size: LARGEST,

@@ -19,6 +19,7 @@ mod by_field;
 mod cursor;
 mod enumerate;
 mod error;
+mod keyword;
 mod largest;
 mod lists;
 mod members;
@@ -48,6 +49,7 @@ use search::Source;
 
 pub(crate) use answer::Groups;
 pub(crate) use error::ReadError;
+pub(crate) use keyword::KeywordForms;
 pub(crate) use lists::Lists;
 pub(crate) use request::{GroupsRequest, MembersRequest, SortBy};
 
