@@ -13,6 +13,8 @@ mod proxy;
 // Our own endpoints, and the web page.
 mod api;
 mod page;
+// The table of what both of them answer.
+pub mod endpoints;
 // What people say about groups, for both of them.
 mod words;
 // What all requests share.
@@ -27,6 +29,8 @@ mod counts;
 mod reading;
 // Articles that ask for a docId, and the hottest of each.
 mod docid;
+// Who may see what a forest knows, and change its groups.
+mod access;
 // The client of the search cluster.
 mod cluster;
 // What the rooms above share of HTTP.

@@ -5,25 +5,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use hyper::header::HeaderValue;
+use hyper::HeaderMap;
+use hyper::header::{AUTHORIZATION, HeaderValue};
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, error};
 
+use crate::access::Access;
 use crate::adopt::{Restamping, Swept};
 use crate::clock;
 use crate::cluster::{self, ClientError};
 use crate::config::{RestrictedReaders, ServeOptions};
 use crate::counts::Counts;
 use crate::docid::DocIds;
-use crate::engine::{Engine, EngineError, RequestContext, Unavailable};
+use crate::engine::{Engine, EngineError, ReaderFields, RequestContext, Unavailable};
 use crate::forest::shared::keys::KeyStore;
 use crate::hash::{self, HashKey};
 use crate::history::History;
-use crate::http::ProxyError;
 use crate::http::budget::Budget;
+use crate::http::{ProxyError, caller};
 use crate::keystore::RedisStore;
-use crate::reading::Lists;
+use crate::reading::{KeywordForms, Lists};
 use crate::recovery;
 use crate::shutdown::{InFlight, Writes};
 use crate::telemetry::Metrics;
@@ -37,6 +39,8 @@ pub(crate) struct AppState {
     pub engine: Arc<Engine>,
     /// The search cluster.
     pub cluster: cluster::Client,
+    /// The credentials of the service user, as a request has them.
+    pub service: HeaderMap,
     /// Gets to know which groups have changed.
     pub counts: Counts,
     /// Bytes of write requests that may be held.
@@ -59,6 +63,8 @@ pub(crate) struct AppState {
     pub strangers: Arc<Semaphore>,
     /// Lists of groups that readers page through.
     pub lists: Lists,
+    /// What indices call the medium of a document.
+    pub keyword_forms: KeywordForms,
     /// The service of docIds, if there is one.
     pub docids: Option<DocIds>,
     /// Whether some readers do not see every document of an index.
@@ -127,6 +133,10 @@ impl AppState {
                 config.upstream_identity.as_ref(),
                 config.limits.upstream_timeout,
             )?,
+            service: {
+                let credentials = config.service_url.credentials().into_iter();
+                credentials.map(|value| (AUTHORIZATION, value)).collect()
+            },
             counts: Counts::new(config.counts && !config.routes.is_empty()),
             budget: Budget::new(config.budget, config.limits.client_share),
             body_timeout: config.limits.body_timeout,
@@ -138,6 +148,7 @@ impl AppState {
             publish_address: config.publish_address.clone(),
             strangers: Arc::new(Semaphore::new(1)),
             lists: Lists::default(),
+            keyword_forms: KeywordForms::default(),
             docids: config.docid_endpoint.as_deref().map(|index| {
                 let route = config.routes.iter().find(|route| route.matches(index));
                 DocIds::new(index, route.and_then(|route| route.window))
@@ -153,6 +164,25 @@ impl AppState {
             requests: AtomicU64::new(0),
             unavailable_logged: AtomicBool::new(false),
         })
+    }
+
+    /// The fields of an index, as it stands in the caller's path.
+    pub(crate) async fn reader_fields(&self, caller: &HeaderMap, raw_index: &str) -> ReaderFields {
+        let hash = caller::caller(&self.callers, caller, None);
+        let (engine, cluster, now) = (&self.engine, &self.cluster, clock::now());
+        let fields = self
+            .keyword_forms
+            .fields(engine, cluster, (hash, caller), raw_index, now);
+        fields.await
+    }
+
+    /// What decides who may see what a forest knows, and change its groups.
+    pub(crate) fn access(&self) -> Access<'_> {
+        Access {
+            engine: &self.engine,
+            cluster: &self.cluster,
+            service: &self.service,
+        }
     }
 
     /// What the log calls a request: the id that the client gave it, as far as a log can show it, or one of our own.

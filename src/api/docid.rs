@@ -8,10 +8,11 @@ use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::ANSWER_BYTES;
 use super::body::decode;
-use super::check;
 use crate::docid::{Article, DocIds};
 use crate::engine::{PlacedArticle, StampError};
 use crate::http::budget::Reservation;
@@ -22,11 +23,6 @@ use crate::http::{Body, ProxyError, body, full};
 use crate::state::AppState;
 
 const PATH: &str = "/docId/getDocId";
-
-/// Whether this path is ours.
-pub(crate) fn is_asked(state: &AppState, path: &str) -> bool {
-    path == PATH && state.docids.is_some()
-}
 
 /// The members of an answer, in the order in which such a service writes them.
 #[derive(Serialize)]
@@ -44,7 +40,7 @@ struct Answer<'a> {
 ///
 /// # Errors
 /// When the caller may not ask, or there is no article; what the cluster refuses is its own answer.
-pub(crate) async fn handle(
+pub(super) async fn handle(
     state: &AppState,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, ProxyError> {
@@ -104,9 +100,6 @@ pub(crate) async fn handle(
 /// Why a request is not even read. A page of somebody else's, open in a browser, could place articles with the rights of
 /// whoever looks at it: an image is enough to send a `GET`.
 fn refuse(parts: &Parts) -> Option<ProxyError> {
-    if parts.method != Method::GET && parts.method != Method::POST {
-        return Some(ProxyError::GetOrPostOnly);
-    }
     let site = parts.headers.get("sec-fetch-site");
     site.is_some_and(|site| site == "cross-site").then(|| {
         ProxyError::NotForReaders(
@@ -126,12 +119,49 @@ async fn denied(
     let raw_index = utf8_percent_encode(&docids.index, NON_ALPHANUMERIC).to_string();
     let (monitors, searches) = tokio::join!(
         state.cluster.refuses_health(caller),
-        check::denied(state, &raw_index, &docids.index, caller),
+        denied_search(state, &raw_index, &docids.index, caller),
     );
     match monitors? {
         Some(answer) => Ok(Some(answer.map(full))),
         None => searches,
     }
+}
+
+/// The cluster's own answer, or ours, when the caller may not search the index: `_count` asks for the right to search and for nothing
+/// else. It is the operator who has named this index, so that one which does not exist is no way to another one's forest; the servers
+/// answer 403 before 404. `ignore_unavailable` must not be added: with it the security layers pass over what the caller may not see
+/// and answer 200.
+async fn denied_search(
+    state: &AppState,
+    raw_index: &str,
+    index: &str,
+    caller: &HeaderMap,
+) -> Result<Option<Response<Body>>, ProxyError> {
+    let path = format!("/{raw_index}/_count?terminate_after=1");
+    let answer = state.cluster.get_as(caller, &path, ANSWER_BYTES).await?;
+    // A load balancer has pages of its own for every status, and they are no consent.
+    let said: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
+    if answer.status() == StatusCode::NOT_FOUND && is_index_not_found(&said) {
+        return Ok(None);
+    }
+    if !answer.status().is_success() {
+        return Ok(Some(answer.map(full)));
+    }
+    if said.get("count").and_then(Value::as_u64).is_none() {
+        return Err(ProxyError::NotTheCluster("GET /INDEX/_count"));
+    }
+    // OpenSearch can be configured to search nothing instead of refusing; any index has a shard.
+    match said.pointer("/_shards/total").and_then(Value::as_u64) {
+        Some(1..) => Ok(None),
+        _ => Err(ProxyError::NotShown(index.to_owned())),
+    }
+}
+
+/// Whether this is what the servers answer of an index that is not there.
+fn is_index_not_found(said: &Value) -> bool {
+    let kind = said.pointer("/error/type").and_then(Value::as_str);
+    let status = said.get("status").and_then(Value::as_u64);
+    kind == Some("index_not_found_exception") && status == Some(404)
 }
 
 /// The body of a `POST`, a form.

@@ -9,71 +9,81 @@ mod stats;
 mod words;
 
 use hyper::body::Incoming;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Request, Response, StatusCode};
 use serde_json::json;
 
+use crate::endpoints::{ApiEndpoint, Found};
 use crate::http::json::{json, with_type};
 use crate::http::{Body, ProxyError, full};
 use crate::state::AppState;
 use crate::telemetry::METRICS_TYPE;
-
-pub(crate) use docid::{handle as handle_docid, is_asked as is_docid};
-
-/// Those that probes and monitors ask; `_check` takes documents besides, readers have theirs.
-const MONITORED: [&str; 4] = ["/_health", "/_ready", "/_stats", "/_metrics"];
-
-/// What adopters of stored documents ask.
-const ROUTES: &str = "/_routes";
+use words::What;
 
 /// The most bytes of the cluster's answer when it is asked on a caller's behalf.
 const ANSWER_BYTES: usize = 1 << 20;
 
-/// Answers `/_spinney{path}`.
+/// Answers one of the own endpoints. The method is one that it takes.
 ///
 /// # Errors
-/// When there is no such endpoint or the cluster cannot be asked.
+/// When the question is wrong or the cluster cannot be asked.
 pub(crate) async fn handle(
     state: &AppState,
-    path: &str,
+    endpoint: ApiEndpoint,
+    found: &Found<'_>,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, ProxyError> {
-    let endpoint = path.trim_end_matches('/');
-    if let Some(index) = check::index_of(endpoint) {
-        return check::handle(state, index, request).await;
-    }
-    if let Some(target) = read::target_of(endpoint) {
-        return read::handle(state, &target, request).await;
-    }
-    if let Some(target) = words::target_of(endpoint) {
-        return words::handle(state, target, request).await;
-    }
-    if !MONITORED.contains(&endpoint) && endpoint != ROUTES {
-        return Err(ProxyError::NoEndpoint(format!("/_spinney{path}")));
-    }
-    if request.method() != Method::GET && request.method() != Method::HEAD {
-        return Err(ProxyError::GetOnly);
-    }
+    let Found { index, name, .. } = *found;
+    let what = match endpoint {
+        ApiEndpoint::Health
+        | ApiEndpoint::Ready
+        | ApiEndpoint::Stats
+        | ApiEndpoint::Metrics
+        | ApiEndpoint::Routes => return monitored(state, endpoint, &request).await,
+        ApiEndpoint::DocId => return docid::handle(state, request).await,
+        ApiEndpoint::Check => return check::handle(state, index, request).await,
+        ApiEndpoint::Groups => return read::groups(state, index, request).await,
+        ApiEndpoint::Similar => {
+            let of = read::GroupOf::Document(name);
+            return read::members(state, index, of, request).await;
+        }
+        ApiEndpoint::Root => {
+            let of = read::GroupOf::Root(name);
+            return read::members(state, index, of, request).await;
+        }
+        ApiEndpoint::Merge => What::Merge,
+        ApiEndpoint::Split => What::Split,
+        ApiEndpoint::Pin => What::Pin,
+        ApiEndpoint::Overrides => What::List,
+        ApiEndpoint::Suggestions => What::Suggestions,
+        ApiEndpoint::Undo => What::TakeBack(name),
+    };
+    words::handle(state, index, what, request).await
+}
+
+/// Answers probes, monitors, and adopters of stored documents.
+async fn monitored(
+    state: &AppState,
+    endpoint: ApiEndpoint,
+    request: &Request<Incoming>,
+) -> Result<Response<Body>, ProxyError> {
     match endpoint {
-        "/_health" => return Ok(json(StatusCode::OK, &json!({"status": "alive"}))),
-        "/_ready" => return Ok(health::ready(state, request.headers()).await),
+        ApiEndpoint::Health => return Ok(json(StatusCode::OK, &json!({"status": "alive"}))),
+        ApiEndpoint::Ready => return Ok(health::ready(state, request.headers()).await),
         _ => {}
     }
     if let Some(refused) = state.cluster.refuses_health(request.headers()).await? {
         return Ok(refused.map(full));
     }
-    if endpoint == "/_stats" {
-        return Ok(json(StatusCode::OK, &stats::stats(state).await));
+    match endpoint {
+        ApiEndpoint::Stats => Ok(json(StatusCode::OK, &stats::stats(state).await)),
+        ApiEndpoint::Routes => {
+            let engine = &state.engine;
+            let routes = json!({"prefix": engine.prefix(), "routes": engine.adopted_routes()});
+            Ok(json(StatusCode::OK, &routes))
+        }
+        _ => {
+            let metrics = stats::metrics(state).await;
+            Ok(with_type(StatusCode::OK, METRICS_TYPE, metrics?))
+        }
     }
-    if endpoint == ROUTES {
-        let engine = &state.engine;
-        let routes = json!({"prefix": engine.prefix(), "routes": engine.adopted_routes()});
-        return Ok(json(StatusCode::OK, &routes));
-    }
-    let metrics = stats::metrics(state).await;
-    Ok(with_type(StatusCode::OK, METRICS_TYPE, metrics?))
-}
-
-/// Whether a path under `/_spinney` is one that probes and monitors ask.
-pub(crate) fn is_monitored(path: &str) -> bool {
-    MONITORED.contains(&path.trim_end_matches('/'))
 }

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use hyper::body::{Body as _, Incoming};
-use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+use hyper::{HeaderMap, Request, Response, StatusCode};
 use serde_json::Value;
 
 use super::body::decode;
@@ -20,23 +20,6 @@ use crate::state::AppState;
 /// How long an answer may take, all searches together.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// What is to be read.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Target<'p> {
-    /// `/{index}/_groups`.
-    Groups {
-        /// As it stands in the path.
-        index: &'p str,
-    },
-    /// The documents of one group.
-    Members {
-        /// As it stands in the path.
-        index: &'p str,
-        /// Which group.
-        of: GroupOf<'p>,
-    },
-}
-
 /// Which group is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum GroupOf<'p> {
@@ -46,40 +29,18 @@ pub(super) enum GroupOf<'p> {
     Root(&'p str),
 }
 
-/// What a path under `/_spinney` asks for, if it is one of these.
-pub(super) fn target_of(endpoint: &str) -> Option<Target<'_>> {
-    let (index, rest) = endpoint.strip_prefix('/')?.split_once('/')?;
-    if index.is_empty() || index.starts_with('_') {
-        return None;
-    }
-    if rest == "_groups" {
-        return Some(Target::Groups { index });
-    }
-    match rest.split_once('/')? {
-        (_, name) if name.is_empty() || name.contains('/') => None,
-        ("_similar", id) => Some(Target::Members {
-            index,
-            of: GroupOf::Document(id),
-        }),
-        ("_roots", root) => Some(Target::Members {
-            index,
-            of: GroupOf::Root(root),
-        }),
-        _ => None,
-    }
-}
-
-/// Answers a reader.
+/// Answers `/{index}/_groups`.
 ///
 /// # Errors
 /// When the question is wrong or the cluster gives no answer; what the cluster refuses is its own answer.
-pub(super) async fn handle(
+pub(super) async fn groups(
     state: &AppState,
-    target: &Target<'_>,
+    raw_index: &str,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, ProxyError> {
     let (parts, body) = request.into_parts();
-    let refused = refuse(target, &parts.method, &parts.headers, !body.is_end_stream());
+    let unread = encoding(&parts.headers) == Encoding::Other || !is_json(&parts.headers);
+    let refused = (!body.is_end_stream() && unread).then_some(ProxyError::UnsupportedBody);
     let in_flight = state.in_flight.enter().ok_or(ProxyError::Stopping);
     let _in_flight = match refused.map_or(in_flight, Err) {
         Ok(in_flight) => in_flight,
@@ -88,53 +49,38 @@ pub(super) async fn handle(
             return Err(error);
         }
     };
-    let pretty = parameter(parts.uri.query(), "pretty").is_some_and(|value| value != "false");
-    let answer = match *target {
-        Target::Groups { index } => {
-            let buffered = body::buffer(&state.budget, state.body_timeout, &parts, body).await?;
-            let (question, _reservation) =
-                decode(state, buffered, encoding(&parts.headers)).await?;
-            let asked = AskedIndex::new(state, index);
-            let reader = asked.reader(state, &parts.headers);
-            in_time(async {
-                let request = GroupsRequest::parse(&question)?;
-                Ok(reader.groups(&request).await?.to_json())
-            })
-            .await
-        }
-        Target::Members { index, of } => {
-            body::discard(body, &parts.headers);
-            let asked = AskedIndex::new(state, index);
-            let reader = asked.reader(state, &parts.headers);
-            in_time(members(&reader, of, parts.uri.query())).await
-        }
-    };
-    match answer {
-        Ok(answer) => Ok(answered(&answer, pretty)),
-        Err(error) => error.into_response(),
-    }
+    let buffered = body::buffer(&state.budget, state.body_timeout, &parts, body).await?;
+    let (question, _reservation) = decode(state, buffered, encoding(&parts.headers)).await?;
+    let asked = AskedIndex::new(state, &parts.headers, raw_index).await;
+    let reader = asked.reader(state, &parts.headers);
+    let answer = in_time(async {
+        let request = GroupsRequest::parse(&question)?;
+        Ok(reader.groups(&request).await?.to_json())
+    });
+    answered(answer.await, parts.uri.query())
 }
 
-/// Why a request is not even read.
-fn refuse(
-    target: &Target<'_>,
-    method: &Method,
-    headers: &HeaderMap,
-    has_body: bool,
-) -> Option<ProxyError> {
-    if !matches!(target, Target::Groups { .. }) {
-        let reads = method == Method::GET || method == Method::HEAD;
-        return (!reads).then_some(ProxyError::GetOnly);
-    }
-    if method != Method::GET && method != Method::POST {
-        return Some(ProxyError::GetOrPostOnly);
-    }
-    let unread = encoding(headers) == Encoding::Other || !is_json(headers);
-    (has_body && unread).then_some(ProxyError::UnsupportedBody)
+/// Answers `/{index}/_similar/{id}` and `/{index}/_roots/{root}`.
+///
+/// # Errors
+/// As [`groups`].
+pub(super) async fn members(
+    state: &AppState,
+    raw_index: &str,
+    of: GroupOf<'_>,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, ProxyError> {
+    let (parts, body) = request.into_parts();
+    body::discard(body, &parts.headers);
+    let _in_flight = state.in_flight.enter().ok_or(ProxyError::Stopping)?;
+    let asked = AskedIndex::new(state, &parts.headers, raw_index).await;
+    let reader = asked.reader(state, &parts.headers);
+    let query = parts.uri.query();
+    answered(in_time(of_group(&reader, of, query)).await, query)
 }
 
 /// The documents of a group.
-async fn members(
+async fn of_group(
     reader: &Reader<'_>,
     of_group: GroupOf<'_>,
     query: Option<&str>,
@@ -170,8 +116,8 @@ struct AskedIndex<'p> {
 }
 
 impl<'p> AskedIndex<'p> {
-    fn new(state: &AppState, raw: &'p str) -> AskedIndex<'p> {
-        let fields = state.engine.reader_fields(&decode_segment(raw));
+    async fn new(state: &AppState, caller: &HeaderMap, raw: &'p str) -> AskedIndex<'p> {
+        let fields = state.reader_fields(caller, raw).await;
         AskedIndex { raw, fields }
     }
 
@@ -179,6 +125,7 @@ impl<'p> AskedIndex<'p> {
         Reader::new(ReaderParts {
             cluster: &state.cluster,
             engine: &state.engine,
+            service: &state.service,
             headers,
             raw_index: self.raw,
             fields: &self.fields,
@@ -191,41 +138,19 @@ impl<'p> AskedIndex<'p> {
     }
 }
 
-fn answered(answer: &Value, pretty: bool) -> Response<Body> {
+fn answered(
+    answer: Result<Value, ReadError>,
+    query: Option<&str>,
+) -> Result<Response<Body>, ProxyError> {
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(error) => return error.into_response(),
+    };
+    let pretty = parameter(query, "pretty").is_some_and(|value| value != "false");
     let text = if pretty {
         format!("{answer:#}\n")
     } else {
         answer.to_string()
     };
-    with_type(StatusCode::OK, JSON, text)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths() {
-        let groups = |index| Some(Target::Groups { index });
-        assert_eq!(target_of("/news-1/_groups"), groups("news-1"));
-        assert_eq!(target_of("/news-%2A/_groups"), groups("news-%2A"));
-        let members = |of| Some(Target::Members { index: "a", of });
-        assert_eq!(
-            target_of("/a/_similar/x%2Fy"),
-            members(GroupOf::Document("x%2Fy"))
-        );
-        assert_eq!(target_of("/a/_roots/00"), members(GroupOf::Root("00")));
-        for other in [
-            "/a/_similar",
-            "/a/_roots/1/2",
-            "",
-            "/_groups",
-            "//_groups",
-            "/_all/_groups",
-            "/a/b/_groups",
-            "/a/_group",
-        ] {
-            assert_eq!(target_of(other), None, "{other}");
-        }
-    }
+    Ok(with_type(StatusCode::OK, JSON, text))
 }

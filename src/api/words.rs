@@ -4,26 +4,26 @@
 use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Request, Response, StatusCode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::body::decode;
-use super::check::is_one_name;
+use crate::access::{AccessError, ForestEditor, ForestReader};
 use crate::fingerprint::Fingerprint;
 use crate::forest::words::{Word, Words};
 use crate::forest::{Late, Root, Suggestion};
 use crate::http::headers::{Encoding, encoding, is_json};
 use crate::http::json::json as answer_json;
-use crate::http::query::decode_segment;
 use crate::http::{Body, ProxyError, body};
+use crate::shutdown::InFlightGuard;
 use crate::state::AppState;
-use crate::words::{MOST_NAMED, Said, SayError, Speaker};
+use crate::words::{self, MOST_NAMED, Said, SayError, Speaker};
 
 /// What is to be said, or listed, or taken back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum What<'p> {
+pub(super) enum What<'p> {
     Merge,
     Split,
     Pin,
@@ -31,36 +31,6 @@ enum What<'p> {
     /// Groups that may be one.
     Suggestions,
     TakeBack(&'p str),
-}
-
-/// About the groups of which index.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Target<'p> {
-    /// As it stands in the path.
-    index: &'p str,
-    what: What<'p>,
-}
-
-/// What a path under `/_spinney` asks for, if it is one of these.
-pub(super) fn target_of(endpoint: &str) -> Option<Target<'_>> {
-    let (index, rest) = endpoint.strip_prefix('/')?.split_once('/')?;
-    if index.is_empty() || index.starts_with('_') {
-        return None;
-    }
-    let what = match rest {
-        "_merge" => What::Merge,
-        "_split" => What::Split,
-        "_pin" => What::Pin,
-        "_words" => What::List,
-        "_merges" => What::Suggestions,
-        _ => match rest.split_once('/')? {
-            ("_words", number) if !number.is_empty() && !number.contains('/') => {
-                What::TakeBack(number)
-            }
-            _ => return None,
-        },
-    };
-    Some(Target { index, what })
 }
 
 #[derive(Deserialize)]
@@ -88,82 +58,117 @@ struct Pin {
 /// When the question is wrong, or the cluster gives no answer; what the cluster refuses is its own answer.
 pub(super) async fn handle(
     state: &AppState,
-    target: Target<'_>,
+    raw_index: &str,
+    what: What<'_>,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, ProxyError> {
     let (parts, body) = request.into_parts();
-    if let Some(error) = refuse(target.what, &parts) {
-        body::discard(body, &parts.headers);
-        return Err(error);
-    }
-    let index = decode_segment(target.index).into_owned();
-    if !is_one_name(&index) {
-        body::discard(body, &parts.headers);
-        return Err(ProxyError::NotOneIndex(index));
-    }
-    let _in_flight = state.in_flight.enter().ok_or(ProxyError::Stopping)?;
-    let buffered = body::buffer(&state.budget, state.body_timeout, &parts, body).await?;
-    let (text, _reservation) = decode(state, buffered, encoding(&parts.headers)).await?;
-    let answer = async {
-        let speaker = Speaker::new(state, &parts.headers, target.index, index.clone())?;
-        match target.what {
-            What::Merge => {
-                let Merge { roots } = read(&text)?;
-                let roots = bounded("roots", roots)?;
-                let roots: Result<Vec<Root>, SayError> =
-                    roots.iter().map(|r| root_of("roots", r)).collect();
-                speaker.merge(&roots?).await.map(|said| told("merge", said))
-            }
-            What::Split => {
-                let Split { ids } = read(&text)?;
-                let said = speaker.split(&bounded("ids", ids)?).await;
-                said.map(|said| told("pin", said))
-            }
-            What::Pin => {
-                let Pin { ids, root } = read(&text)?;
-                let root = root_of("root", &root)?;
-                let said = speaker.pin(&bounded("ids", ids)?, root).await;
-                said.map(|said| told("pin", said))
-            }
-            What::List => {
-                let (forest, words) = speaker.list().await?;
-                Ok(listed(state, &index, &forest, &words))
-            }
-            What::Suggestions => {
-                let (forest, late) = speaker.may_be_one().await?;
-                Ok(may_be_one(&index, &forest, &late))
-            }
-            What::TakeBack(number) => {
-                let bad =
-                    |_| SayError::bad("the number of a word is a whole number, as _words lists it");
-                let number = number.parse().map_err(bad)?;
-                let word = speaker.take_back(number).await?;
-                Ok(json!({"taken_back": shown(number, &word)}))
-            }
+    let admitted = admit(state, raw_index, what, &parts).await;
+    let (admitted, _in_flight) = match admitted {
+        Ok(admitted) => admitted,
+        Err(error) => {
+            body::discard(body, &parts.headers);
+            return error.into_response();
         }
     };
-    match answer.await {
-        Ok(answer) => Ok(answer_json(StatusCode::OK, &answer)),
-        Err(error) => error.into_response(),
+    let editor = match admitted {
+        Admitted::Editor(editor) => editor,
+        Admitted::Reader(reader) => {
+            body::discard(body, &parts.headers);
+            return answered(shows(state, what, &reader).await);
+        }
+    };
+    let buffered = body::buffer(&state.budget, state.body_timeout, &parts, body).await?;
+    let (text, _reservation) = decode(state, buffered, encoding(&parts.headers)).await?;
+    answered(changes(state, what, editor, &text).await)
+}
+
+/// Whom the cluster lets do it.
+enum Admitted<'a> {
+    Reader(ForestReader),
+    Editor(ForestEditor<'a>),
+}
+
+async fn admit<'a>(
+    state: &AppState,
+    raw_index: &str,
+    what: What<'_>,
+    parts: &'a Parts,
+) -> Result<(Admitted<'a>, InFlightGuard), AccessError> {
+    let headers = &parts.headers;
+    // A form of another site's page can send no JSON.
+    let unread = encoding(headers) == Encoding::Other || !is_json(headers);
+    if unread && matches!(what, What::Merge | What::Split | What::Pin) {
+        return Err(ProxyError::UnsupportedBody.into());
+    }
+    let in_flight = state.in_flight.enter().ok_or(ProxyError::Stopping)?;
+    let access = state.access();
+    let admitted = match what {
+        What::List | What::Suggestions => {
+            let reader = ForestReader::admit(access, headers, raw_index);
+            Admitted::Reader(reader.await?)
+        }
+        What::Merge | What::Split | What::Pin | What::TakeBack(_) => {
+            let editor = ForestEditor::admit(access, headers, raw_index);
+            Admitted::Editor(editor.await?)
+        }
+    };
+    Ok((admitted, in_flight))
+}
+
+/// What is shown to whoever may see it.
+async fn shows(state: &AppState, what: What<'_>, reader: &ForestReader) -> Result<Value, SayError> {
+    let index = reader.name().as_str();
+    if what == What::Suggestions {
+        let (forest, late) = words::may_be_one(state, reader).await?;
+        return Ok(may_be_one(index, &forest, &late));
+    }
+    let (forest, words) = words::list(state, reader).await?;
+    Ok(listed(state, index, &forest, &words))
+}
+
+/// Changes something for whoever may.
+async fn changes(
+    state: &AppState,
+    what: What<'_>,
+    editor: ForestEditor<'_>,
+    text: &Bytes,
+) -> Result<Value, SayError> {
+    let speaker = Speaker::new(state, editor)?;
+    match what {
+        What::Merge => {
+            let Merge { roots } = read(text)?;
+            let roots = bounded("roots", roots)?;
+            let roots: Result<Vec<Root>, SayError> =
+                roots.iter().map(|r| root_of("roots", r)).collect();
+            speaker.merge(&roots?).await.map(|said| told("merge", said))
+        }
+        What::Split => {
+            let Split { ids } = read(text)?;
+            let said = speaker.split(&bounded("ids", ids)?).await;
+            said.map(|said| told("pin", said))
+        }
+        What::Pin => {
+            let Pin { ids, root } = read(text)?;
+            let root = root_of("root", &root)?;
+            let said = speaker.pin(&bounded("ids", ids)?, root).await;
+            said.map(|said| told("pin", said))
+        }
+        What::TakeBack(number) => {
+            let bad =
+                |_| SayError::bad("the number of a word is a whole number, as _words lists it");
+            let number = number.parse().map_err(bad)?;
+            let word = speaker.take_back(number).await?;
+            Ok(json!({"taken_back": shown(number, &word)}))
+        }
+        What::List | What::Suggestions => Err(ProxyError::Internal.into()),
     }
 }
 
-/// Why a request is not even read.
-fn refuse(what: What<'_>, parts: &Parts) -> Option<ProxyError> {
-    match what {
-        What::List | What::Suggestions => {
-            let reads = parts.method == Method::GET || parts.method == Method::HEAD;
-            (!reads).then_some(ProxyError::GetOnly)
-        }
-        What::TakeBack(_) => (parts.method != Method::DELETE).then_some(ProxyError::DeleteOnly),
-        What::Merge | What::Split | What::Pin => {
-            if parts.method != Method::POST {
-                return Some(ProxyError::PostOnly);
-            }
-            // A form of another site's page can send no JSON.
-            let unread = encoding(&parts.headers) == Encoding::Other || !is_json(&parts.headers);
-            unread.then_some(ProxyError::UnsupportedBody)
-        }
+fn answered(answer: Result<Value, SayError>) -> Result<Response<Body>, ProxyError> {
+    match answer {
+        Ok(answer) => Ok(answer_json(StatusCode::OK, &answer)),
+        Err(error) => error.into_response(),
     }
 }
 
@@ -261,28 +266,6 @@ fn may_be_one(index: &str, forest: &str, late: &Late) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn paths() {
-        let target = |index, what| Some(Target { index, what });
-        assert_eq!(target_of("/a/_merge"), target("a", What::Merge));
-        assert_eq!(target_of("/a%2A/_split"), target("a%2A", What::Split));
-        assert_eq!(target_of("/a/_pin"), target("a", What::Pin));
-        assert_eq!(target_of("/a/_words"), target("a", What::List));
-        assert_eq!(target_of("/a/_merges"), target("a", What::Suggestions));
-        assert_eq!(target_of("/a/_words/7"), target("a", What::TakeBack("7")));
-        for other in [
-            "/_words",
-            "/_all/_words",
-            "/a/_words/7/8",
-            "/a/_words/",
-            "/a/b/_pin",
-            "//_pin",
-            "",
-        ] {
-            assert_eq!(target_of(other), None, "{other}");
-        }
-    }
 
     #[test]
     fn roots() {

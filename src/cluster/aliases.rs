@@ -93,34 +93,58 @@ impl Client {
     }
 }
 
+/// The indices behind a name.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Behind {
+    /// Behind an alias.
+    pub(crate) alias: Vec<String>,
+    /// Behind a data stream.
+    pub(crate) data_stream: Vec<String>,
+}
+
+impl Behind {
+    /// All of them.
+    pub(crate) fn into_indices(self) -> Vec<String> {
+        [self.alias, self.data_stream].concat()
+    }
+}
+
 impl Client {
     /// The indices behind an alias or a data stream, as the caller may know them; none where the cluster says nothing.
-    pub(crate) async fn indices_behind(&self, caller: &HeaderMap, name: &str) -> Vec<String> {
+    pub(crate) async fn indices_behind(&self, caller: &HeaderMap, name: &str) -> Behind {
         let name = utf8_percent_encode(name, NON_ALPHANUMERIC);
         let path = format!("/_resolve/index/{name}");
         match self.get_as(caller, &path, ANSWER).await {
             Ok(answer) if answer.status() == StatusCode::OK => behind(answer.body()),
             Ok(answer) => {
                 debug!(%name, status = %answer.status(), "the cluster does not say what is behind a name");
-                Vec::new()
+                Behind::default()
             }
             Err(error) => {
                 debug!(%name, %error, "the cluster does not say what is behind a name");
-                Vec::new()
+                Behind::default()
             }
         }
     }
 }
 
 /// What stands behind the aliases and data streams of an answer.
-fn behind(answer: &[u8]) -> Vec<String> {
+fn behind(answer: &[u8]) -> Behind {
     let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
-    let listed = [("aliases", "indices"), ("data_streams", "backing_indices")];
-    let listed = listed.into_iter().flat_map(|(kind, member)| {
+    let listed = |kind: &str, member: &str| {
         let all = answer[kind].as_array().into_iter().flatten();
-        all.filter_map(move |one| one[member].as_array()).flatten()
-    });
-    listed.filter_map(Value::as_str).map(Into::into).collect()
+        // The servers write one name without brackets.
+        let names = all.flat_map(|one| match &one[member] {
+            Value::Array(names) => names.iter().collect(),
+            name => vec![name],
+        });
+        let names = names.filter_map(Value::as_str);
+        names.map(str::to_owned).collect()
+    };
+    Behind {
+        alias: listed("aliases", "indices"),
+        data_stream: listed("data_streams", "backing_indices"),
+    }
 }
 
 /// Of the indices behind an alias, the one that is written to.
@@ -156,11 +180,15 @@ mod tests {
     fn the_indices_behind_a_name() {
         let answer = json!({
             "indices": [{"name": "news"}],
-            "aliases": [{"name": "a", "indices": ["x", "y"]}],
+            "aliases": [{"name": "a", "indices": ["x", "y"]}, {"name": "b", "indices": "z"}],
             "data_streams": [{"name": "a", "backing_indices": [".ds-a-1"]}],
         });
-        assert_eq!(behind(answer.to_string().as_bytes()), ["x", "y", ".ds-a-1"]);
-        assert!(behind(b"[]").is_empty() && behind(b"").is_empty());
+        let found = behind(answer.to_string().as_bytes());
+        assert_eq!(found.alias, ["x", "y", "z"]);
+        assert_eq!(found.data_stream, [".ds-a-1"]);
+        assert_eq!(found.into_indices(), ["x", "y", "z", ".ds-a-1"]);
+        assert_eq!(behind(b"[]"), Behind::default());
+        assert_eq!(behind(b""), Behind::default());
     }
 
     #[test]

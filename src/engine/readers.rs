@@ -58,6 +58,18 @@ impl Engine {
         routes.collect()
     }
 
+    /// The name of the forest of an index; none: no route stamps it.
+    pub fn forest_of_index(&self, index: &str) -> Option<&str> {
+        let bound = self.route(index).and_then(|at| self.routes.get(at))?;
+        Some(&bound.route.forest)
+    }
+
+    /// Whether a route has this very name, and not only a pattern that it fits.
+    pub fn is_named_literally(&self, name: &str) -> bool {
+        let mut patterns = self.routes.iter().flat_map(|bound| bound.route.patterns());
+        patterns.any(|pattern| pattern == name)
+    }
+
     /// The tree of a root in the forest of an index, with the name of that forest; of two, the one of longer texts.
     ///
     /// # Errors

@@ -7,16 +7,17 @@ use serde_json::{Value, json};
 use super::diff::{self, Diff};
 use super::lang::Texts;
 use super::problem::Problem;
-use super::refused::{Neighbour, Refused, neighbours};
+use super::refused::{Neighbour, Refused, neighbours, seen_groups};
 use super::shell::Shell;
 use super::timeline::{Event, Timeline, timeline};
 use super::{Page, answer, fields, format, list, say, url};
+use crate::access::IndexName;
 use crate::engine::ReaderFields;
 use crate::fingerprint::Fingerprint;
 use crate::forest::Root;
 use crate::http::Body;
 use crate::http::query::decode_segment;
-use crate::reading::answer::{Similar, SimilarHit};
+use crate::reading::answer::{Similar, SimilarHit, key};
 use crate::reading::request::MAX_SIZE;
 use crate::reading::{MembersRequest, ReadError};
 use crate::time::{Millis, format_date};
@@ -32,6 +33,9 @@ const TITLE: usize = 300;
 
 /// Groups that may be one with that of the article.
 const OTHER_GROUPS: usize = 5;
+
+/// Of which so many are looked for.
+const MOST_SUGGESTED: usize = 20;
 
 #[derive(Template)]
 #[template(path = "article.html")]
@@ -117,14 +121,18 @@ pub(super) async fn show(
     let (shell, t) = (page.shell, page.shell.t());
     let id = decode_segment(raw_id);
     let found = find(page, raw_index, &id).await?;
-    let names = page.fields(&url::segment(&found.index));
+    let asked = IndexName::parse(raw_index).ok();
+    let access = page.state.access();
+    let route_name = access.route_name(&found.index, asked.as_ref()).await;
+    let known_as = route_name.as_deref().unwrap_or(&found.index);
+    let names = page.fields(&url::segment(known_as)).await;
     let source = &found.source;
     let root = source.get(&names.root).and_then(Value::as_str);
     let similar = match root {
         Some(root) => Some(members(page, raw_index, root, &names).await?),
         None => None,
     };
-    let refused = neighbours(page, &found.index, &found.id, source, &names).await;
+    let refused = neighbours(page, known_as, &found.id, source, &names).await;
     let (refused, has_no_route) = match refused {
         Refused::NoRoute => (None, true),
         Refused::Unknown => (None, false),
@@ -165,9 +173,9 @@ pub(super) async fn show(
         }),
         is_alone: similar.is_some_and(|similar| similar.total == 1),
         split: (!has_no_route && similar.is_some_and(|similar| similar.total > 1))
-            .then(|| say::split_address(&found.index, &found.id)),
+            .then(|| say::split_address(known_as, &found.id)),
         late: match root {
-            Some(root) => may_be_one(page, &found, root).await,
+            Some(root) => may_be_one(page, known_as, &found.id, root, &names).await,
             None => Vec::new(),
         },
         root: root.map(str::to_owned),
@@ -178,10 +186,17 @@ pub(super) async fn show(
     answer::page(StatusCode::OK, &article)
 }
 
-/// The groups that were found to agree with that of a document.
-async fn may_be_one(page: &Page<'_>, found: &Found, root: &str) -> Vec<OtherGroup> {
+/// The groups that were found to agree with that of a document, of which the reader sees a document. `index`: the name by which a route
+/// knows the document's.
+async fn may_be_one(
+    page: &Page<'_>,
+    index: &str,
+    id: &str,
+    root: &str,
+    names: &ReaderFields,
+) -> Vec<OtherGroup> {
     let own = Fingerprint::written(root, true).map(Root);
-    let late = page.state.engine.may_be_one(&found.index).await;
+    let late = page.state.engine.may_be_one(index).await;
     let Some((own, (_, late))) = own.zip(late.ok()) else {
         return Vec::new();
     };
@@ -190,10 +205,16 @@ async fn may_be_one(page: &Page<'_>, found: &Found, root: &str) -> Vec<OtherGrou
         own if own == pair.loser => Some(pair.winner),
         _ => None,
     });
-    let shown = others.take(OTHER_GROUPS).map(|other| OtherGroup {
+    let others: Vec<Root> = others.take(MOST_SUGGESTED).collect();
+    let keys: Vec<i64> = others.iter().map(|&other| key(other)).collect();
+    let seen = seen_groups(page, index, &keys, &json!(false), names).await;
+    let seen = seen.unwrap_or_default();
+    let seen = |other: &&Root| seen.iter().any(|group| group.root == **other);
+    let shown = others.iter().filter(seen).take(OTHER_GROUPS);
+    let shown = shown.map(|&other| OtherGroup {
         root: other.to_string(),
-        address: url::group(&found.index, &other.to_string()),
-        merge: say::merge_address(&found.index, &found.id, [own, other]),
+        address: url::group(index, &other.to_string()),
+        merge: say::merge_address(index, id, [own, other]),
     });
     shown.collect()
 }
@@ -204,7 +225,7 @@ pub(super) async fn first_of(
     raw_index: &str,
     root: &str,
 ) -> Result<Response<Body>, Problem> {
-    let names = page.fields(raw_index);
+    let names = page.fields(raw_index).await;
     let reader = page.reader(raw_index, &names);
     let request = MembersRequest {
         size: 1,
@@ -296,13 +317,12 @@ fn shown_time(shell: &Shell, time: Millis) -> (String, String) {
 fn place(shell: &Shell, similar: &Similar, found: &Found) -> Option<String> {
     let t = shell.t();
     let first = similar.hits.first()?;
-    let count = format::number(similar.total);
     match similar.total {
         1 => None,
-        _ if first.is_representative && is_here(first, found) => {
-            Some(shell.say(t.first_of, &[&count]))
+        all if first.is_representative && is_here(first, found) => {
+            Some(shell.say(t.first_of, &[&format::number(all)]))
         }
-        _ => Some(shell.say(t.similar_many, &[&count])),
+        all => Some(shell.say(t.similar_many, &[&format::others(all)])),
     }
 }
 

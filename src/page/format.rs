@@ -23,6 +23,11 @@ pub(super) fn number(value: u64) -> String {
     shown
 }
 
+/// How many articles a group has besides the one that is shown: what people read as "similar".
+pub(super) fn others(documents: u64) -> String {
+    number(documents.saturating_sub(1))
+}
+
 /// `12.3 MB`.
 pub(super) fn bytes(value: u64) -> String {
     let units = ["B", "kB", "MB", "GB", "TB"];

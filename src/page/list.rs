@@ -70,7 +70,7 @@ pub(super) async fn show(page: &Page<'_>, raw_index: &str) -> Result<Response<Bo
         let reason = shell.say(t.bad_date, &[name, &value]);
         Problem::new(StatusCode::BAD_REQUEST, Some(reason))
     })?;
-    let names = page.fields(raw_index);
+    let names = page.fields(raw_index).await;
     let shown: Vec<&str> = names
         .text
         .iter()
@@ -190,7 +190,7 @@ impl Entries<'_> {
         let is_alone = group.similar_count == 1;
         let similar = match is_alone {
             true => shell.say(t.similar_one, &[]),
-            false => shell.say(t.similar_many, &[&count(group.similar_count)]),
+            false => shell.say(t.similar_many, &[&format::others(group.similar_count)]),
         };
         let matching = (group.matching_count < group.similar_count)
             .then(|| shell.say(t.matching, &[&count(group.matching_count)]));

@@ -38,9 +38,9 @@ use hyper::http::request;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 
 use crate::clock;
+use crate::endpoints::{Found, PageEndpoint};
 use crate::engine::ReaderFields;
 use crate::http::headers::{Encoding, encoding};
-use crate::http::query::decode_segment;
 use crate::http::{Body, ProxyError, body, caller};
 use crate::reading::{ReadError, Reader, ReaderParts};
 use crate::state::AppState;
@@ -50,83 +50,28 @@ use shell::Shell;
 /// How long a page may take, all searches together.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The path of a page behind `/_spinney/ui`, if `endpoint` (behind `/_spinney`) is one.
-pub(crate) fn path_of(endpoint: &str) -> Option<&str> {
-    let path = endpoint.strip_prefix("/ui")?;
-    (path.is_empty() || path.starts_with('/')).then_some(path)
-}
-
-/// What is to be shown.
-#[derive(Debug, PartialEq, Eq)]
-enum Target<'p> {
-    /// Without the last slash, relative links would mean something else.
-    WithoutSlash,
-    Home,
-    Overview,
-    Asset(&'p str),
-    /// Groups of an index, as it stands in the path.
-    List(&'p str),
-    /// A document: index and id as they stand in the path.
-    Article(&'p str, &'p str),
-    /// A group: index and root.
-    Root(&'p str, &'p str),
-    /// Something is said about the groups of an index.
-    Say(&'p str),
-    Nothing,
-}
-
-fn target_of(path: &str) -> Target<'_> {
-    let Some(path) = path.strip_prefix('/') else {
-        return Target::WithoutSlash;
-    };
-    let mut parts = path.split('/');
-    match [(); 4].map(|()| parts.next()) {
-        [Some(""), None, ..] => Target::Home,
-        [Some("overview"), None | Some(""), None, _] => Target::Overview,
-        [Some("assets"), Some(name), None, _] => Target::Asset(name),
-        [Some(index), None | Some(""), None, _] if is_index(index) => Target::List(index),
-        [Some(index), Some("say"), None, _] if is_index(index) => Target::Say(index),
-        [Some(index), Some("article"), Some(id), None] if is_index(index) && !id.is_empty() => {
-            Target::Article(index, id)
-        }
-        [Some(index), Some("group"), Some(root), None] if is_index(index) => {
-            Target::Root(index, root)
-        }
-        _ => Target::Nothing,
-    }
-}
-
-/// No name of an index begins so.
-fn is_index(raw: &str) -> bool {
-    !raw.is_empty() && !raw.starts_with('_')
-}
-
-/// Answers `/_spinney/ui{path}`.
+/// Answers a page. The method is one that it takes.
 ///
 /// # Errors
-/// When the method is none for pages. What goes wrong besides is a page that says so.
+/// When a form cannot be read. What goes wrong besides is a page that says so.
 pub(crate) async fn handle(
     state: &Arc<AppState>,
-    path: &str,
+    endpoint: PageEndpoint,
+    found: &Found<'_>,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, ProxyError> {
     let (parts, incoming) = request.into_parts();
-    let target = target_of(path);
-    let is_said = parts.method == Method::POST && matches!(target, Target::Say(_));
-    let form = match is_said {
+    let form = match parts.method == Method::POST {
         true => Some(read_form(state, &parts, incoming).await?),
         false => {
             body::discard(incoming, &parts.headers);
             None
         }
     };
-    if !is_said && parts.method != Method::GET && parts.method != Method::HEAD {
-        return Err(ProxyError::GetOnly);
+    if endpoint == PageEndpoint::Asset {
+        return Ok(answer::asset(found.name));
     }
-    if let Target::Asset(name) = target {
-        return Ok(answer::asset(name));
-    }
-    let shell = Shell::new(&parts, path);
+    let shell = Shell::new(&parts, url::behind(parts.uri.path()));
     let Some(_in_flight) = state.in_flight.enter() else {
         return Ok(Problem::from(ProxyError::Stopping).page(&shell));
     };
@@ -135,7 +80,7 @@ pub(crate) async fn handle(
         shell: &shell,
         headers: shell::for_cluster(&parts.headers),
     };
-    let shown = tokio::time::timeout(TIMEOUT, page.show(&target, form.as_deref())).await;
+    let shown = tokio::time::timeout(TIMEOUT, page.show(endpoint, found, form.as_deref())).await;
     let shown = shown.unwrap_or(Err(ReadError::TimedOut(TIMEOUT).into()));
     let answer = shown.unwrap_or_else(|problem| problem.page(&shell));
     Ok(shell.remembered(answer))
@@ -167,28 +112,34 @@ impl Page<'_> {
     /// `form`: what was posted.
     async fn show(
         &self,
-        target: &Target<'_>,
+        endpoint: PageEndpoint,
+        found: &Found<'_>,
         form: Option<&[u8]>,
     ) -> Result<Response<Body>, Problem> {
-        match *target {
-            Target::WithoutSlash => Ok(answer::elsewhere(&(url::home() + &self.shell.query()))),
-            Target::Home => home::show(self).await,
-            Target::Overview => overview::show(self).await,
-            Target::List(index) => list::show(self, index).await,
-            Target::Article(index, id) => article::show(self, index, id).await,
-            Target::Root(index, root) => article::first_of(self, index, root).await,
-            Target::Say(index) => match form {
+        let Found { index, name, .. } = *found;
+        match endpoint {
+            PageEndpoint::WithoutSlash => {
+                Ok(answer::elsewhere(&(url::home() + &self.shell.query())))
+            }
+            PageEndpoint::Home => home::show(self).await,
+            PageEndpoint::Overview => overview::show(self).await,
+            PageEndpoint::List => list::show(self, index).await,
+            PageEndpoint::Article => article::show(self, index, name).await,
+            PageEndpoint::Group => article::first_of(self, index, name).await,
+            PageEndpoint::Override => match form {
                 Some(form) if form.len() > say::FORM_BYTES => Err(say::too_long()),
                 Some(form) => say::said(self, index, form).await,
                 None => say::show(self, index),
             },
-            Target::Asset(_) | Target::Nothing => Err(Problem::new(StatusCode::NOT_FOUND, None)),
+            PageEndpoint::Asset | PageEndpoint::Nothing => {
+                Err(Problem::new(StatusCode::NOT_FOUND, None))
+            }
         }
     }
 
     /// The fields of an index, as it stands in a path.
-    fn fields(&self, raw_index: &str) -> ReaderFields {
-        self.state.engine.reader_fields(&decode_segment(raw_index))
+    async fn fields(&self, raw_index: &str) -> ReaderFields {
+        self.state.reader_fields(&self.headers, raw_index).await
     }
 
     /// Reads an index in the reader's name.
@@ -196,6 +147,7 @@ impl Page<'_> {
         Reader::new(ReaderParts {
             cluster: &self.state.cluster,
             engine: &self.state.engine,
+            service: &self.state.service,
             headers: &self.headers,
             raw_index,
             fields,
@@ -210,40 +162,5 @@ impl Page<'_> {
     /// A hash of what the cluster knows the reader by.
     fn caller(&self) -> u64 {
         caller::caller(&self.state.callers, &self.headers, None)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths() {
-        assert_eq!(path_of("/ui"), Some(""));
-        assert_eq!(path_of("/ui/x"), Some("/x"));
-        for other in ["/uix", "/_stats", "", "/u"] {
-            assert_eq!(path_of(other), None);
-        }
-        for (path, target) in [
-            ("", Target::WithoutSlash),
-            ("/", Target::Home),
-            ("/overview", Target::Overview),
-            ("/overview/", Target::Overview),
-            ("/assets/x.css", Target::Asset("x.css")),
-            ("/news-%2A", Target::List("news-%2A")),
-            ("/news-1/", Target::List("news-1")),
-            ("/a/article/x%2Fy", Target::Article("a", "x%2Fy")),
-            ("/a/group/00", Target::Root("a", "00")),
-            ("/a/say", Target::Say("a")),
-            ("/a/say/b", Target::Nothing),
-            ("/a/article/", Target::Nothing),
-            ("/a/article", Target::Nothing),
-            ("/a/article/b/c", Target::Nothing),
-            ("/_all", Target::Nothing),
-            ("//", Target::Nothing),
-            ("/assets/a/b", Target::Nothing),
-        ] {
-            assert_eq!(target_of(path), target, "{path}");
-        }
     }
 }

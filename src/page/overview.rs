@@ -246,7 +246,7 @@ async fn largest(page: &Page<'_>, routes: &[ReaderRoute]) -> Vec<LargeGroup> {
     for route in routes.iter().take(ROUTES) {
         let raw_index = route.patterns.iter().map(|name| url::segment(name));
         let raw_index = raw_index.collect::<Vec<_>>().join(",");
-        let names = page.fields(&raw_index);
+        let names = page.fields(&raw_index).await;
         let shown: Vec<&String> = names.title.iter().chain(names.text.first()).collect();
         let request = GroupsRequest {
             size: LARGEST,
@@ -270,7 +270,7 @@ async fn largest(page: &Page<'_>, routes: &[ReaderRoute]) -> Vec<LargeGroup> {
             LargeGroup {
                 title: fields::beginning(title, TITLE),
                 address: url::article(&representative.index, &representative.id),
-                similar: shell.say(t.similar_many, &[&number(group.similar_count)]),
+                similar: shell.say(t.similar_many, &[&format::others(group.similar_count)]),
                 media: group.media.map(|media| {
                     let text = if media == 1 {
                         t.media_one

@@ -80,33 +80,45 @@ pub(super) async fn neighbours(
     let shown = names.text.iter().chain(&names.title).chain(&names.medium);
     let medium = names.medium.as_deref().and_then(fields::parent);
     let shown: Vec<&str> = shown.map(String::as_str).chain(medium).collect();
-    let request = GroupsRequest {
-        query: json!({"bool": {"filter": [{"terms": {(&names.key): keys}}]}}),
-        sort: SortBy::Field(names.time.clone()),
-        direction: Direction::Descending,
-        size: SHOWN,
-        representative: RepresentativeBy::Oldest,
-        source: json!(shown),
-        total: TotalWanted::No,
-        ..GroupsRequest::default()
-    };
-    let raw_index = url::segment(index);
-    let reader = page.reader(&raw_index, names);
-    let Ok(groups) = reader.groups(&request).await else {
+    let Some(groups) = seen_groups(page, index, &keys, &json!(shown), names).await else {
         return Refused::Unknown;
     };
     let t = page.shell.t();
     // In the order of the forest: nearest first.
     let found = trees.iter().filter_map(|(tree, refusal)| {
-        let group = groups
-            .groups
-            .iter()
-            .find(|group| key(group.root) == *tree)?;
+        let group = groups.iter().find(|group| key(group.root) == *tree)?;
         let merge = own.map(|own| say::merge_address(index, id, [own, group.root]));
         let neighbour = neighbour(t, group, *refusal, names);
         Some(Neighbour { merge, ..neighbour })
     });
     Refused::Neighbours(found.collect())
+}
+
+/// Those of some groups of which the reader sees a document; none: nobody can tell.
+pub(super) async fn seen_groups(
+    page: &Page<'_>,
+    index: &str,
+    keys: &[i64],
+    shown: &Value,
+    names: &ReaderFields,
+) -> Option<Vec<Group>> {
+    if keys.is_empty() {
+        return Some(Vec::new());
+    }
+    let request = GroupsRequest {
+        query: json!({"bool": {"filter": [{"terms": {(&names.key): keys}}]}}),
+        sort: SortBy::Field(names.time.clone()),
+        direction: Direction::Descending,
+        size: keys.len(),
+        representative: RepresentativeBy::Oldest,
+        source: shown.clone(),
+        total: TotalWanted::No,
+        ..GroupsRequest::default()
+    };
+    let raw_index = url::segment(index);
+    let reader = page.reader(&raw_index, names);
+    let groups = reader.groups(&request).await;
+    groups.ok().map(|groups| groups.groups)
 }
 
 /// The key of the group of a tree that refuses the document, and why it does.
@@ -126,7 +138,7 @@ fn neighbour(
     let title = fields::text(source, names.title.as_deref()).or_else(|| fields::text(source, text));
     let similar = match group.similar_count {
         1 => t.similar_one.to_owned(),
-        count => fill(t.refused_article, &[&format::number(count)]),
+        count => fill(t.refused_article, &[&format::others(count)]),
     };
     Neighbour {
         title: title.map_or_else(

@@ -13,6 +13,7 @@ use super::problem::Problem;
 use super::shell::Shell;
 use super::url::Query;
 use super::{Page, answer, url};
+use crate::access::ForestEditor;
 use crate::fingerprint::Fingerprint;
 use crate::forest::Root;
 use crate::http::query::decode_segment;
@@ -196,7 +197,8 @@ pub(super) async fn said(
         let reason = page.shell.t().not_from_here.to_owned();
         return Err(Problem::new(StatusCode::FORBIDDEN, Some(reason)));
     }
-    let speaker = Speaker::new(page.state, &page.headers, raw_index, index.clone())?;
+    let editor = ForestEditor::admit(page.state.access(), &page.headers, raw_index).await;
+    let speaker = Speaker::new(page.state, editor.map_err(SayError::from)?)?;
     let said = match &wish {
         Wish::Split { id } => Some(speaker.split(std::slice::from_ref(id)).await?),
         Wish::Merge { roots, .. } => Some(speaker.merge(roots).await?),

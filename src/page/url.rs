@@ -64,6 +64,11 @@ pub(super) fn of_path(path: &str) -> String {
     format!("{BASE}{path}")
 }
 
+/// The path of a request behind `/_spinney/ui`.
+pub(super) fn behind(path: &str) -> &str {
+    path.strip_prefix(BASE).unwrap_or(path)
+}
+
 /// Parameters of a query string, in their order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Query(Vec<(String, String)>);

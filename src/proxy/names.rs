@@ -50,6 +50,7 @@ pub(super) async fn adopt(
                 continue;
             }
             let behind = state.cluster.indices_behind(headers, &name).await;
+            let behind = behind.into_indices();
             for index in unrouted.iter().filter(|index| behind.contains(index)) {
                 parsed.stands_for(&state.engine, index, &name);
             }

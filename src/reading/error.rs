@@ -54,6 +54,11 @@ pub(crate) enum ReadError {
     /// There is no index of roots, or none that the caller may read.
     #[error("there is no index of roots")]
     NoRoots,
+    /// Who published a document cannot be counted.
+    #[error(
+        "--medium-field {0} is mapped as text here, which the cluster cannot count, and no keyword {0}.keyword stands beside it in all of these indices: name a field of the type keyword"
+    )]
+    MediumIsText(String),
     /// There is no such document or group, as far as the caller may see.
     #[error("{0}")]
     NotFound(String),
@@ -73,7 +78,7 @@ impl ReadError {
             ReadError::Partial => ProxyError::PartialSearch(self.to_string()),
             ReadError::Restricted => ProxyError::NotForReaders(self.to_string()),
             ReadError::NotFound(reason) => ProxyError::NotFound(reason),
-            ReadError::Request(_) | ReadError::TooMany { .. } => {
+            ReadError::Request(_) | ReadError::TooMany { .. } | ReadError::MediumIsText(_) => {
                 ProxyError::BadRequest(self.to_string())
             }
             // The one is logged by whoever asks forests, the other is always answered otherwise.

@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use hyper::Method;
+use bytes::Bytes;
+use hyper::{Method, Response, StatusCode};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -16,6 +17,7 @@ use super::numbers::root;
 use super::request::{MembersRequest, RequestError};
 use super::search::{Hit, Hits, Source};
 use super::similarity::{ShingleSet, TextReader, jaccard};
+use crate::access::IndexName;
 use crate::config::RestrictedReaders;
 use crate::fingerprint::Fingerprint;
 use crate::forest::Root;
@@ -45,9 +47,14 @@ impl Reader<'_> {
         request: &MembersRequest,
     ) -> Result<Similar, ReadError> {
         let key = if self.index.contains(['*', ',']) {
-            self.key_in_pattern(id).await?
+            self.key_by_search(id).await?
         } else {
-            self.key_of(raw_id, routing).await?
+            match self.key_of(raw_id, routing).await {
+                Err(ReadError::Refused(refused)) if is_not_one_index(&refused) => {
+                    self.key_by_search(id).await?
+                }
+                key => key?,
+            }
         };
         let key = key.ok_or_else(|| {
             ReadError::NotFound(format!(
@@ -78,8 +85,8 @@ impl Reader<'_> {
             .and_then(|source| source.get(field)?.as_i64()))
     }
 
-    /// The same where several indices are asked, which only a search can do.
-    async fn key_in_pattern(&self, id: &str) -> Result<Option<i64>, ReadError> {
+    /// The same where several indices are asked, or may be, which only a search can do.
+    async fn key_by_search(&self, id: &str) -> Result<Option<i64>, ReadError> {
         let answer = self.source.search::<Value>(json!({
             "size": 1,
             "track_total_hits": false,
@@ -152,6 +159,10 @@ impl Reader<'_> {
             .hits
             .first()
             .map(|hit| (hit.index.clone(), hit.id.clone()));
+        let forest = match &representative {
+            Some((index, _)) => self.forest_view(index, root).await?,
+            None => None,
+        };
         let similarities = self.similarities(first.hits, texts.hits).await?;
         let shown = hits.into_iter().map(|hit| {
             let name = (hit.index.clone(), hit.id.clone());
@@ -164,7 +175,7 @@ impl Reader<'_> {
             total,
             hits: shown.collect(),
             next: next.flatten(),
-            forest: self.forest_view(root).await?,
+            forest,
             took: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
         })
     }
@@ -222,13 +233,17 @@ impl Reader<'_> {
         }
     }
 
-    /// What the forest says. It knows of all documents: nothing is said where some readers may not.
-    async fn forest_view(&self, root: Root) -> Result<Option<RootView>, ReadError> {
+    /// What the forest of an index says in which the caller has found a document of the group. It knows of all documents: nothing is said
+    /// where some readers may not.
+    async fn forest_view(&self, index: &str, root: Root) -> Result<Option<RootView>, ReadError> {
         if self.restricted != RestrictedReaders::None {
             return Ok(None);
         }
-        let first = self.index.split(',').next().unwrap_or_default();
-        let tree = self.engine.tree(first, root).await?;
+        let asked = IndexName::parse(self.source.raw_index).ok();
+        let Some(name) = self.access.route_name(index, asked.as_ref()).await else {
+            return Ok(None);
+        };
+        let tree = self.engine.tree(&name, root).await?;
         Ok(tree.map(|(forest, view)| RootView {
             forest,
             children: view.children.into(),
@@ -237,6 +252,17 @@ impl Reader<'_> {
             arrival: view.arrival,
         }))
     }
+}
+
+/// Whether a document cannot be read by its id under this name: several indices stand behind the alias, or it is a data stream. That a
+/// document is not there is no error to the servers.
+fn is_not_one_index(refused: &Response<Bytes>) -> bool {
+    let said: Value = serde_json::from_slice(refused.body()).unwrap_or_default();
+    let is_error = said.get("error").is_some();
+    matches!(
+        refused.status(),
+        StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND
+    ) && is_error
 }
 
 /// Index and id of a document, and how similar its text is to the representative's.

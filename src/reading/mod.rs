@@ -19,6 +19,7 @@ mod by_field;
 mod cursor;
 mod enumerate;
 mod error;
+mod keyword;
 mod largest;
 mod lists;
 mod members;
@@ -38,6 +39,7 @@ use std::time::Instant;
 use hyper::HeaderMap;
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::access::Access;
 use crate::config::RestrictedReaders;
 use crate::counts::Counts;
 use crate::engine::{Engine, ReaderFields};
@@ -47,6 +49,7 @@ use search::Source;
 
 pub(crate) use answer::Groups;
 pub(crate) use error::ReadError;
+pub(crate) use keyword::KeywordForms;
 pub(crate) use lists::Lists;
 pub(crate) use request::{GroupsRequest, MembersRequest, SortBy};
 
@@ -58,6 +61,7 @@ pub(crate) struct Reader<'a> {
     lists: &'a Lists,
     counts: &'a Counts,
     engine: &'a Arc<Engine>,
+    access: Access<'a>,
     restricted: RestrictedReaders,
     /// A hash of whatever the cluster knows the caller by.
     caller: u64,
@@ -71,6 +75,8 @@ pub(crate) struct ReaderParts<'a> {
     pub cluster: &'a crate::cluster::Client,
     /// Reads texts again, and knows the forests.
     pub engine: &'a Arc<Engine>,
+    /// The credentials of the service user.
+    pub service: &'a HeaderMap,
     /// Headers of the caller's request.
     pub headers: &'a HeaderMap,
     /// The index as it stands in the caller's path; a pattern or a list, too.
@@ -105,6 +111,11 @@ impl<'a> Reader<'a> {
             lists: parts.lists,
             counts: parts.counts,
             engine: parts.engine,
+            access: Access {
+                engine: parts.engine,
+                cluster: parts.cluster,
+                service: parts.service,
+            },
             restricted: parts.restricted,
             caller: parts.caller,
             now: parts.now,

@@ -125,7 +125,13 @@ impl Source<'_> {
             self.preference
         );
         let answer = match self.ask(Method::POST, &path, Some(&body)).await {
-            Err(ReadError::Refused(refused)) if lacks_the_field(&refused) => {
+            Err(ReadError::Refused(refused)) => {
+                if let Some(medium) = self.medium_is_text(&refused) {
+                    return Err(ReadError::MediumIsText(medium));
+                }
+                if !lacks_the_field(&refused) {
+                    return Err(ReadError::Refused(refused));
+                }
                 let path = format!("{path}&pre_filter_shard_size=1");
                 self.ask(Method::POST, &path, Some(&body)).await?
             }
@@ -137,6 +143,14 @@ impl Source<'_> {
             return Err(ReadError::Partial);
         }
         Ok(answer)
+    }
+
+    /// The medium field, if a search was refused because it is a text.
+    fn medium_is_text(&self, refused: &Response<Bytes>) -> Option<String> {
+        let medium = self.fields.medium.as_ref()?;
+        let text = String::from_utf8_lossy(refused.body());
+        let is_text = text.contains(&format!("fielddata=true on [{medium}]"));
+        is_text.then(|| medium.clone())
     }
 
     /// Asks anything in the caller's name.

@@ -22,6 +22,7 @@ use tracing::{Instrument, debug, info, warn};
 
 use crate::clock;
 use crate::config::{ForestStore, OnLoss, ServeOptions};
+use crate::endpoints::{self, ApiEndpoint, Endpoint, Found};
 use crate::history::{self, Sample};
 use crate::http::tls::{self, TlsError};
 use crate::http::{Body, ProxyError, body};
@@ -264,23 +265,23 @@ async fn respond(
     );
     let response = async move {
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        let is_wanted = |found: &Found<'_>| {
+            let is_docid = found.row.endpoint == Endpoint::Api(ApiEndpoint::DocId);
+            !is_docid || state.docids.is_some()
+        };
+        let found = endpoints::find(&path).filter(is_wanted);
         // The own endpoints answer while the process drains too: liveness and readiness are asked for then.
-        let (result, ours) = match (purpose, router::classify(&method, &path)) {
-            (Purpose::Admin | Purpose::TooMany, Target::Own(endpoint))
-                if api::is_monitored(endpoint) =>
-            {
-                (api::handle(state, endpoint, request).await, true)
+        let (result, ours) = match (purpose, found) {
+            (Purpose::Everything, Some(found)) => (own(state, &found, request).await, true),
+            (Purpose::Everything, None) => match router::classify(&method, &path) {
+                Target::Own(_) => (refuse(request, ProxyError::NoEndpoint(path.clone())), true),
+                target => (proxy::handle(state, target, request).await, false),
+            },
+            (_, Some(found)) if found.row.is_monitored() => {
+                (own(state, &found, request).await, true)
             }
             (Purpose::Admin, _) => (refuse(request, ProxyError::NotAdmin(path.clone())), true),
             (Purpose::TooMany, _) => (refuse(request, ProxyError::TooManyConnections), true),
-            (Purpose::Everything, _) if api::is_docid(state, &path) => {
-                (api::handle_docid(state, request).await, true)
-            }
-            (Purpose::Everything, Target::Own(endpoint)) => match page::path_of(endpoint) {
-                Some(path) => (page::handle(state, path, request).await, true),
-                None => (api::handle(state, endpoint, request).await, true),
-            },
-            (Purpose::Everything, target) => (proxy::handle(state, target, request).await, false),
         };
         let draining = state.in_flight.is_draining();
         let failed = result.is_err();
@@ -302,6 +303,21 @@ async fn respond(
     .await;
     state.metrics.observe_request(began.elapsed());
     response
+}
+
+/// Answers what stands in the table of endpoints.
+async fn own(
+    state: &Arc<AppState>,
+    found: &Found<'_>,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, ProxyError> {
+    if let Some(error) = found.row.refuses(request.method().as_str()) {
+        return refuse(request, error);
+    }
+    match found.row.endpoint {
+        Endpoint::Api(endpoint) => api::handle(state, endpoint, found, request).await,
+        Endpoint::Page(endpoint) => page::handle(state, endpoint, found, request).await,
+    }
 }
 
 /// Refuses a request without a look at its body.

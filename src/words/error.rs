@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use hyper::Response;
 
+use crate::access::AccessError;
 use crate::http::{Body, ProxyError, full};
 
 /// Why nothing was said.
@@ -14,6 +15,15 @@ pub(crate) enum SayError {
     /// Anything else.
     #[error(transparent)]
     Other(#[from] ProxyError),
+}
+
+impl From<AccessError> for SayError {
+    fn from(error: AccessError) -> SayError {
+        match error {
+            AccessError::Refused(answer) => SayError::Refused(answer),
+            AccessError::Other(error) => SayError::Other(error),
+        }
+    }
 }
 
 impl SayError {

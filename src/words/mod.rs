@@ -3,24 +3,24 @@
 //! ```text
 //! roots, ids --search, in the caller's name--> documents --engine--> texts, what is answered for them
 //!                                                 |
-//!                                                 +-- may the caller write there? --> the forest is told; adopt/restamp.rs wakes
+//!                                                 +-- the forest is told; adopt/restamp.rs wakes
 //! ```
 //!
-//! Who may write an index may say something about its groups: the cluster is asked, in a way that changes nothing.
+//! Who that may be is decided by `access/`: a [`Speaker`] is made of a [`ForestEditor`].
 
 mod error;
 
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use hyper::{HeaderMap, Method, StatusCode};
+use hyper::Method;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use crate::access::{ForestEditor, ForestReader};
 use crate::adopt::shown;
 use crate::bulk::StampNames;
-use crate::cluster::operator::in_path;
 use crate::engine::WordError;
 use crate::fingerprint::Fingerprint;
 use crate::forest::words::{Looked, Word, Words};
@@ -39,18 +39,11 @@ const MOST_HITS: usize = 10_000;
 /// The most bytes of an answer.
 const ANSWER_BYTES: usize = 64 << 20;
 
-/// A document that nobody has: an update of it asks for the right to write, and changes nothing.
-const NOBODYS_ID: &str = "spinney-may-this-be-written";
-
 /// Somebody who says something about the groups of an index.
 pub(crate) struct Speaker<'a> {
     state: &'a AppState,
-    /// Of the caller's request: the cluster finds the credentials in them.
-    headers: &'a HeaderMap,
-    raw_index: &'a str,
-    index: String,
+    editor: ForestEditor<'a>,
     names: StampNames,
-    fields: Vec<String>,
 }
 
 /// What came of saying something.
@@ -64,7 +57,8 @@ pub(crate) struct Said {
 
 /// A document as the caller sees it.
 struct Seen {
-    index: String,
+    /// The name by which a route knows its index.
+    route_name: String,
     shown: Option<Root>,
     source: Bytes,
 }
@@ -101,34 +95,37 @@ struct Hit<'a> {
 }
 
 impl<'a> Speaker<'a> {
-    /// `raw_index`: the index as it stands in the caller's path.
+    /// Whoever may change the groups of a forest.
     ///
     /// # Errors
-    /// When it is not the name of one, or no route stamps it.
+    /// When the names of the stamp's fields cannot be made.
     pub(crate) fn new(
         state: &'a AppState,
-        headers: &'a HeaderMap,
-        raw_index: &'a str,
-        index: String,
+        editor: ForestEditor<'a>,
     ) -> Result<Speaker<'a>, SayError> {
         let names = StampNames::new(state.engine.prefix());
         let names = names.map_err(|error| ProxyError::BadRequest(error.to_string()))?;
-        let mut fields = state.engine.fields_of(&index);
-        fields.push(names.root().to_owned());
         Ok(Speaker {
             state,
-            headers,
-            raw_index,
-            index,
+            editor,
             names,
-            fields,
         })
+    }
+
+    /// A name that has the route of the forest.
+    fn route_name(&self) -> &str {
+        self.editor.reader().route_name()
+    }
+
+    /// The name that was asked for.
+    fn index(&self) -> &str {
+        self.editor.reader().name().as_str()
     }
 
     /// These groups are one, under the root of the first.
     ///
     /// # Errors
-    /// When the caller sees no document of one of them or may not write, or a group has no text that could be compared.
+    /// When the caller sees no document of one of them, or a group has no text that could be compared.
     pub(crate) async fn merge(&self, roots: &[Root]) -> Result<Said, SayError> {
         let (Some(winner), losers @ [_, ..]) = (roots.first(), roots.get(1..).unwrap_or_default())
         else {
@@ -157,7 +154,6 @@ impl<'a> Speaker<'a> {
                 return Err(SayError::bad(&reason));
             }
         }
-        self.may_write(&found).await?;
         let root = words.group(*winner);
         let losers: BTreeSet<Root> = losers.iter().copied().collect();
         let losers: Vec<Root> = losers
@@ -175,7 +171,7 @@ impl<'a> Speaker<'a> {
     /// These documents, and all that have the same texts, are a group of their own.
     ///
     /// # Errors
-    /// When the caller does not see one of them or may not write, or one has no text.
+    /// When the caller does not see one of them, or one has no text.
     pub(crate) async fn split(&self, ids: &[String]) -> Result<Said, SayError> {
         // One that nothing has.
         let root = Root(Fingerprint(self.state.unique()));
@@ -200,7 +196,7 @@ impl<'a> Speaker<'a> {
         let query = json!({"ids": {"values": ids}});
         let (found, found_ids) = self.search(query, MOST_NAMED, false).await?;
         if let Some(missing) = ids.into_iter().find(|&id| !found_ids.contains(id)) {
-            let index = &self.index;
+            let index = self.index();
             let reason =
                 format!("there is no document [{missing}] in [{index}], as searches see it");
             return Err(ProxyError::NotFound(reason).into());
@@ -215,58 +211,32 @@ impl<'a> Speaker<'a> {
             texts.insert(looked.text);
             shown.extend(seen.shown.into_iter().chain(looked.answer));
         }
-        self.may_write(&found).await?;
         let texts: Vec<Fingerprint> = texts.into_iter().collect();
         let group = self.words().await?.group(root);
         let shown = shown.into_iter().collect();
         self.say(Word::Pin { texts, root }, shown, group).await
     }
 
-    /// What was said about the groups of the forest of the index.
-    ///
-    /// # Errors
-    /// When the caller may not search the index.
-    pub(crate) async fn list(&self) -> Result<(String, Words), SayError> {
-        self.search(json!({"match_none": {}}), 0, false).await?;
-        self.state
-            .engine
-            .words(&self.index)
-            .await
-            .map_err(|error| self.failed(error))
-    }
-
-    /// Groups of the forest of the index that may be one.
-    ///
-    /// # Errors
-    /// When the caller may not search the index.
-    pub(crate) async fn may_be_one(&self) -> Result<(String, Late), SayError> {
-        self.search(json!({"match_none": {}}), 0, false).await?;
-        let late = self.state.engine.may_be_one(&self.index).await;
-        late.map_err(|error| self.failed(error))
-    }
-
     /// Takes a word back. Answers what it was.
     ///
     /// # Errors
-    /// When there is none of this number, or the caller may not write.
+    /// When there is none of this number.
     pub(crate) async fn take_back(&self, number: u64) -> Result<Word, SayError> {
-        let (found, _) = self.search(json!({"match_all": {}}), 1, false).await?;
-        self.may_write(&found).await?;
-        let taken = self.state.engine.take_back(&self.index, number).await;
-        let word = taken.map_err(|error| self.failed(error))?;
+        let taken = self.state.engine.take_back(self.route_name(), number).await;
+        let word = taken.map_err(|error| failed(self.state, error))?;
         self.state.restamping.wake();
         word.ok_or_else(|| {
             let reason = format!(
                 "there is no word {number} about the groups of [{}]",
-                self.index
+                self.index()
             );
             ProxyError::NotFound(reason).into()
         })
     }
 
     async fn say(&self, word: Word, shown: Vec<Root>, root: Root) -> Result<Said, SayError> {
-        let said = self.state.engine.say(&self.index, word, shown).await;
-        let number = said.map_err(|error| self.failed(error))?;
+        let said = self.state.engine.say(self.route_name(), word, shown).await;
+        let number = said.map_err(|error| failed(self.state, error))?;
         if number.is_none() {
             return Err(SayError::bad(
                 "the forest remembers as many words as it can: take some back",
@@ -277,17 +247,17 @@ impl<'a> Speaker<'a> {
     }
 
     async fn words(&self) -> Result<Words, SayError> {
-        let words = self.state.engine.words(&self.index).await;
+        let words = self.state.engine.words(self.route_name()).await;
         words
             .map(|(_, words)| words)
-            .map_err(|error| self.failed(error))
+            .map_err(|error| failed(self.state, error))
     }
 
     async fn look(&self, seen: &Seen) -> Result<Option<Looked>, SayError> {
         let context = self.state.request_context(0);
-        let source = seen.source.clone();
-        let looked = self.state.engine.look(&self.index, source, context).await;
-        looked.map_err(|error| self.failed(error))
+        let (engine, source) = (&self.state.engine, seen.source.clone());
+        let looked = engine.look(&seen.route_name, source, context).await;
+        looked.map_err(|error| failed(self.state, error))
     }
 
     /// One document of each of these groups of which the caller sees any.
@@ -311,7 +281,7 @@ impl<'a> Speaker<'a> {
             "size": size,
             "track_total_hits": false,
             "query": query,
-            "_source": self.fields,
+            "_source": self.fields(),
             "timeout": "60s",
         });
         if one_of_each {
@@ -319,13 +289,16 @@ impl<'a> Speaker<'a> {
         }
         let path = format!(
             "/{}/_search?allow_partial_search_results=false",
-            self.raw_index
+            self.editor.reader().name().in_path()
         );
-        let answer = self.ask(&path, &body).await?;
-        if !answer.0.is_success() {
-            return Err(SayError::Refused(Box::new(answer.1)));
+        let cluster = &self.state.cluster;
+        let caller = self.editor.caller();
+        let asked = cluster.ask_as(caller, Method::POST, &path, Some(&body), ANSWER_BYTES);
+        let answer = asked.await.map_err(ProxyError::from)?;
+        if !answer.status().is_success() {
+            return Err(SayError::Refused(Box::new(answer)));
         }
-        let bytes = answer.1.body();
+        let bytes = answer.body();
         let not_understood = |_| ProxyError::NotTheCluster("POST /INDEX/_search");
         let said: Answer<'_> = serde_json::from_slice(bytes).map_err(not_understood)?;
         if said.timed_out || said.shards.failed > 0 {
@@ -334,78 +307,73 @@ impl<'a> Speaker<'a> {
         }
         // OpenSearch can be configured to search nothing instead of refusing; any index has a shard.
         if said.shards.total == 0 {
-            return Err(ProxyError::NotShown(self.index.clone()).into());
+            return Err(ProxyError::NotShown(self.index().to_owned()).into());
         }
         let ids = said.hits.hits.iter().map(|hit| hit.id.clone()).collect();
         let seen = said.hits.hits.into_iter().map(|hit| {
+            // Whatever the cluster has found, its own index must be one that access was given to.
+            let route_name = self.editor.route_name_of(&hit.index)?.to_owned();
             let source = hit.source.map_or_else(
                 || Bytes::from_static(b"{}"),
                 |source| bytes.slice_ref(source.get().as_bytes()),
             );
-            Seen {
-                index: hit.index,
+            Ok(Seen {
+                route_name,
                 shown: shown(&source, self.names.root()),
                 source,
-            }
+            })
         });
-        Ok((seen.collect(), ids))
+        let seen: Result<Vec<Seen>, SayError> = seen.collect();
+        Ok((seen?, ids))
     }
 
-    /// Whether the caller may write the indices of these documents; the index of the path where there are none. The cluster is
-    /// asked for an update, of nothing, of a document that is not there: it says so to those who may write, and refuses the others
-    /// before it looks.
-    async fn may_write(&self, documents: &[Seen]) -> Result<(), SayError> {
-        let mut indices: BTreeSet<String> =
-            documents.iter().map(|seen| in_path(&seen.index)).collect();
-        if indices.is_empty() {
-            indices.insert(self.raw_index.to_owned());
-        }
-        for index in indices {
-            // Where documents must have a routing, this one has.
-            let path = format!("/{index}/_update/{NOBODYS_ID}?routing={NOBODYS_ID}");
-            let (status, answer) = self.ask(&path, &json!({"doc": {}})).await?;
-            let said: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
-            let kind = said.pointer("/error/type").and_then(Value::as_str);
-            let is_missing = kind == Some("document_missing_exception");
-            if status == StatusCode::NOT_FOUND && is_missing {
-                continue;
-            }
-            // Somebody has a document of this name.
-            if status.is_success() && said["result"] == "noop" {
-                continue;
-            }
-            return Err(match status.is_success() {
-                true => ProxyError::NotTheCluster("POST /INDEX/_update/ID").into(),
-                false => SayError::Refused(Box::new(answer)),
-            });
-        }
-        Ok(())
-    }
-
-    async fn ask(
-        &self,
-        path: &str,
-        body: &Value,
-    ) -> Result<(StatusCode, hyper::Response<Bytes>), SayError> {
-        let cluster = &self.state.cluster;
-        let asked = cluster.ask_as(self.headers, Method::POST, path, Some(body), ANSWER_BYTES);
-        let answer = asked.await.map_err(ProxyError::from)?;
-        Ok((answer.status(), answer))
+    /// All that is read of documents.
+    fn fields(&self) -> BTreeSet<String> {
+        let engine = &self.state.engine;
+        let of_routes = self.editor.reader().route_names();
+        let mut fields: BTreeSet<String> =
+            of_routes.flat_map(|name| engine.fields_of(name)).collect();
+        fields.insert(self.names.root().to_owned());
+        fields
     }
 
     fn no_group(&self, root: Root) -> SayError {
         let reason = format!(
             "there is no document of the group [{root}] in [{}]",
-            self.index
+            self.index()
         );
         ProxyError::NotFound(reason).into()
     }
+}
 
-    fn failed(&self, error: WordError) -> SayError {
-        match error {
-            WordError::NoRoute(_) => ProxyError::NoRoute(error.to_string()).into(),
-            WordError::TwoForests(_) => ProxyError::BadRequest(error.to_string()).into(),
-            WordError::Unavailable(reason) => self.state.engine_failed(&reason).into(),
-        }
+/// The name of the forest that somebody may see, and what was said about its groups.
+///
+/// # Errors
+/// When nothing can be said about them, or the forest gives no answer.
+pub(crate) async fn list(
+    state: &AppState,
+    reader: &ForestReader,
+) -> Result<(String, Words), SayError> {
+    let words = state.engine.words(reader.route_name()).await;
+    words.map_err(|error| failed(state, error))
+}
+
+/// The name of the forest that somebody may see, and its groups that may be one.
+///
+/// # Errors
+/// As [`list`].
+pub(crate) async fn may_be_one(
+    state: &AppState,
+    reader: &ForestReader,
+) -> Result<(String, Late), SayError> {
+    let late = state.engine.may_be_one(reader.route_name()).await;
+    late.map_err(|error| failed(state, error))
+}
+
+fn failed(state: &AppState, error: WordError) -> SayError {
+    match error {
+        WordError::NoRoute(_) => ProxyError::NoRoute(error.to_string()).into(),
+        WordError::TwoForests(_) => ProxyError::BadRequest(error.to_string()).into(),
+        WordError::Unavailable(reason) => state.engine_failed(&reason).into(),
     }
 }

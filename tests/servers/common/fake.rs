@@ -83,6 +83,20 @@ pub fn json(status: u16, headers: &str, body: &str) -> Vec<u8> {
     format!("HTTP/1.1 {status} Made Up\r\ncontent-type: application/json; charset=UTF-8\r\n{headers}content-length: {length}\r\n\r\n{body}").into_bytes()
 }
 
+/// What a cluster answers that shows everybody the index of a path, where spinney asks whether it does.
+pub fn shows(request: &Received) -> Option<Vec<u8>> {
+    let (index, _) = request
+        .target()
+        .strip_prefix('/')?
+        .split_once("/_search?")?;
+    let is_asked = find(&request.body, b"\"profile\":true").is_some();
+    let index = percent_encoding::percent_decode_str(index).decode_utf8_lossy();
+    let body = format!(
+        "{{\"timed_out\":false,\"_shards\":{{\"total\":1,\"failed\":0}},\"profile\":{{\"shards\":[{{\"id\":\"[n][{index}][0]\"}}]}}}}"
+    );
+    is_asked.then(|| json(200, "", &body))
+}
+
 impl Fake {
     pub fn start(reply: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Fake {
         Self::with(None, healthy(reply))

@@ -7,7 +7,7 @@ use crate::common::wire::{Answer, Request};
 use crate::common::{self, Server, Spinney, root_of, unique_index};
 
 /// The hidden fields of the form of a page, as it sends them.
-fn form(page: &str) -> Vec<(String, String)> {
+pub fn form(page: &str) -> Vec<(String, String)> {
     let inputs = page.split("<input type=\"hidden\" ").skip(1);
     let value = |input: &str, of: &str| {
         let (_, rest) = input.split_once(of).unwrap();

@@ -202,3 +202,112 @@ async fn what_moved_is_elsewhere_and_what_was_deleted_is_gone() {
     assert_eq!(left["hits"][0]["_id"], "first");
     server.delete_index(&index).await;
 }
+
+/// An alias before two indices, and a data stream: no document can be read by its id there, and a search finds it.
+#[tokio::test]
+async fn a_document_behind_an_alias_and_in_a_data_stream() {
+    for upstream in [common::opensearch(), common::elasticsearch()] {
+        let server = Server::new(&upstream);
+        let spinney = corpus::start(&upstream, &[]);
+        let reader = Server::new(&spinney.url);
+        let base = unique_index("members-behind");
+        let (alias, stream) = (format!("{base}-alias"), format!("{base}-stream"));
+        let ask = async |method: Method, path: &str, body: Option<Value>| {
+            let (status, answer) = server.request(method, path, body).await;
+            assert!(status.is_success(), "{path}: {answer}");
+        };
+        let mut made = vec![format!("/{base}-a,{base}-b")];
+        let mut names = vec![&alias];
+        // The other one is without x-pack, and so without these.
+        if upstream == common::opensearch() {
+            let template = json!({"index_patterns": [stream], "data_stream": {}, "priority": 900, "template": {
+                "settings": {"number_of_replicas": 0},
+                "mappings": {"properties": {"cluster_key": {"type": "long"}, "date": {"type": "date"}}},
+            }});
+            let path = format!("/_index_template/{base}");
+            ask(Method::PUT, &path, Some(template)).await;
+            made.extend([path, format!("/_data_stream/{stream}")]);
+            names.push(&stream);
+        }
+        let source =
+            json!({"cluster_key": 9, "cluster_root": corpus::root(9), "date": 0, "@timestamp": 0});
+        for id in ["a", "b"] {
+            let index = format!("{base}-{id}");
+            corpus::create(&server, &index, 1).await;
+            let path = format!("/{index}/_alias/{alias}");
+            ask(Method::PUT, &path, Some(json!({}))).await;
+            for name in [&index].into_iter().chain(names.iter().copied().skip(1)) {
+                let path = format!("/{name}/_create/{id}?refresh=true");
+                ask(Method::PUT, &path, Some(source.clone())).await;
+            }
+        }
+        for name in names {
+            for id in ["a", "b"] {
+                let path = format!("/_spinney/{name}/_similar/{id}");
+                let (status, page) = get(&reader, &path).await;
+                assert_eq!(status, StatusCode::OK, "{page}");
+                assert_eq!(page["root"], corpus::root(9), "{page}");
+                assert_eq!(page["total"], 2, "{page}");
+            }
+            let (status, page) = get(&reader, &format!("/_spinney/{name}/_similar/nobody")).await;
+            assert_eq!(status, StatusCode::NOT_FOUND, "{page}");
+            let reason = page["error"]["reason"].as_str().unwrap();
+            assert!(reason.contains("[nobody]"), "{reason}");
+        }
+        for path in made.iter().rev() {
+            ask(Method::DELETE, path, None).await;
+        }
+    }
+}
+
+/// What the servers map by themselves is a text with a keyword beside it: that is counted. A text alone cannot be, and the answer says so.
+#[tokio::test]
+async fn a_medium_that_is_mapped_as_text() {
+    for upstream in [common::opensearch(), common::elasticsearch()] {
+        let server = Server::new(&upstream);
+        let spinney = corpus::start(&upstream, &["--medium-field", "medium"]);
+        let reader = Server::new(&spinney.url);
+        let base = unique_index("members-medium");
+        let stamp = json!({"cluster_key": {"type": "long"}, "date": {"type": "date"}});
+        for (label, mapping, can_be_counted) in [
+            ("beside", json!(null), true),
+            ("alone", json!({"type": "text"}), false),
+        ] {
+            let index = format!("{base}-{label}");
+            let mut properties = stamp.clone();
+            if !mapping.is_null() {
+                properties["medium"] = mapping;
+            }
+            let body = json!({"settings": {"number_of_replicas": 0}, "mappings": {"properties": properties}});
+            server.create_index(&index, body).await;
+            let lines = ["The Wire", "The Post"].map(|medium| {
+                let source = json!({"cluster_key": 9, "cluster_root": corpus::root(9), "date": 0, "medium": medium});
+                [json!({"index": {"_id": medium}}), source]
+            });
+            corpus::bulk(&server, &index, &lines.concat()).await;
+            let groups = format!("/_spinney/{index}/_groups");
+            let groups = reader.request(Method::POST, &groups, Some(json!({}))).await;
+            let similar = get(&reader, &format!("/_spinney/{index}/_similar/The%20Wire")).await;
+            if can_be_counted {
+                assert_eq!(groups.1["groups"][0]["media"], 2, "{}", groups.1);
+                let hits = similar.1["hits"].as_array().unwrap();
+                let mut media: Vec<&str> = hits
+                    .iter()
+                    .map(|hit| hit["medium"].as_str().unwrap())
+                    .collect();
+                media.sort_unstable();
+                assert_eq!(media, ["The Post", "The Wire"]);
+            } else {
+                for (status, answer) in [groups, similar] {
+                    assert_eq!(status, StatusCode::BAD_REQUEST, "{answer}");
+                    let reason = answer["error"]["reason"].as_str().unwrap();
+                    assert!(
+                        reason.contains("--medium-field medium is mapped as text"),
+                        "{reason}"
+                    );
+                }
+            }
+            server.delete_index(&index).await;
+        }
+    }
+}

@@ -2,6 +2,7 @@
 //! show it, and hands credentials on as they came.
 
 mod check;
+mod endpoints;
 mod reading;
 mod strangers;
 mod words;

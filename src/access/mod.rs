@@ -1,0 +1,92 @@
+//! Who may see what a forest knows, and who may change its groups. The only place that decides it, for `api/`, `page/` and whatever
+//! comes besides: [`ForestReader`] and [`ForestEditor`] cannot be made otherwise.
+//!
+//! ```text
+//! segment of a path --IndexName--> one name --search, in the caller's name--> the indices behind it
+//!                                                  |
+//!                                                  +-- each belongs to one forest?      ForestReader
+//!                                                  +-- may the caller write each?       ForestEditor
+//! ```
+//!
+//! An index belongs to the forest of the route that its own name fits. One whose name fits none belongs to that of a data stream or of an
+//! alias that stands before it, if the *service user* resolves it so; and an alias only if a route names it literally: whoever may change an
+//! index may give it any alias, and so one that fits a pattern of somebody else's route.
+
+mod editor;
+mod index_name;
+mod reader;
+
+use bytes::Bytes;
+use hyper::{HeaderMap, Response};
+
+use crate::cluster::{Behind, Client};
+use crate::engine::Engine;
+use crate::http::{Body, ProxyError, full};
+
+pub(crate) use editor::ForestEditor;
+pub(crate) use index_name::IndexName;
+pub(crate) use reader::ForestReader;
+
+/// What is asked to decide it.
+#[derive(Clone, Copy)]
+pub(crate) struct Access<'a> {
+    pub(crate) engine: &'a Engine,
+    pub(crate) cluster: &'a Client,
+    /// The credentials of the service user.
+    pub(crate) service: &'a HeaderMap,
+}
+
+/// Why access is denied.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AccessError {
+    /// The cluster refuses it: its own answer.
+    #[error("the cluster refuses it with {}", .0.status())]
+    Refused(Box<Response<Bytes>>),
+    /// Anything else.
+    #[error(transparent)]
+    Other(#[from] ProxyError),
+}
+
+impl AccessError {
+    /// What the caller sees: the cluster's own answer where there is one.
+    ///
+    /// # Errors
+    /// When the error is spinney's own.
+    pub(crate) fn into_response(self) -> Result<Response<Body>, ProxyError> {
+        match self {
+            AccessError::Refused(answer) => Ok(answer.map(full)),
+            AccessError::Other(error) => Err(error),
+        }
+    }
+}
+
+impl Access<'_> {
+    /// The name by which a route knows an index that the cluster has named; none: it belongs to no forest. `asked`: the name that the
+    /// caller has asked for, if it is one.
+    pub(crate) async fn route_name(
+        &self,
+        index: &str,
+        asked: Option<&IndexName>,
+    ) -> Option<String> {
+        if self.engine.routes(index) {
+            return Some(index.to_owned());
+        }
+        let asked = asked.filter(|asked| self.engine.routes(asked.as_str()))?;
+        let behind = self.behind(asked).await;
+        let is_behind = self.belongs_as(&behind, asked, index);
+        is_behind.then(|| asked.as_str().to_owned())
+    }
+
+    /// What stands behind a name, as the service user knows it.
+    async fn behind(&self, asked: &IndexName) -> Behind {
+        let behind = self.cluster.indices_behind(self.service, asked.as_str());
+        behind.await
+    }
+
+    /// Whether an index without a route belongs to that of the name before it.
+    fn belongs_as(&self, behind: &Behind, asked: &IndexName, index: &str) -> bool {
+        let among = |indices: &[String]| indices.iter().any(|other| other == index);
+        let by_alias = among(&behind.alias) && self.engine.is_named_literally(asked.as_str());
+        among(&behind.data_stream) || by_alias
+    }
+}

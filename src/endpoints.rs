@@ -1,0 +1,347 @@
+//! Everything that spinney itself answers, as one table: the dispatcher is made from it, and a test asks every row.
+
+use crate::http::ProxyError;
+
+/// Before the path of everything that is not the cluster's.
+const OWN: &str = "/_spinney/";
+
+/// Before the path of every page.
+const PAGES: &str = "/_spinney/ui";
+
+/// An endpoint, by the module that answers it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Endpoint {
+    /// `api/`: JSON.
+    Api(ApiEndpoint),
+    /// `page/`: the web page.
+    Page(PageEndpoint),
+}
+
+/// An endpoint of `api/`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the table has their paths")]
+pub enum ApiEndpoint {
+    Health,
+    Ready,
+    Stats,
+    Metrics,
+    Routes,
+    Check,
+    Groups,
+    Similar,
+    Root,
+    Merge,
+    Split,
+    Pin,
+    Overrides,
+    Undo,
+    Suggestions,
+    DocId,
+}
+
+/// An endpoint of `page/`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the table has their paths")]
+pub enum PageEndpoint {
+    WithoutSlash,
+    Home,
+    Overview,
+    Asset,
+    List,
+    Override,
+    Article,
+    Group,
+    /// A path among those of the page that has nothing.
+    Nothing,
+}
+
+/// One row of the table.
+#[derive(Debug)]
+pub struct Row {
+    /// What answers.
+    pub endpoint: Endpoint,
+    /// The path, with `{index}` and one more `{name}` at most.
+    pub path: &'static str,
+    /// The methods that it takes.
+    pub methods: &'static [&'static str],
+}
+
+const READ: &[&str] = &["GET", "HEAD"];
+const READ_WITH_BODY: &[&str] = &["GET", "POST"];
+const POST: &[&str] = &["POST"];
+const DELETE: &[&str] = &["DELETE"];
+const FORM: &[&str] = &["GET", "HEAD", "POST"];
+
+/// The rows; of two that match a path the first one counts.
+pub const ENDPOINTS: &[Row] = &[
+    api(ApiEndpoint::Health, "/_spinney/_health", READ),
+    api(ApiEndpoint::Ready, "/_spinney/_ready", READ),
+    api(ApiEndpoint::Stats, "/_spinney/_stats", READ),
+    api(ApiEndpoint::Metrics, "/_spinney/_metrics", READ),
+    api(ApiEndpoint::Routes, "/_spinney/_routes", READ),
+    api(ApiEndpoint::Check, "/_spinney/{index}/_check", POST),
+    api(
+        ApiEndpoint::Groups,
+        "/_spinney/{index}/_groups",
+        READ_WITH_BODY,
+    ),
+    api(
+        ApiEndpoint::Similar,
+        "/_spinney/{index}/_similar/{id}",
+        READ,
+    ),
+    api(ApiEndpoint::Root, "/_spinney/{index}/_roots/{root}", READ),
+    api(ApiEndpoint::Merge, "/_spinney/{index}/_merge", POST),
+    api(ApiEndpoint::Split, "/_spinney/{index}/_split", POST),
+    api(ApiEndpoint::Pin, "/_spinney/{index}/_pin", POST),
+    api(ApiEndpoint::Overrides, "/_spinney/{index}/_words", READ),
+    api(
+        ApiEndpoint::Undo,
+        "/_spinney/{index}/_words/{number}",
+        DELETE,
+    ),
+    api(ApiEndpoint::Suggestions, "/_spinney/{index}/_merges", READ),
+    api(ApiEndpoint::DocId, "/docId/getDocId", READ_WITH_BODY),
+    page(PageEndpoint::WithoutSlash, "/_spinney/ui", READ),
+    page(PageEndpoint::Home, "/_spinney/ui/", READ),
+    page(PageEndpoint::Overview, "/_spinney/ui/overview", READ),
+    page(PageEndpoint::Overview, "/_spinney/ui/overview/", READ),
+    page(PageEndpoint::Asset, "/_spinney/ui/assets/{name}", READ),
+    page(PageEndpoint::List, "/_spinney/ui/{index}", READ),
+    page(PageEndpoint::List, "/_spinney/ui/{index}/", READ),
+    page(PageEndpoint::Override, "/_spinney/ui/{index}/say", FORM),
+    page(
+        PageEndpoint::Article,
+        "/_spinney/ui/{index}/article/{id}",
+        READ,
+    ),
+    page(
+        PageEndpoint::Group,
+        "/_spinney/ui/{index}/group/{root}",
+        READ,
+    ),
+];
+
+static NO_PAGE: Row = page(PageEndpoint::Nothing, "/_spinney/ui/…", READ);
+
+const fn api(endpoint: ApiEndpoint, path: &'static str, methods: &'static [&'static str]) -> Row {
+    Row {
+        endpoint: Endpoint::Api(endpoint),
+        path,
+        methods,
+    }
+}
+
+const fn page(endpoint: PageEndpoint, path: &'static str, methods: &'static [&'static str]) -> Row {
+    Row {
+        endpoint: Endpoint::Page(endpoint),
+        path,
+        methods,
+    }
+}
+
+impl Row {
+    /// Whether probes and monitors ask it, also where there is no room for others.
+    pub(crate) fn is_monitored(&self) -> bool {
+        matches!(
+            self.endpoint,
+            Endpoint::Api(
+                ApiEndpoint::Health
+                    | ApiEndpoint::Ready
+                    | ApiEndpoint::Stats
+                    | ApiEndpoint::Metrics
+            )
+        )
+    }
+
+    /// Why it does not take a method, if it does not.
+    pub(crate) fn refuses(&self, method: &str) -> Option<ProxyError> {
+        if self.methods.contains(&method) {
+            return None;
+        }
+        let is = |methods: &[&str]| self.methods == methods;
+        Some(match () {
+            () if is(POST) => ProxyError::PostOnly,
+            () if is(DELETE) => ProxyError::DeleteOnly,
+            () if is(READ) => ProxyError::GetOnly,
+            () => ProxyError::GetOrPostOnly,
+        })
+    }
+}
+
+/// What a path asks for: a row, and the segments that stand for its names, as they came.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Found<'p> {
+    pub(crate) row: &'static Row,
+    /// Empty where the row has no `{index}`.
+    pub(crate) index: &'p str,
+    /// Of the other name; empty where the row has none.
+    pub(crate) name: &'p str,
+}
+
+/// The row of a path; none: it is not spinney's to answer, or there is nothing.
+pub(crate) fn find(path: &str) -> Option<Found<'_>> {
+    let pages = path.strip_prefix(PAGES);
+    if pages.is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
+        let nothing = Found {
+            row: &NO_PAGE,
+            index: "",
+            name: "",
+        };
+        return Some(among(path, true).unwrap_or(nothing));
+    }
+    // What is not under spinney's own name is the cluster's but for the very path.
+    let is_own = path.starts_with(OWN);
+    among(
+        if is_own {
+            path.trim_end_matches('/')
+        } else {
+            path
+        },
+        false,
+    )
+}
+
+fn among(path: &str, of_page: bool) -> Option<Found<'_>> {
+    let rows = ENDPOINTS.iter();
+    let mut rows = rows.filter(|row| matches!(row.endpoint, Endpoint::Page(_)) == of_page);
+    rows.find_map(|row| matched(row, path))
+}
+
+fn matched<'p>(row: &'static Row, path: &'p str) -> Option<Found<'p>> {
+    let (mut index, mut name) = ("", "");
+    let mut segments = path.split('/');
+    for of_row in row.path.split('/') {
+        let segment = segments.next()?;
+        match of_row {
+            // No name of an index begins so.
+            "{index}" if !segment.is_empty() && !segment.starts_with('_') => index = segment,
+            "{index}" => return None,
+            _ if of_row.starts_with('{') && !segment.is_empty() => name = segment,
+            _ if of_row == segment => {}
+            _ => return None,
+        }
+    }
+    let found = Found { row, index, name };
+    segments.next().is_none().then_some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths() {
+        let found = |path| find(path).map(|found| (found.row.endpoint, found.index, found.name));
+        let api = |endpoint, index, name| Some((Endpoint::Api(endpoint), index, name));
+        let page = |endpoint, index, name| Some((Endpoint::Page(endpoint), index, name));
+        for (path, expected) in [
+            ("/_spinney/_health", api(ApiEndpoint::Health, "", "")),
+            ("/_spinney/_stats/", api(ApiEndpoint::Stats, "", "")),
+            ("/_spinney/a/_check", api(ApiEndpoint::Check, "a", "")),
+            (
+                "/_spinney/%E4%B8%AD/_check/",
+                api(ApiEndpoint::Check, "%E4%B8%AD", ""),
+            ),
+            ("/_spinney/a%2A/_split", api(ApiEndpoint::Split, "a%2A", "")),
+            (
+                "/_spinney/a/_similar/x%2Fy",
+                api(ApiEndpoint::Similar, "a", "x%2Fy"),
+            ),
+            ("/_spinney/a/_words/7", api(ApiEndpoint::Undo, "a", "7")),
+            ("/_spinney/a/_words/", api(ApiEndpoint::Overrides, "a", "")),
+            ("/docId/getDocId", api(ApiEndpoint::DocId, "", "")),
+            ("/_spinney/ui", page(PageEndpoint::WithoutSlash, "", "")),
+            ("/_spinney/ui/", page(PageEndpoint::Home, "", "")),
+            (
+                "/_spinney/ui/overview",
+                page(PageEndpoint::Overview, "", ""),
+            ),
+            (
+                "/_spinney/ui/overview/",
+                page(PageEndpoint::Overview, "", ""),
+            ),
+            (
+                "/_spinney/ui/assets/x.css",
+                page(PageEndpoint::Asset, "", "x.css"),
+            ),
+            (
+                "/_spinney/ui/news-%2A",
+                page(PageEndpoint::List, "news-%2A", ""),
+            ),
+            (
+                "/_spinney/ui/news-1/",
+                page(PageEndpoint::List, "news-1", ""),
+            ),
+            (
+                "/_spinney/ui/a/article/x%2Fy",
+                page(PageEndpoint::Article, "a", "x%2Fy"),
+            ),
+            (
+                "/_spinney/ui/a/group/00",
+                page(PageEndpoint::Group, "a", "00"),
+            ),
+            ("/_spinney/ui/a/say", page(PageEndpoint::Override, "a", "")),
+        ] {
+            assert_eq!(found(path), expected, "{path}");
+        }
+        for path in [
+            "/_spinney/ui/a/say/b",
+            "/_spinney/ui/a/article/",
+            "/_spinney/ui/a/article",
+            "/_spinney/ui/a/article/b/c",
+            "/_spinney/ui/_all",
+            "/_spinney/ui/_check",
+            "/_spinney/ui//",
+            "/_spinney/ui/assets/a/b",
+        ] {
+            assert_eq!(found(path), page(PageEndpoint::Nothing, "", ""), "{path}");
+        }
+        for path in [
+            "",
+            "/",
+            "/_spinney",
+            "/_spinney/",
+            "/_spinney/_check",
+            "/_spinney//_check",
+            "/_spinney/a/b/_check",
+            "/_spinney/_all/_check",
+            "/_spinney/a/_checks",
+            "/_spinney/uix",
+            "/_spinney/a/_similar",
+            "/_spinney/a/_roots/1/2",
+            "/_spinney/a/_words/7/8",
+            "/docId",
+            "/docId/getDocId/",
+            "/news-1/_search",
+        ] {
+            assert_eq!(found(path), None, "{path}");
+        }
+    }
+
+    /// A path that stands for a row leads to it, and not to one before it.
+    #[test]
+    fn every_row_is_reached() {
+        for row in ENDPOINTS {
+            let path = row.path.replace("{index}", "a").replace(['{', '}'], "");
+            let found = find(&path).unwrap();
+            assert_eq!(found.row.path, row.path, "{path}");
+        }
+    }
+
+    #[test]
+    fn methods() {
+        let refused = |path, method| find(path).and_then(|found| found.row.refuses(method));
+        assert_eq!(refused("/_spinney/_stats", "HEAD"), None);
+        assert_eq!(
+            refused("/_spinney/_stats", "POST"),
+            Some(ProxyError::GetOnly)
+        );
+        let (check, undo) = ("/_spinney/a/_check", "/_spinney/a/_words/1");
+        assert_eq!(refused(check, "GET"), Some(ProxyError::PostOnly));
+        assert_eq!(refused(undo, "POST"), Some(ProxyError::DeleteOnly));
+        let groups = "/_spinney/a/_groups";
+        assert_eq!(refused(groups, "DELETE"), Some(ProxyError::GetOrPostOnly));
+        assert_eq!(refused("/_spinney/ui/a/say", "POST"), None);
+    }
+}
