@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use hyper::header::HeaderValue;
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
-use tracing::{debug, error};
+use tracing::{debug, error, warn};
 
 use crate::adopt::{Restamping, Swept};
 use crate::clock;
@@ -23,13 +23,17 @@ use crate::history::History;
 use crate::http::ProxyError;
 use crate::http::budget::Budget;
 use crate::keystore::RedisStore;
-use crate::reading::Lists;
+use crate::reading::{Lists, Turns};
 use crate::recovery;
 use crate::shutdown::{InFlight, Writes};
 use crate::telemetry::Metrics;
 
 /// Characters of a client's own id of a request that the log shows.
 const REQUEST_ID_CHARS: usize = 128;
+
+/// Bytes of large answers that all readers together have not taken yet, and the hundredth of them that one client may leave.
+const ANSWERS: usize = 256 << 20;
+const ANSWERS_OF_ONE: u8 = 50;
 
 /// What all requests share. The proxy and the own endpoints take it; the server makes it.
 pub(crate) struct AppState {
@@ -59,6 +63,10 @@ pub(crate) struct AppState {
     pub strangers: Arc<Semaphore>,
     /// Lists of groups that readers page through.
     pub lists: Lists,
+    /// Whose turn it is among readers.
+    pub readers: Turns,
+    /// Bytes of large answers that readers have not taken yet.
+    pub answers: Arc<Budget>,
     /// The service of docIds, if there is one.
     pub docids: Option<DocIds>,
     /// Whether some readers do not see every document of an index.
@@ -138,6 +146,8 @@ impl AppState {
             publish_address: config.publish_address.clone(),
             strangers: Arc::new(Semaphore::new(1)),
             lists: Lists::default(),
+            readers: Turns::default(),
+            answers: Budget::new(ANSWERS, ANSWERS_OF_ONE),
             docids: config.docid_endpoint.as_deref().map(|index| {
                 let route = config.routes.iter().find(|route| route.matches(index));
                 DocIds::new(index, route.and_then(|route| route.window))
@@ -194,6 +204,25 @@ impl AppState {
             Unavailable::Away { forest, reason } => {
                 debug!(forest, reason, "a write is refused");
                 ProxyError::ForestAway {
+                    forest: forest.clone(),
+                }
+            }
+            // The same.
+            Unavailable::Full { forest, reason } => {
+                debug!(forest, reason, "a write is refused");
+                ProxyError::ForestFull {
+                    forest: forest.clone(),
+                }
+            }
+            Unavailable::Overtaken { forest, .. } => {
+                warn!("{reason}: the request is refused");
+                ProxyError::ForestBusy {
+                    forest: forest.clone(),
+                }
+            }
+            Unavailable::Unsupported { forest, .. } => {
+                error!("{reason}: the request is refused");
+                ProxyError::ForestUnsupported {
                     forest: forest.clone(),
                 }
             }

@@ -3,18 +3,21 @@
 use std::future::Future;
 use std::time::Duration;
 
+use bytes::Bytes;
 use hyper::body::{Body as _, Incoming};
+use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use serde_json::Value;
 
 use super::body::decode;
 use crate::clock;
 use crate::engine::ReaderFields;
+use crate::http::budget::Reservation;
 use crate::http::headers::{Encoding, encoding, is_json};
 use crate::http::json::{JSON, with_type};
 use crate::http::query::{decode_segment, parameter};
-use crate::http::{Body, ProxyError, body, caller};
-use crate::reading::{GroupsRequest, MembersRequest, ReadError, Reader, ReaderParts};
+use crate::http::{Body, ClientAddress, ProxyError, body, caller};
+use crate::reading::{GroupsRequest, MembersRequest, ReadError, Reader, ReaderParts, SMALL, Turn};
 use crate::state::AppState;
 
 /// How long an answer may take, all searches together.
@@ -89,13 +92,14 @@ pub(super) async fn handle(
         }
     };
     let pretty = parameter(parts.uri.query(), "pretty").is_some_and(|value| value != "false");
+    let turn = Turn::new(&state.readers);
     let answer = match *target {
         Target::Groups { index } => {
             let buffered = body::buffer(&state.budget, state.body_timeout, &parts, body).await?;
             let (question, _reservation) =
                 decode(state, buffered, encoding(&parts.headers)).await?;
             let asked = AskedIndex::new(state, index);
-            let reader = asked.reader(state, &parts.headers);
+            let reader = asked.reader(state, &parts.headers, &turn);
             in_time(async {
                 let request = GroupsRequest::parse(&question)?;
                 Ok(reader.groups(&request).await?.to_json())
@@ -105,12 +109,12 @@ pub(super) async fn handle(
         Target::Members { index, of } => {
             body::discard(body, &parts.headers);
             let asked = AskedIndex::new(state, index);
-            let reader = asked.reader(state, &parts.headers);
+            let reader = asked.reader(state, &parts.headers, &turn);
             in_time(members(&reader, of, parts.uri.query())).await
         }
     };
     match answer {
-        Ok(answer) => Ok(answered(&answer, pretty)),
+        Ok(answer) => answered(state, &parts, &answer, pretty),
         Err(error) => error.into_response(),
     }
 }
@@ -175,7 +179,12 @@ impl<'p> AskedIndex<'p> {
         AskedIndex { raw, fields }
     }
 
-    fn reader<'a>(&'a self, state: &'a AppState, headers: &'a HeaderMap) -> Reader<'a> {
+    fn reader<'a>(
+        &'a self,
+        state: &'a AppState,
+        headers: &'a HeaderMap,
+        turn: &'a Turn,
+    ) -> Reader<'a> {
         Reader::new(ReaderParts {
             cluster: &state.cluster,
             engine: &state.engine,
@@ -185,19 +194,47 @@ impl<'p> AskedIndex<'p> {
             lists: &state.lists,
             counts: &state.counts,
             restricted: state.restricted_readers,
+            turn,
             caller: caller::caller(&state.callers, headers, None),
             now: clock::now(),
         })
     }
 }
 
-fn answered(answer: &Value, pretty: bool) -> Response<Body> {
+/// An answer that counts, where it is large, until its client has taken it.
+fn answered(
+    state: &AppState,
+    parts: &Parts,
+    answer: &Value,
+    pretty: bool,
+) -> Result<Response<Body>, ProxyError> {
     let text = if pretty {
         format!("{answer:#}\n")
     } else {
         answer.to_string()
     };
-    with_type(StatusCode::OK, JSON, text)
+    if text.len() <= SMALL {
+        return Ok(with_type(StatusCode::OK, JSON, text));
+    }
+    let mut held = state.answers.enter(ClientAddress::of(&parts.extensions).0);
+    let (used, wanted) = (state.answers.used(), text.len());
+    // A client that has taken all that it asked for gets any answer.
+    held.grow_to(wanted)
+        .map_err(|_| ProxyError::AnswersNotTaken { used, wanted })?;
+    let body = Bytes::from_owner(Held { text, _held: held });
+    Ok(with_type(StatusCode::OK, JSON, body))
+}
+
+/// The text of an answer, with what it takes of the budget.
+struct Held {
+    text: String,
+    _held: Reservation,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        self.text.as_bytes()
+    }
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@
 mod error;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use hyper::{HeaderMap, Method, StatusCode};
@@ -226,7 +227,7 @@ impl<'a> Speaker<'a> {
     ///
     /// # Errors
     /// When the caller may not search the index.
-    pub(crate) async fn list(&self) -> Result<(String, Words), SayError> {
+    pub(crate) async fn list(&self) -> Result<(String, Arc<Words>), SayError> {
         self.search(json!({"match_none": {}}), 0, false).await?;
         self.state
             .engine
@@ -269,14 +270,15 @@ impl<'a> Speaker<'a> {
         let number = said.map_err(|error| self.failed(error))?;
         if number.is_none() {
             return Err(SayError::bad(
-                "the forest remembers as many words as it can: take some back",
+                "the forest remembers as many words as it can (65,536, and 16 MiB with what stored documents have to follow): take some \
+                 back, or come again when _words shows that fewer wait",
             ));
         }
         self.state.restamping.wake();
         Ok(Said { number, root })
     }
 
-    async fn words(&self) -> Result<Words, SayError> {
+    async fn words(&self) -> Result<Arc<Words>, SayError> {
         let words = self.state.engine.words(&self.index).await;
         words
             .map(|(_, words)| words)

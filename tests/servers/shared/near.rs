@@ -1,23 +1,23 @@
 //! Forests that several processes share by a Redis, of near fingerprints and of documents with dates.
 
-use std::sync::{Arc, Barrier};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_executor::block_on;
 use spinney::fingerprint::{Distance, Fingerprint};
+use spinney::forest::Decision;
 use spinney::forest::port::{Document, Outcome, Port, When};
 use spinney::forest::shared::keys::{Command, Key, Kind, Life, Reply, Token, What};
 use spinney::forest::shared::{Shared, SharedSettings};
-use spinney::forest::{Decision, Root};
 use spinney::hash::splitmix64;
 use spinney::method::{Features, Strict, StrictFeatures};
 use spinney::time::Millis;
 
-use super::{Threads, info, place, settle, store};
+use super::{Threads, info, place, race, settle, store};
 use crate::common::redis::Redis;
 
 /// One of several processes' forests, in which fingerprints of three bits' difference are near.
-fn forest(redis: &Redis, window: i64, seed: u64) -> Shared<Strict> {
+pub(super) fn forest(redis: &Redis, window: i64, seed: u64) -> Shared<Strict> {
     let settings = SharedSettings {
         window: Some(Millis(window)),
         max_tree: None,
@@ -25,7 +25,9 @@ fn forest(redis: &Redis, window: i64, seed: u64) -> Shared<Strict> {
     };
     let of = ("near", "of near fingerprints");
     let (threads, keys) = (Arc::new(Threads), store(redis));
-    Shared::new(of, settings, (), (), threads, keys, seed << 32).with_distance(Distance(3))
+    Shared::new(of, settings, (), (), threads, keys, seed << 32)
+        .with_distance(Distance(3))
+        .unwrap()
 }
 
 fn document(fingerprint: u64, when: When) -> Document {
