@@ -65,7 +65,7 @@ pub trait Port: Debug + Send + Sync {
     /// Stored documents obey the words that this pass was for, as far as it is still what is to be done for them.
     fn restamped(&self, done: RestampPass) -> Answer<()>;
 
-    /// What was said and not taken back.
+    /// What was said and not taken back, as it is now. To be held briefly: a change has to copy what somebody holds.
     fn words(&self) -> Answer<Arc<Words>>;
 
     /// Hears what was said through other processes. Answers the number of the last change of words that this one has heard of; where

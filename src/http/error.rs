@@ -361,6 +361,24 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn what_passes_is_told_from_what_does_not() {
+        let forest = || "news".to_owned();
+        let passes = |error: ProxyError| {
+            let response = error.response();
+            assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE, "{error}");
+            response.headers().contains_key(RETRY_AFTER)
+        };
+        assert!(passes(ProxyError::ForestAway { forest: forest() }));
+        assert!(passes(ProxyError::ForestFull { forest: forest() }));
+        assert!(passes(ProxyError::ForestBusy { forest: forest() }));
+        assert!(!passes(ProxyError::ForestUnsupported { forest: forest() }));
+        let not_taken = ProxyError::AnswersNotTaken { used: 1, wanted: 2 };
+        let response = not_taken.response();
+        assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+        assert!(response.headers().contains_key(RETRY_AFTER));
+    }
+
     #[tokio::test]
     async fn a_forest_out_of_service_in_the_clusters_shape() {
         let error = ProxyError::ForestUnavailable {

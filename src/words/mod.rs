@@ -169,6 +169,8 @@ impl<'a> Speaker<'a> {
             return Ok(Said { number: None, root });
         }
         let winner = *winner;
+        // Whoever changes them would have to copy all of them for this reader.
+        drop(words);
         self.say(Word::Merge { winner, losers }, Vec::new(), root)
             .await
     }
@@ -188,8 +190,8 @@ impl<'a> Speaker<'a> {
     /// # Errors
     /// As [`Speaker::split`], and when the caller sees no document of the group.
     pub(crate) async fn pin(&self, ids: &[String], root: Root) -> Result<Said, SayError> {
-        let words = self.words().await?;
-        let group: BTreeSet<Root> = words.one_with(root).into_iter().collect();
+        let group = self.words().await?.one_with(root);
+        let group: BTreeSet<Root> = group.into_iter().collect();
         if self.documents_of(group).await?.is_empty() {
             return Err(self.no_group(root));
         }
