@@ -4,7 +4,6 @@
 //! of its kind wait for it, in the order in which they came. So what readers hold is bounded, whoever they are, and nobody who waits holds
 //! what another one waits for.
 
-use std::future::Future;
 use std::sync::Arc;
 
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
@@ -59,16 +58,15 @@ impl Turn {
     }
 
     /// Waits until it may hold a large answer; then it may hold any number of them.
-    pub(crate) fn large(&self) -> impl Future<Output = ()> {
-        async {
-            let large = async || self.turns.large.clone().acquire_owned().await.ok();
-            self.large.get_or_init(large).await;
-        }
+    pub(crate) async fn large(&self) {
+        let large = async || self.turns.large.clone().acquire_owned().await.ok();
+        self.large.get_or_init(large).await;
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::future::Future;
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
 
