@@ -9,7 +9,7 @@ use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, HeaderValue};
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
-use tracing::{debug, error};
+use tracing::{debug, error, warn};
 
 use crate::access::Access;
 use crate::adopt::{Restamping, Swept};
@@ -25,13 +25,17 @@ use crate::history::History;
 use crate::http::budget::Budget;
 use crate::http::{ProxyError, caller};
 use crate::keystore::RedisStore;
-use crate::reading::{KeywordForms, Lists};
+use crate::reading::{KeywordForms, Lists, Turns};
 use crate::recovery;
 use crate::shutdown::{InFlight, Writes};
 use crate::telemetry::Metrics;
 
 /// Characters of a client's own id of a request that the log shows.
 const REQUEST_ID_CHARS: usize = 128;
+
+/// Bytes of large answers that all readers together have not taken yet, and the hundredth of them that one client may leave.
+const ANSWERS: usize = 256 << 20;
+const ANSWERS_OF_ONE: u8 = 50;
 
 /// What all requests share. The proxy and the own endpoints take it; the server makes it.
 pub(crate) struct AppState {
@@ -65,6 +69,10 @@ pub(crate) struct AppState {
     pub lists: Lists,
     /// What indices call the medium of a document.
     pub keyword_forms: KeywordForms,
+    /// Whose turn it is among readers.
+    pub readers: Turns,
+    /// Bytes of large answers that readers have not taken yet.
+    pub answers: Arc<Budget>,
     /// The service of docIds, if there is one.
     pub docids: Option<DocIds>,
     /// Whether some readers do not see every document of an index.
@@ -149,6 +157,8 @@ impl AppState {
             strangers: Arc::new(Semaphore::new(1)),
             lists: Lists::default(),
             keyword_forms: KeywordForms::default(),
+            readers: Turns::default(),
+            answers: Budget::new(ANSWERS, ANSWERS_OF_ONE),
             docids: config.docid_endpoint.as_deref().map(|index| {
                 let route = config.routes.iter().find(|route| route.matches(index));
                 DocIds::new(index, route.and_then(|route| route.window))
@@ -224,6 +234,25 @@ impl AppState {
             Unavailable::Away { forest, reason } => {
                 debug!(forest, reason, "a write is refused");
                 ProxyError::ForestAway {
+                    forest: forest.clone(),
+                }
+            }
+            // The same.
+            Unavailable::Full { forest, reason } => {
+                debug!(forest, reason, "a write is refused");
+                ProxyError::ForestFull {
+                    forest: forest.clone(),
+                }
+            }
+            Unavailable::Overtaken { forest, .. } => {
+                warn!("{reason}: the request is refused");
+                ProxyError::ForestBusy {
+                    forest: forest.clone(),
+                }
+            }
+            Unavailable::Unsupported { forest, .. } => {
+                error!("{reason}: the request is refused");
+                ProxyError::ForestUnsupported {
                     forest: forest.clone(),
                 }
             }

@@ -103,7 +103,8 @@ impl Run {
         let (threads, keys) = (Arc::new(Inline), keys.clone());
         let of = (name.as_str(), "weeks");
         let forest = Shared::<F>::new(of, settings, thresholds, learned, threads, keys, 1 << 32);
-        let mut forest = forest.with_distance(Distance(self.k));
+        let forest = forest.with_distance(Distance(self.k));
+        let mut forest = forest.expect("a distance that an index can look for");
         if self.is_dated {
             forest = forest.dated();
         }

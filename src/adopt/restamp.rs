@@ -28,7 +28,7 @@ use crate::engine::{Engine, RequestContext, Unavailable, WordError};
 use crate::fingerprint::Fingerprint;
 use crate::forest::Root;
 use crate::forest::port::Obeyed;
-use crate::forest::words::{By, Looked, Restamp, Words};
+use crate::forest::words::{Looked, Restamp, RestampPass, Words};
 use crate::shutdown::Writes;
 
 /// Documents of a bulk.
@@ -154,17 +154,19 @@ pub(crate) struct Restamper<'a> {
 struct Job {
     forest: String,
     /// The words, and what each asks for; none: all of them, at the start.
-    numbers: Vec<(u64, Restamp)>,
-    restamp: Restamp,
+    words: Vec<(u64, Arc<Restamp>)>,
 }
 
-/// What a word asks for: its forest, its number, and which documents.
-type ToDo = (String, u64, Restamp);
+/// What the words of each forest ask for, by its name and their numbers.
+type ToDo = BTreeMap<String, BTreeMap<u64, Arc<Restamp>>>;
 
 impl Job {
-    fn words(&self) -> impl Iterator<Item = ToDo> {
-        let numbers = self.numbers.iter();
-        numbers.map(|(number, restamp)| (self.forest.clone(), *number, restamp.clone()))
+    /// A way through the documents as they are to be now.
+    fn pass(&self, words: &Words) -> RestampPass {
+        match self.words.is_empty() {
+            true => words.pass_for_all(),
+            false => words.pass_for(self.words.clone()),
+        }
     }
 }
 
@@ -233,35 +235,30 @@ impl Restamper<'_> {
     /// Does all that is to be done. `started`: forests whose documents were gone through since this process has them follow.
     async fn work(&self, started: &mut HashSet<String>) -> Result<(), RestampError> {
         started.retain(|forest| self.leads(forest));
-        for (forest, words) in self.engine.all_words().await? {
+        for (forest, _) in self.engine.all_words().await? {
             if !self.leads(&forest) || started.contains(&forest) {
                 continue;
             }
-            let roots = words.losers().collect();
-            let by = By::Root;
             self.complete(&Job {
                 forest: forest.clone(),
-                numbers: Vec::new(),
-                restamp: Restamp { roots, by },
+                words: Vec::new(),
             })
             .await?;
             started.insert(forest);
         }
         let mut begun: Vec<Begun> = Vec::new();
         loop {
-            let jobs = self.jobs().await?;
+            let mut to_do = self.to_do().await?;
             // What has changed meanwhile begins again; the others of its way through the documents have been gone through.
             begun.retain_mut(|Begun { job, .. }| {
-                let Job {
-                    forest, numbers, ..
-                } = job;
-                numbers.retain(|(number, restamp)| {
-                    let mut jobs = jobs.iter();
-                    jobs.any(|(of, n, r)| of == forest && n == number && r == restamp)
+                let mut of_forest = to_do.get_mut(&job.forest);
+                job.words.retain(|(number, restamp)| {
+                    let to_do = of_forest.as_mut();
+                    to_do.is_some_and(|to_do| take(to_do, *number, restamp))
                 });
-                !numbers.is_empty()
+                !job.words.is_empty()
             });
-            for job in together(new_ones(jobs, &begun)) {
+            for job in together(to_do) {
                 self.shared.status.lock().is_working = true;
                 // From here on whoever asks is told what the job is about.
                 let heard = self.engine.hear(&job.forest).await?;
@@ -285,34 +282,33 @@ impl Restamper<'_> {
                 () = self.woken() => continue,
             }
             let Begun { job, .. } = begun.remove(0);
-            self.complete(&job).await?;
-            for (number, done) in job.numbers {
-                self.engine.restamped(&job.forest, number, done).await?;
-            }
+            let done = self.complete(&job).await?;
+            self.engine.restamped(&job.forest, done).await?;
         }
     }
 
     /// What is to be done.
-    async fn jobs(&self) -> Result<Vec<ToDo>, RestampError> {
-        let (mut jobs, mut waiting) = (Vec::new(), 0);
+    async fn to_do(&self) -> Result<ToDo, RestampError> {
+        let (mut to_do, mut waiting) = (ToDo::new(), 0);
         for (forest, words) in self.engine.all_words().await? {
-            waiting += words.unfinished().count() as u64;
+            let unfinished = words.unfinished();
+            waiting += unfinished.len() as u64;
             if self.leads(&forest) {
-                let unfinished = words.unfinished();
-                jobs.extend(unfinished.map(|(number, of)| (forest.clone(), number, of.clone())));
+                let unfinished = unfinished.map(|(number, of)| (number, of.clone()));
+                to_do.insert(forest, unfinished.collect());
             }
         }
         self.shared.status.lock().waiting = waiting;
-        Ok(jobs)
+        Ok(to_do)
     }
 
-    /// Goes through the documents of a job until none is in the way any more.
-    async fn complete(&self, job: &Job) -> Result<(), RestampError> {
+    /// Goes through the documents of a job until none is in the way any more. Answers which way it was.
+    async fn complete(&self, job: &Job) -> Result<RestampPass, RestampError> {
         let mut pause = pages::PAUSE;
         loop {
-            let left = self.pass(job).await?;
+            let (left, pass) = self.pass(job).await?;
             if left == 0 {
-                return Ok(());
+                return Ok(pass);
             }
             info!(
                 left,
@@ -323,20 +319,18 @@ impl Restamper<'_> {
         }
     }
 
-    async fn words(&self, forest: &str) -> Result<Words, RestampError> {
-        let all = self.engine.all_words().await?;
-        let of = all.into_iter().find(|(name, _)| name == forest);
-        Ok(of.map(|(_, words)| words).unwrap_or_default())
-    }
-
     /// Goes through the documents of a job once. Answers how many have to be looked at again.
-    async fn pass(&self, job: &Job) -> Result<u64, RestampError> {
-        let sought = job.restamp.sought(&self.words(&job.forest).await?);
+    async fn pass(&self, job: &Job) -> Result<(u64, RestampPass), RestampError> {
+        let words = self.engine.words_of(&job.forest).await?;
+        let pass = job.pass(&words);
+        let sought = pass.sought(&words);
+        // Others change them meanwhile.
+        drop(words);
         if sought.is_empty() {
-            return Ok(0);
+            return Ok((0, pass));
         }
         let targets = match survey(self.operator, self.routes, None, None).await {
-            Err(AdoptError::NoIndex(_)) => return Ok(0),
+            Err(AdoptError::NoIndex(_)) => return Ok((0, pass)),
             targets => targets?,
         };
         let mut left = 0;
@@ -345,7 +339,7 @@ impl Restamper<'_> {
                 continue;
             }
             target.order = Order::of_arrival();
-            if !job.restamp.needs_texts() {
+            if !pass.needs_texts() {
                 target.route.fields.clear();
             }
             target.route.fields.push(target.names.root().to_owned());
@@ -359,39 +353,39 @@ impl Restamper<'_> {
                 let all = Slice { id: 0, of: 1 };
                 let mut pages = Pages::new(self.operator, &target, query, all, BATCH);
                 while let Some(found) = pages.next().await? {
-                    left += self.stamp(job, &target, &found).await?;
+                    left += self.stamp((&job.forest, &pass), &target, &found).await?;
                 }
                 pages.close().await;
             }
         }
-        Ok(left)
+        Ok((left, pass))
     }
 
     /// Stamps those of these documents anew that show another root than they are to. Answers how many have changed meanwhile, or
     /// could not be written just now.
     async fn stamp(
         &self,
-        job: &Job,
+        (forest, pass): (&str, &RestampPass),
         target: &Target,
         found: &[Found],
     ) -> Result<u64, RestampError> {
         let mut looked = Vec::with_capacity(found.len());
         for found in found {
-            looked.push(match job.restamp.needs_texts() {
+            looked.push(match pass.needs_texts() {
                 true => self.look(target, found).await?,
                 false => None,
             });
         }
         // Of now: what was said in the meantime counts. It is a write like others: another process may wait for it.
         let _writing = self.writes.enter();
-        let words = self.words(&job.forest).await?;
+        let words = self.engine.words_of(forest).await?;
         let (root_field, key_field) = (target.names.root(), target.names.key());
         let (mut lines, mut moved) = (Vec::new(), Vec::new());
         for (found, looked) in found.iter().zip(looked) {
             let Some(shown) = shown(&found.source, root_field) else {
                 continue;
             };
-            let root = job.restamp.shows(&words, shown, looked);
+            let root = pass.shows(&words, shown, looked);
             if root != shown {
                 let key = root.0.0.cast_signed();
                 let members = json!({root_field: root.to_string(), key_field: key});
@@ -399,6 +393,7 @@ impl Restamper<'_> {
                 moved.push((found, [shown, root]));
             }
         }
+        drop(words);
         if moved.is_empty() {
             return Ok(0);
         }
@@ -477,35 +472,39 @@ impl Restamper<'_> {
     }
 }
 
-/// What has not been begun.
-fn new_ones(words: Vec<ToDo>, begun: &[Begun]) -> Vec<ToDo> {
-    let known: Vec<ToDo> = begun.iter().flat_map(|begun| begun.job.words()).collect();
-    let new = words.into_iter().filter(|word| !known.contains(word));
-    new.collect()
+/// Whether this is still to be done; then it is taken off what is to be begun.
+fn take(to_do: &mut BTreeMap<u64, Arc<Restamp>>, number: u64, restamp: &Arc<Restamp>) -> bool {
+    let is_it = to_do.get(&number).is_some_and(|of| of == restamp);
+    if is_it {
+        to_do.remove(&number);
+    }
+    is_it
 }
 
-/// Words of one forest that need no texts are followed in one way through the documents: a forest says many at once.
-fn together(words: Vec<ToDo>) -> Vec<Job> {
+/// Words of one forest are followed in one way through the documents: a forest says many at once, and where texts are needed, the
+/// documents of all words that wait are looked at anyway.
+fn together(to_do: ToDo) -> Vec<Job> {
     let mut jobs: Vec<Job> = Vec::new();
-    for (forest, number, restamp) in words {
-        let takes = |job: &&mut Job| {
-            let is_of_roots = |of: &Restamp| of.by == By::Root;
-            job.forest == forest
-                && is_of_roots(&job.restamp)
-                && is_of_roots(&restamp)
-                && job.restamp.roots.len() + restamp.roots.len() <= MOST_ROOTS
+    for (forest, words) in to_do {
+        let job = |words| Job {
+            forest: forest.clone(),
+            words,
         };
-        match jobs.last_mut().filter(takes) {
-            Some(job) => {
-                job.restamp.roots.extend(&restamp.roots);
-                job.numbers.push((number, restamp));
+        let (by_texts, by_root): (Vec<_>, Vec<_>) = words
+            .into_iter()
+            .partition(|(_, restamp)| restamp.needs_texts());
+        let (mut some, mut roots) = (Vec::new(), 0);
+        for (number, restamp) in by_root {
+            let more = restamp.roots.len();
+            if roots + more > MOST_ROOTS && !some.is_empty() {
+                jobs.push(job(std::mem::take(&mut some)));
+                roots = 0;
             }
-            None => jobs.push(Job {
-                forest,
-                numbers: vec![(number, restamp.clone())],
-                restamp,
-            }),
+            roots += more;
+            some.push((number, restamp));
         }
+        let rest = [some, by_texts].into_iter();
+        jobs.extend(rest.filter(|words| !words.is_empty()).map(job));
     }
     jobs
 }

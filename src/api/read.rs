@@ -3,18 +3,21 @@
 use std::future::Future;
 use std::time::Duration;
 
+use bytes::Bytes;
 use hyper::body::{Body as _, Incoming};
+use hyper::http::request::Parts;
 use hyper::{HeaderMap, Request, Response, StatusCode};
 use serde_json::Value;
 
 use super::body::decode;
 use crate::clock;
 use crate::engine::ReaderFields;
+use crate::http::budget::Reservation;
 use crate::http::headers::{Encoding, encoding, is_json};
 use crate::http::json::{JSON, with_type};
 use crate::http::query::{decode_segment, parameter};
-use crate::http::{Body, ProxyError, body, caller};
-use crate::reading::{GroupsRequest, MembersRequest, ReadError, Reader, ReaderParts};
+use crate::http::{Body, ClientAddress, ProxyError, body, caller};
+use crate::reading::{GroupsRequest, MembersRequest, ReadError, Reader, ReaderParts, SMALL, Turn};
 use crate::state::AppState;
 
 /// How long an answer may take, all searches together.
@@ -52,12 +55,13 @@ pub(super) async fn groups(
     let buffered = body::buffer(&state.budget, state.body_timeout, &parts, body).await?;
     let (question, _reservation) = decode(state, buffered, encoding(&parts.headers)).await?;
     let asked = AskedIndex::new(state, &parts.headers, raw_index).await;
-    let reader = asked.reader(state, &parts.headers);
+    let turn = Turn::new(&state.readers);
+    let reader = asked.reader(state, &parts.headers, &turn);
     let answer = in_time(async {
         let request = GroupsRequest::parse(&question)?;
         Ok(reader.groups(&request).await?.to_json())
     });
-    answered(answer.await, parts.uri.query())
+    answered(state, &parts, answer.await)
 }
 
 /// Answers `/{index}/_similar/{id}` and `/{index}/_roots/{root}`.
@@ -74,9 +78,10 @@ pub(super) async fn members(
     body::discard(body, &parts.headers);
     let _in_flight = state.in_flight.enter().ok_or(ProxyError::Stopping)?;
     let asked = AskedIndex::new(state, &parts.headers, raw_index).await;
-    let reader = asked.reader(state, &parts.headers);
-    let query = parts.uri.query();
-    answered(in_time(of_group(&reader, of, query)).await, query)
+    let turn = Turn::new(&state.readers);
+    let reader = asked.reader(state, &parts.headers, &turn);
+    let answer = in_time(of_group(&reader, of, parts.uri.query())).await;
+    answered(state, &parts, answer)
 }
 
 /// The documents of a group.
@@ -121,7 +126,12 @@ impl<'p> AskedIndex<'p> {
         AskedIndex { raw, fields }
     }
 
-    fn reader<'a>(&'a self, state: &'a AppState, headers: &'a HeaderMap) -> Reader<'a> {
+    fn reader<'a>(
+        &'a self,
+        state: &'a AppState,
+        headers: &'a HeaderMap,
+        turn: &'a Turn,
+    ) -> Reader<'a> {
         Reader::new(ReaderParts {
             cluster: &state.cluster,
             engine: &state.engine,
@@ -132,25 +142,49 @@ impl<'p> AskedIndex<'p> {
             lists: &state.lists,
             counts: &state.counts,
             restricted: state.restricted_readers,
+            turn,
             caller: caller::caller(&state.callers, headers, None),
             now: clock::now(),
         })
     }
 }
 
+/// An answer that counts, where it is large, until its client has taken it.
 fn answered(
+    state: &AppState,
+    parts: &Parts,
     answer: Result<Value, ReadError>,
-    query: Option<&str>,
 ) -> Result<Response<Body>, ProxyError> {
     let answer = match answer {
         Ok(answer) => answer,
         Err(error) => return error.into_response(),
     };
-    let pretty = parameter(query, "pretty").is_some_and(|value| value != "false");
+    let pretty = parameter(parts.uri.query(), "pretty").is_some_and(|value| value != "false");
     let text = if pretty {
         format!("{answer:#}\n")
     } else {
         answer.to_string()
     };
-    Ok(with_type(StatusCode::OK, JSON, text))
+    if text.len() <= SMALL {
+        return Ok(with_type(StatusCode::OK, JSON, text));
+    }
+    let mut held = state.answers.enter(ClientAddress::of(&parts.extensions).0);
+    let (used, wanted) = (state.answers.used(), text.len());
+    // A client that has taken all that it asked for gets any answer.
+    held.grow_to(wanted)
+        .map_err(|_| ProxyError::AnswersNotTaken { used, wanted })?;
+    let body = Bytes::from_owner(Held { text, _held: held });
+    Ok(with_type(StatusCode::OK, JSON, body))
+}
+
+/// The text of an answer, with what it takes of the budget.
+struct Held {
+    text: String,
+    _held: Reservation,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        self.text.as_bytes()
+    }
 }

@@ -16,10 +16,18 @@ use crate::forest::words::{Word, Words};
 use crate::forest::{Late, Root, Suggestion};
 use crate::http::headers::{Encoding, encoding, is_json};
 use crate::http::json::json as answer_json;
+use crate::http::query::parameter;
 use crate::http::{Body, ProxyError, body};
 use crate::shutdown::InFlightGuard;
 use crate::state::AppState;
 use crate::words::{self, MOST_NAMED, Said, SayError, Speaker};
+
+/// Words on a page of the list, unless the request says otherwise; the most that it may ask for, and that are listed as not followed yet.
+const LISTED: usize = 100;
+const MOST_LISTED: usize = 1_000;
+
+/// Names in the words of a page; one word more may have [`MOST_NAMED`].
+const NAMED_LISTED: usize = 10_000;
 
 /// What is to be said, or listed, or taken back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +83,7 @@ pub(super) async fn handle(
         Admitted::Editor(editor) => editor,
         Admitted::Reader(reader) => {
             body::discard(body, &parts.headers);
-            return answered(shows(state, what, &reader).await);
+            return answered(shows(state, what, &reader, parts.uri.query()).await);
         }
     };
     let buffered = body::buffer(&state.budget, state.body_timeout, &parts, body).await?;
@@ -117,14 +125,20 @@ async fn admit<'a>(
 }
 
 /// What is shown to whoever may see it.
-async fn shows(state: &AppState, what: What<'_>, reader: &ForestReader) -> Result<Value, SayError> {
+async fn shows(
+    state: &AppState,
+    what: What<'_>,
+    reader: &ForestReader,
+    query: Option<&str>,
+) -> Result<Value, SayError> {
     let index = reader.name().as_str();
     if what == What::Suggestions {
         let (forest, late) = words::may_be_one(state, reader).await?;
         return Ok(may_be_one(index, &forest, &late));
     }
+    let page = Listed::parse(query)?;
     let (forest, words) = words::list(state, reader).await?;
-    Ok(listed(state, index, &forest, &words))
+    Ok(listed(state, index, &forest, (&words, page)))
 }
 
 /// Changes something for whoever may.
@@ -230,15 +244,62 @@ fn shown(number: u64, word: &Word) -> Value {
     }
 }
 
-fn listed(state: &AppState, index: &str, forest: &str, words: &Words) -> Value {
-    let said = words.said().map(|(number, word)| shown(number, word));
+/// Which words are listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Listed {
+    /// The first number.
+    from: u64,
+    size: usize,
+}
+
+impl Listed {
+    fn parse(query: Option<&str>) -> Result<Listed, SayError> {
+        let number = |name: &str, otherwise: u64| match parameter(query, name) {
+            None => Ok(otherwise),
+            Some(text) => text
+                .parse()
+                .map_err(|_| SayError::bad(&format!("{name}: takes a whole number, not {text}"))),
+        };
+        let (from, size) = (number("from", 0)?, number("size", LISTED as u64)?);
+        let size = usize::try_from(size).unwrap_or(usize::MAX);
+        if size == 0 || size > MOST_LISTED {
+            let reason = format!("size: takes 1 to {MOST_LISTED}, not {size}");
+            return Err(SayError::bad(&reason));
+        }
+        Ok(Listed { from, size })
+    }
+}
+
+/// A page of words, and the number from which the next one goes on.
+fn page(words: &Words, listed: Listed) -> (Vec<Value>, Option<u64>) {
+    let (mut page, mut named) = (Vec::new(), 0);
+    for (number, word) in words.said_from(listed.from) {
+        let is_full = page.len() == listed.size || named >= NAMED_LISTED;
+        if is_full {
+            return (page, Some(number));
+        }
+        named += match word {
+            Word::Merge { losers, .. } => losers.len(),
+            Word::Pin { texts, .. } => texts.len(),
+            Word::Late { .. } | Word::Apart { .. } => 1,
+        };
+        page.push(shown(number, word));
+    }
+    (page, None)
+}
+
+fn listed(state: &AppState, index: &str, forest: &str, (words, of): (&Words, Listed)) -> Value {
+    let (page, next) = page(words, of);
     let unfinished = words.unfinished().map(|(number, _)| number);
     json!({
         "index": index,
         "forest": forest,
-        "words": said.collect::<Vec<_>>(),
+        "words": page,
+        "total": words.said().len(),
+        "next": next,
         "restamping": {
-            "words": unfinished.collect::<Vec<_>>(),
+            "words": unfinished.take(MOST_LISTED).collect::<Vec<_>>(),
+            "total": words.unfinished().len(),
             "status": state.restamping.shown(),
         },
     })
@@ -266,6 +327,37 @@ fn may_be_one(index: &str, forest: &str, late: &Late) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_are_listed_a_page_at_a_time() {
+        let mut words = Words::default();
+        let merge = |losers: usize| Word::Merge {
+            winner: Root(Fingerprint(1)),
+            losers: vec![Root(Fingerprint(2)); losers],
+        };
+        for number in 0..2 * LISTED as u64 + 1 {
+            words.set(number, Some(merge(1)));
+        }
+        words.set(3, None);
+        let numbers = |query: &str| {
+            let (page, next) = page(&words, Listed::parse(Some(query)).unwrap());
+            let number = |word: &Value| word["word"].as_u64().unwrap();
+            (number(&page[0]), page.len(), next)
+        };
+        assert_eq!(numbers(""), (0, LISTED, Some(LISTED as u64 + 1)));
+        assert_eq!(numbers("from=3&size=2"), (4, 2, Some(6)));
+        assert_eq!(numbers("from=200"), (200, 1, None));
+        for wrong in ["size=0", "size=1001", "size=-1", "from=x"] {
+            assert!(Listed::parse(Some(wrong)).is_err(), "{wrong}");
+        }
+        assert!(Listed::parse(Some("size=1000")).is_ok());
+        // Large words make shorter pages.
+        for number in 0..12 {
+            words.set(number, Some(merge(MOST_NAMED)));
+        }
+        let (page, next) = page(&words, Listed::parse(None).unwrap());
+        assert_eq!((page.len(), next), (10, Some(10)));
+    }
 
     #[test]
     fn roots() {

@@ -19,10 +19,11 @@ pub(crate) mod scan;
 
 use std::error::Error;
 use std::path::Path;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{
@@ -241,6 +242,24 @@ impl Client {
         body: Option<&serde_json::Value>,
         limit: usize,
     ) -> Result<Response<Bytes>, ClusterError> {
+        let more = (usize::MAX, std::future::ready(()));
+        self.ask_as_until(caller, method, path, body, more, limit)
+            .await
+    }
+
+    /// The same, which waits before it reads on beyond some bytes: until then the cluster keeps the rest.
+    ///
+    /// # Errors
+    /// As [`Client::get_as`].
+    pub(crate) async fn ask_as_until(
+        &self,
+        caller: &HeaderMap,
+        method: Method,
+        path: &str,
+        body: Option<&serde_json::Value>,
+        (small, more): (usize, impl Future<Output = ()>),
+        limit: usize,
+    ) -> Result<Response<Bytes>, ClusterError> {
         let sent = body.map(|body| Bytes::from(body.to_string()));
         let mut request = Request::new(full(sent.unwrap_or_default()));
         *request.method_mut() = method;
@@ -263,11 +282,21 @@ impl Client {
             request.headers_mut().insert(CONTENT_TYPE, json);
         }
         let (parts, body) = self.forward(request).await?.into_parts();
-        let body = Limited::new(body, limit)
-            .collect()
-            .await
-            .map_err(|e| ClusterError::Broken(e.to_string()))?;
-        Ok(Response::from_parts(parts, body.to_bytes()))
+        let mut body = pin!(Limited::new(body, limit));
+        let (mut read, mut more) = (BytesMut::new(), Some(more));
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|e| ClusterError::Broken(e.to_string()))?;
+            let Ok(data) = frame.into_data() else {
+                continue;
+            };
+            if read.len() + data.len() > small
+                && let Some(more) = more.take()
+            {
+                more.await;
+            }
+            read.extend_from_slice(&data);
+        }
+        Ok(Response::from_parts(parts, read.freeze()))
     }
 
     /// The cluster's `http.max_content_length` in bytes, asked for once with the caller's credentials. `None`: the
@@ -307,4 +336,65 @@ pub(crate) fn describe(error: &dyn Error) -> String {
         source = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    /// A node that gives answers of so many bytes.
+    async fn node(bytes: usize) -> Uri {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut head = [0; 4096];
+                let _ = stream.read(&mut head).await;
+                let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {bytes}\r\n\r\n");
+                let answer = [head.into_bytes(), vec![b'x'; bytes]].concat();
+                let _ = stream.write_all(&answer).await;
+            }
+        });
+        format!("http://{address}").parse().unwrap()
+    }
+
+    const SMALL: usize = 1 << 16;
+
+    #[tokio::test]
+    async fn a_large_answer_waits_until_it_may_be_read() {
+        for (bytes, waits) in [(SMALL, false), (SMALL + 1, true), (8 * SMALL, true)] {
+            let client = Client::new(&[node(bytes).await], None, None, None).unwrap();
+            let (asks, asked) = oneshot::channel();
+            let (allow, allowed) = oneshot::channel::<()>();
+            let more = async {
+                let _ = asks.send(());
+                let _ = allowed.await;
+            };
+            let reading = tokio::spawn(async move {
+                let more = (SMALL, more);
+                let none = HeaderMap::new();
+                let answer = client.ask_as_until(&none, Method::GET, "/", None, more, 16 * SMALL);
+                answer.await.unwrap().into_body().len()
+            });
+            assert_eq!(asked.await.is_ok(), waits, "{bytes}");
+            if waits {
+                assert!(!reading.is_finished(), "{bytes}");
+                allow.send(()).unwrap();
+            }
+            assert_eq!(reading.await.unwrap(), bytes);
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_read_up_to_its_limit() {
+        for (bytes, fits) in [(SMALL, true), (SMALL + 1, false)] {
+            let client = Client::new(&[node(bytes).await], None, None, None).unwrap();
+            let answer = client.get_as(&HeaderMap::new(), "/", SMALL).await;
+            assert_eq!(answer.is_ok(), fits, "{bytes}");
+        }
+    }
 }

@@ -11,7 +11,7 @@ use crate::forest::local::{Copied, Local, State};
 use crate::forest::port::Port;
 use crate::forest::shared::keys::KeyStore;
 use crate::forest::shared::{Carry, Shared, SharedSettings};
-use crate::forest::{OrAlone, Settings};
+use crate::forest::{ForestError, OrAlone, Settings};
 use crate::hash::{HashKey, nonce};
 use crate::method::{Family, LearnedText, Method, Proof, Short, Staged, Strict, Verified, WIDE};
 use crate::store::Identity;
@@ -150,7 +150,7 @@ impl Maker<'_> {
         let threads = self.threads.clone();
         let local = match self.kept {
             Kept::Shared(keys, on_loss) => {
-                let shared = self.share::<F>(k, thresholds, learned, keys);
+                let shared = self.share::<F>(k, thresholds, learned, keys)?;
                 if on_loss == OnLoss::Refuse {
                     return Ok(shared);
                 }
@@ -193,7 +193,7 @@ impl Maker<'_> {
         thresholds: <F::Proof as Proof>::Thresholds,
         learned: F::Learned,
         keys: &Arc<dyn KeyStore>,
-    ) -> ForestEntry {
+    ) -> Result<ForestEntry, EngineError> {
         let route = self.route;
         let settings = SharedSettings {
             // Where time stands still nothing expires.
@@ -223,16 +223,17 @@ impl Maker<'_> {
             nonce(),
         )
         .with_distance(k)
+        .map_err(ForestError::from)?
         .with_late_merges(route.late_merges);
         let shared = Arc::new(if is_dated { shared.dated() } else { shared });
-        ForestEntry {
+        Ok(ForestEntry {
             name: self.name.to_owned(),
             k,
             identity,
             copied: None,
             carry: Some(shared.clone()),
             port: shared,
-        }
+        })
     }
 
     /// What a stored forest is of: without it the same text has other fingerprints, or another tree.

@@ -13,6 +13,7 @@ use crate::forest::local::{Executor, State};
 use crate::forest::shared::keys::{Away, KeyStore};
 use crate::forest::shared::{Carry, MOST_DISTANCE, Shared, SharedSettings};
 use crate::forest::{Settings, Summary};
+use crate::hamming::HammingError;
 use crate::hash::HashKey;
 use crate::method::{Family, Method, Short, Staged, Strict, Verified};
 use crate::store::{DataDir, Durability, Identity, Progress, Store, StoreError};
@@ -50,6 +51,9 @@ pub enum InspectError {
     /// A forest in it.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
+    /// A distance that this version cannot look for.
+    #[error(transparent)]
+    Distance(#[from] HammingError),
     /// A method that this version does not have.
     #[error(
         "the forest \"{forest}\" is of the method '{method}', which this version of spinney does not know"
@@ -177,12 +181,12 @@ pub fn inspect_shared(
         let is_dated = of.split(' ').any(|setting| setting == DATED);
         let kept = (identity.forest(), of.as_str());
         let carry: Box<dyn Carry> = match method {
-            Method::Verified => Box::new(shared::<Verified>(kept, settings, (k, is_dated), keys)),
-            Method::Staged => Box::new(shared::<Staged>(kept, settings, (k, is_dated), keys)),
+            Method::Verified => Box::new(shared::<Verified>(kept, settings, (k, is_dated), keys)?),
+            Method::Staged => Box::new(shared::<Staged>(kept, settings, (k, is_dated), keys)?),
             Method::Short(_) if identity.forest().ends_with(super::forests::SHORT_TEXTS) => {
-                Box::new(shared::<Short>(kept, settings, (k, is_dated), keys))
+                Box::new(shared::<Short>(kept, settings, (k, is_dated), keys)?)
             }
-            _ => Box::new(shared::<Strict>(kept, settings, (k, is_dated), keys)),
+            _ => Box::new(shared::<Strict>(kept, settings, (k, is_dated), keys)?),
         };
         let (forest, told) = (identity.forest().to_owned(), told.clone());
         let told = Arc::new(move |done, total| told(&forest, done, total));
@@ -204,13 +208,14 @@ fn shared<F: Family>(
     settings: SharedSettings,
     (k, is_dated): (Distance, bool),
     keys: &Arc<dyn KeyStore>,
-) -> Shared<F> {
+) -> Result<Shared<F>, HammingError> {
     let learned = F::Learned::default();
     let thresholds = Default::default();
     let inline = Arc::new(Inline);
     let keys = keys.clone();
-    let shared = Shared::new(of, settings, thresholds, learned, inline, keys, 0).with_distance(k);
-    if is_dated { shared.dated() } else { shared }
+    let shared =
+        Shared::new(of, settings, thresholds, learned, inline, keys, 0).with_distance(k)?;
+    Ok(if is_dated { shared.dated() } else { shared })
 }
 
 /// Runs what is to be reckoned on the thread that asks.

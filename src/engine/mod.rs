@@ -157,6 +157,8 @@ pub struct Engine {
     names: StampNames,
     form: StampForm,
     threads: Arc<TextThreads>,
+    /// What readers ask for is worked off by these: no write waits for it.
+    reader_threads: TextThreads,
     writers: Writers,
     /// What stands in memory between reading and placing is bounded by the number of batches.
     batches: Arc<Semaphore>,
@@ -314,6 +316,7 @@ impl Engine {
             names: StampNames::new(prefix)?,
             form: StampForm::default(),
             threads,
+            reader_threads: TextThreads::for_readers()?,
             writers: Writers::default(),
             batches: Arc::new(Semaphore::new(BATCHES)),
             strangers: Arc::new(Semaphore::new(1)),
@@ -377,6 +380,17 @@ impl Engine {
         job: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Unavailable> {
         self.threads.run(job).await
+    }
+
+    /// Runs a job for a reader on threads that no writer waits for. It runs to its end as well.
+    ///
+    /// # Errors
+    /// As [`run`](Engine::run).
+    pub async fn run_for_readers<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Unavailable> {
+        self.reader_threads.run(job).await
     }
 
     /// Splits the body of a write into items and finds their routes, in this turn.
@@ -493,6 +507,18 @@ impl Engine {
     pub async fn stats(&self) -> Result<Vec<(String, Stats)>, Unavailable> {
         let mut all = Vec::with_capacity(self.forests.len());
         for entry in &self.forests {
+            all.push((entry.name.clone(), entry.port.stats().await?));
+        }
+        Ok(all)
+    }
+
+    /// The same of the forests that this process alone keeps.
+    ///
+    /// # Errors
+    /// As [`stats`](Engine::stats).
+    pub async fn own_stats(&self) -> Result<Vec<(String, Stats)>, Unavailable> {
+        let mut all = Vec::new();
+        for entry in self.forests.iter().filter(|entry| !entry.is_shared()) {
             all.push((entry.name.clone(), entry.port.stats().await?));
         }
         Ok(all)

@@ -1,5 +1,6 @@
 //! The threads for text work and for the forests' locks.
 
+use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 
@@ -27,6 +28,16 @@ impl TextThreads {
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(count)
             .thread_name(|n| format!("text-{n}"))
+            .build()?;
+        Ok(TextThreads(pool))
+    }
+
+    /// A few besides, a quarter of the cores: what they take of the machine is shared out by the system.
+    pub(super) fn for_readers() -> Result<TextThreads, rayon::ThreadPoolBuildError> {
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(cores.div_ceil(4))
+            .thread_name(|n| format!("reader-{n}"))
             .build()?;
         Ok(TextThreads(pool))
     }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::forests::ForestEntry;
 use super::{Engine, RequestContext, Unavailable, own_root};
 use crate::forest::port::{Document, Obeyed};
-use crate::forest::words::{Looked, Restamp, Word, Words};
+use crate::forest::words::{Looked, RestampPass, Word, Words};
 use crate::forest::{Late, Root};
 
 /// Why nothing can be said about the groups of an index.
@@ -41,13 +41,13 @@ impl Engine {
     ///
     /// # Errors
     /// When nothing can be said about them, or the forest cannot be asked.
-    pub async fn words(&self, index: &str) -> Result<(String, Words), WordError> {
+    pub async fn words(&self, index: &str) -> Result<(String, Arc<Words>), WordError> {
         let entry = self.forest_of_words(index)?;
         Ok((entry.name.clone(), entry.port.words().await?))
     }
 
     /// Says something about the groups of an index. `shown`: the roots that documents of a pin show. Answers the number of the word
-    /// when it is safe; `None`: there are as many as a forest remembers.
+    /// when it is safe; `None`: there are as many, or as many bytes of them, as a forest remembers.
     ///
     /// # Errors
     /// As [`words`](Engine::words).
@@ -115,8 +115,8 @@ impl Engine {
     ///
     /// # Errors
     /// When a forest cannot be asked any more.
-    pub async fn all_words(&self) -> Result<Vec<(String, Words)>, Unavailable> {
-        let mut all: Vec<(String, Words)> = Vec::new();
+    pub async fn all_words(&self) -> Result<Vec<(String, Arc<Words>)>, Unavailable> {
+        let mut all: Vec<(String, Arc<Words>)> = Vec::new();
         for entry in self.forests_of_words() {
             all.push((entry.name.clone(), entry.port.words().await?));
         }
@@ -165,18 +165,24 @@ impl Engine {
         self.merged.notified().await;
     }
 
-    /// Stored documents obey the word of this number, if that is still what is to be done for it.
+    /// What was said in the forest of this name.
+    ///
+    /// # Errors
+    /// When it cannot be asked any more.
+    pub async fn words_of(&self, forest: &str) -> Result<Arc<Words>, Unavailable> {
+        match self.forest_called(forest) {
+            Some(entry) => entry.port.words().await,
+            None => Ok(Arc::default()),
+        }
+    }
+
+    /// Stored documents obey the words that this pass was for, as far as it is still what is to be done for them.
     ///
     /// # Errors
     /// When the forest cannot be asked any more.
-    pub async fn restamped(
-        &self,
-        forest: &str,
-        number: u64,
-        done: Restamp,
-    ) -> Result<(), Unavailable> {
+    pub async fn restamped(&self, forest: &str, done: RestampPass) -> Result<(), Unavailable> {
         match self.forest_called(forest) {
-            Some(entry) => entry.port.restamped(number, done).await,
+            Some(entry) => entry.port.restamped(done).await,
             None => Ok(()),
         }
     }

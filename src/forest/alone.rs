@@ -9,7 +9,7 @@ use super::port::{
     Answer, Batch, CheckReply, Document, Obeyed, Placed, Placements, Port, Rehearsal, Settled,
     Settlement, Unavailable,
 };
-use super::words::{Restamp, Word, Words};
+use super::words::{RestampPass, Word, Words};
 use super::{Late, Root, Stats, TreeView};
 use crate::time::Millis;
 
@@ -21,7 +21,7 @@ pub struct OrAlone {
 }
 
 impl OrAlone {
-    /// `shared`, and `alone` while that is [away](Unavailable::Away).
+    /// `shared`, and `alone` while its engine [cannot take anything](Unavailable::is_of_the_engine).
     pub fn new(shared: Arc<dyn Port>, alone: Arc<dyn Port>) -> OrAlone {
         OrAlone { shared, alone }
     }
@@ -34,7 +34,7 @@ impl OrAlone {
         let (asked, alone) = (ask(&*self.shared), self.alone.clone());
         Box::pin(async move {
             match asked.await {
-                Err(Unavailable::Away { .. }) => ask(&*alone).await,
+                Err(error) if error.is_of_the_engine() => ask(&*alone).await,
                 answer => answer,
             }
         })
@@ -56,11 +56,11 @@ fn marked(mut placements: Placements) -> Placements {
 
 impl Port for OrAlone {
     fn place(&self, batch: Batch) -> Answer<Placements> {
-        let (asked, alone) = (self.shared.place(batch.clone()), self.alone.clone());
+        let (asked, alone) = (self.shared.place_or_return(batch), self.alone.clone());
         Box::pin(async move {
-            match asked.await {
-                Err(Unavailable::Away { .. }) => alone.place(batch).await.map(marked),
-                answer => answer,
+            match asked.await? {
+                Ok(placements) => Ok(placements),
+                Err((_, batch)) => alone.place(batch).await.map(marked),
             }
         })
     }
@@ -113,11 +113,11 @@ impl Port for OrAlone {
         self.shared.take_back(number)
     }
 
-    fn restamped(&self, number: u64, done: Restamp) -> Answer<()> {
-        self.shared.restamped(number, done)
+    fn restamped(&self, done: RestampPass) -> Answer<()> {
+        self.shared.restamped(done)
     }
 
-    fn words(&self) -> Answer<Words> {
+    fn words(&self) -> Answer<Arc<Words>> {
         self.shared.words()
     }
 
@@ -179,11 +179,11 @@ struct Rehearsals {
 
 impl Rehearsal for Rehearsals {
     fn place(&self, documents: Vec<Document>) -> Answer<Placements> {
-        let (asked, alone) = (self.shared.place(documents.clone()), self.alone.clone());
+        let (asked, alone) = (self.shared.place_or_return(documents), self.alone.clone());
         Box::pin(async move {
-            match asked.await {
-                Err(Unavailable::Away { .. }) => alone.place(documents).await.map(marked),
-                answer => answer,
+            match asked.await? {
+                Ok(placements) => Ok(placements),
+                Err((_, documents)) => alone.place(documents).await.map(marked),
             }
         })
     }

@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use futures_channel::oneshot;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::parcel::Parcel;
@@ -20,7 +19,8 @@ use super::port::{
     Answer, Batch, CheckReply, Commit, Document, Placements, Port, Rehearsal, Settled, Settlement,
     Unavailable,
 };
-use super::words::{Restamp, Word, Words};
+use super::promise::Promise;
+use super::words::{RestampPass, Word, Words};
 use super::{ForestError, Late, LateMerges, Portions, Root, Settings, Stats, Stored, TreeView};
 use crate::method::{Family, Proof};
 use crate::time::Millis;
@@ -203,7 +203,7 @@ fn run<F: Family, T: Send + 'static>(
     job: impl FnOnce(&Shared<F>) -> Result<T, Unavailable> + Send + 'static,
     unwanted: impl FnOnce(&Shared<F>, T) + Send + 'static,
 ) -> Answer<T> {
-    let (done, answer) = oneshot::channel();
+    let (done, answer) = Promise::new(format!("a job of the forest '{}'", shared.name));
     let (shared, again) = (shared.clone(), executor.clone());
     executor.run(Box::new(move || {
         let given = job(&shared).map(|answer| {
@@ -213,7 +213,7 @@ fn run<F: Family, T: Send + 'static>(
             })
         });
         // If nobody waits any more, it comes back and is dropped here.
-        let _ = done.send(given);
+        done.answer(given);
     }));
     Box::pin(async move {
         match answer.await {
@@ -398,11 +398,11 @@ impl<F: Family> Port for Local<F> {
         self.with_safe(move |state| state.take_back(number))
     }
 
-    fn restamped(&self, number: u64, done: Restamp) -> Answer<()> {
-        self.with_safe(move |state| state.restamped(number, &done))
+    fn restamped(&self, done: RestampPass) -> Answer<()> {
+        self.with_safe(move |state| state.restamped(&done))
     }
 
-    fn words(&self) -> Answer<Words> {
+    fn words(&self) -> Answer<Arc<Words>> {
         self.with(|state, _| state.words().clone())
     }
 

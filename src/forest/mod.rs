@@ -31,6 +31,7 @@ mod node;
 mod parcel;
 mod place;
 pub mod port;
+mod promise;
 mod roots;
 mod save;
 mod seen;

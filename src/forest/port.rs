@@ -6,10 +6,11 @@
 use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::local::Recovery;
-use super::words::{Looked, Restamp, Word, Words};
+use super::words::{Looked, RestampPass, Word, Words};
 use super::{Decision, Late, Near, Notice, Rollback, Root, Stats, TreeView};
 use crate::fingerprint::Fingerprint;
 use crate::method::{Count, Features, Measure, Refusal, Stage, Tallies};
@@ -24,6 +25,13 @@ pub trait Port: Debug + Send + Sync {
     /// Finds or makes the place of each document, one after the other: their order is the order of placement. As many
     /// replies come back, in the same order.
     fn place(&self, batch: Batch) -> Answer<Placements>;
+
+    /// The same, which gives the documents back as they came where the engine that keeps the forest cannot take anything just now
+    /// ([`Unavailable::is_of_the_engine`]), so that they can be placed elsewhere.
+    fn place_or_return(&self, batch: Batch) -> Answer<OrBack<Batch>> {
+        let placed = self.place(batch);
+        Box::pin(async move { placed.await.map(Ok) })
+    }
 
     /// A view of the forest for one request whose documents must leave no trace before the cluster has accepted them.
     fn rehearsal(&self) -> Box<dyn Rehearsal>;
@@ -48,17 +56,17 @@ pub trait Port: Debug + Send + Sync {
     fn tree(&self, root: Root) -> Answer<Option<TreeView>>;
 
     /// Somebody says this about groups; documents of a pin show these roots. Answers the number of the word when it is safe; `None`:
-    /// there are as many as a forest remembers.
+    /// there are as many, or as many bytes of them, as a forest remembers.
     fn say(&self, word: Word, shown: Vec<Root>) -> Answer<Option<u64>>;
 
     /// Takes a word back. Answers what it was when that is safe.
     fn take_back(&self, number: u64) -> Answer<Option<Word>>;
 
-    /// Stored documents obey the word of this number, if that is still what is to be done for it.
-    fn restamped(&self, number: u64, done: Restamp) -> Answer<()>;
+    /// Stored documents obey the words that this pass was for, as far as it is still what is to be done for them.
+    fn restamped(&self, done: RestampPass) -> Answer<()>;
 
-    /// What was said and not taken back.
-    fn words(&self) -> Answer<Words>;
+    /// What was said and not taken back, as it is now. To be held briefly: a change has to copy what somebody holds.
+    fn words(&self) -> Answer<Arc<Words>>;
 
     /// Hears what was said through other processes. Answers the number of the last change of words that this one has heard of; where
     /// nobody shares the forest that is none, 0.
@@ -90,6 +98,9 @@ pub trait Port: Debug + Send + Sync {
     /// Why nothing can be placed here any more, if that is so. Never waits.
     fn unavailable(&self) -> Option<Unavailable>;
 }
+
+/// Placements, or why there are none and what was to be placed.
+pub type OrBack<T, P = Placements> = Result<P, (Unavailable, T)>;
 
 /// What a forest answers, when it has.
 pub type Answer<T> = Pin<Box<dyn Future<Output = Result<T, Unavailable>> + Send>>;
@@ -123,16 +134,47 @@ pub enum Unavailable {
         /// What failed.
         reason: String,
     },
-    /// A job on the threads for text work panicked.
-    #[error("the text work failed ({0})")]
+    /// The engine that keeps the forest for several processes has no room for what is new.
+    #[error("the forest '{forest}' has no room where it is kept: {reason}")]
+    Full {
+        /// Its name.
+        forest: String,
+        /// What it said, and what to do.
+        reason: String,
+    },
+    /// Other processes were faster again and again. Nothing was changed, and a later try may do it.
+    #[error("the forest '{forest}' was changed by others all the time: {reason}")]
+    Overtaken {
+        /// Its name.
+        forest: String,
+        /// What they do.
+        reason: String,
+    },
+    /// The forest cannot do that, now or later.
+    #[error("the forest '{forest}' does not take that: {reason}")]
+    Unsupported {
+        /// Its name.
+        forest: String,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// A job on the threads for text work, or on a forest, panicked.
+    #[error("the work failed ({0})")]
     Panicked(String),
     /// The threads that do the work are stopping.
     #[error("spinney is stopping")]
     Stopped,
 }
 
-/// The documents of one request, or a part of them.
-#[derive(Debug, Clone, Default)]
+impl Unavailable {
+    /// Whether the engine that keeps the forest cannot take anything just now: then a process may go on for itself.
+    pub fn is_of_the_engine(&self) -> bool {
+        matches!(self, Unavailable::Away { .. } | Unavailable::Full { .. })
+    }
+}
+
+/// The documents of one request, or a part of them. Nobody has a copy of them: what is read of a text is large.
+#[derive(Debug, Default)]
 pub struct Batch {
     /// In the order in which they are to be placed.
     pub documents: Vec<Document>,
@@ -167,6 +209,12 @@ pub enum Commit {
 pub trait Rehearsal: Send + Sync {
     /// What [`Port::place`] would answer, with handles that name nothing. To be asked again after the answer came.
     fn place(&self, documents: Vec<Document>) -> Answer<Placements>;
+
+    /// The same, which gives the documents back as [`Port::place_or_return`] does.
+    fn place_or_return(&self, documents: Vec<Document>) -> Answer<OrBack<Vec<Document>>> {
+        let placed = self.place(documents);
+        Box::pin(async move { placed.await.map(Ok) })
+    }
 }
 
 /// One document to place.

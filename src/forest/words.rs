@@ -1,26 +1,33 @@
 //! What people have said about groups: merges and pins, beside the trees. The law is in docs/merges.md.
 
 mod change;
+mod groups;
 mod mend;
 mod restamp;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use super::Root;
 use crate::fingerprint::Fingerprint;
 use crate::method::Durable;
 pub use change::WordChange;
-pub use restamp::{By, Looked, Restamp};
+use groups::{Groups, Pins};
+pub use restamp::{By, Looked, Restamp, RestampPass};
 use restamp::{read_all, write_all};
 
 /// The most words that a forest remembers: they are said by hand.
 pub const MOST_WORDS: usize = 1 << 16;
 
-/// Late merges, and what remains of those that were taken back. Few: whoever hears them all again needs the square of it.
+/// Late merges, and what remains of those that were taken back.
 pub const MOST_LATE: usize = 1 << 12;
 
+/// The most bytes that they may take when they are written, with what is to be stamped anew for them: a copy of a forest holds all of
+/// them, and of a shared forest each change sends all of them.
+pub const MOST_BYTES: usize = 16 << 20;
+
 /// One thing that somebody has said.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Word {
     /// These groups are one.
     Merge {
@@ -51,17 +58,34 @@ pub enum Word {
 }
 
 /// All that was said and not taken back, and what follows from it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct Words {
     said: BTreeMap<u64, Word>,
     /// No word ever had this number or a higher one.
     next: u64,
-    /// The root that is answered in place of a loser's: never a loser itself.
-    groups: HashMap<Root, Root>,
-    pins: HashMap<Fingerprint, Root>,
+    /// The numbers of what the forest itself has said, and of what remains of that.
+    late: BTreeSet<u64>,
+    groups: Groups,
+    pins: Pins,
     /// Stored documents that may not obey yet, by the number of the word that was said or taken back.
-    unfinished: BTreeMap<u64, Restamp>,
+    unfinished: BTreeMap<u64, Arc<Restamp>>,
+    /// Of these, how many go by the texts of documents.
+    by_texts: usize,
+    /// Roots of words that were followed while others waited that go by texts: a document with such a text may still show one of them.
+    carried: BTreeSet<Root>,
+    /// What words and what is to be stamped anew take when they are written.
+    bytes: usize,
 }
+
+/// What was said, and what stored documents have to follow. What was carried may be more after a restart, and does no harm.
+impl PartialEq for Words {
+    fn eq(&self, other: &Words) -> bool {
+        let of = |words: &Words| (words.next, words.said.len(), words.unfinished.len());
+        of(self) == of(other) && self.said == other.said && self.unfinished == other.unfinished
+    }
+}
+
+impl Eq for Words {}
 
 impl Words {
     /// The number of the next word; `None` if there are as many as a forest remembers. Those that the forest says itself have room of
@@ -72,8 +96,12 @@ impl Words {
 
     /// Whether the forest itself may say one more thing.
     pub fn has_room_for_late(&self) -> bool {
-        let late = self.said.values().filter(|word| word.is_late());
-        late.count() < MOST_LATE
+        self.late.len() < MOST_LATE
+    }
+
+    /// How many bytes all of it takes when it is written, about.
+    pub fn bytes(&self) -> usize {
+        self.bytes + 8 * self.carried.len()
     }
 
     /// The late merges of which nothing is left: the loser's tree is gone, as `is_alive` tells, no other word speaks of that root, and
@@ -94,35 +122,91 @@ impl Words {
 
     /// These words say nothing any more.
     pub fn forget(&mut self, numbers: &[u64]) {
+        let mut named = Vec::new();
         for number in numbers {
-            self.said.remove(number);
+            named.extend(self.unsay(*number));
         }
-        self.hear_all();
+        self.make_again(named);
     }
 
     /// The word of this number is that one, or none any more.
     pub fn set(&mut self, number: u64, word: Option<Word>) {
         self.next = self.next.max(number.saturating_add(1));
-        let is_last = self
-            .said
-            .keys()
-            .next_back()
-            .is_none_or(|&last| last < number);
-        match word {
-            // The usual case: nothing that was said before changes.
-            Some(word) if is_last => {
-                self.hear(&word);
-                self.said.insert(number, word);
+        if self.said.get(&number) == word.as_ref() {
+            return;
+        }
+        let mut named = self.unsay(number);
+        let Some(word) = word else {
+            return self.make_again(named);
+        };
+        let last = self.said.keys().next_back();
+        // Where another one had this number, its groups are to be taken apart.
+        let is_last = named.is_empty() && last.is_none_or(|&last| last < number);
+        self.bytes += word.bytes();
+        if word.is_late() {
+            self.late.insert(number);
+        }
+        if let Word::Pin { texts, root } = &word {
+            for &text in texts {
+                self.pins.add(text, number, *root);
             }
-            Some(word) => {
-                self.said.insert(number, word);
-                self.hear_all();
+        }
+        // The usual case: nothing that was said before changes.
+        if is_last {
+            self.merge(number, &word);
+        } else if word.is_merge() {
+            named.extend(word.roots());
+        }
+        self.said.insert(number, word.clone());
+        if !is_last {
+            let mut merges = self.groups.take_apart(named);
+            if word.is_merge() {
+                merges.insert(number);
             }
-            None => {
-                if self.said.remove(&number).is_some() {
-                    self.hear_all();
+            self.merge_all(merges);
+        }
+    }
+
+    /// Takes away what was said under this number, but not the groups that follow from it: gives the roots that it names for that.
+    fn unsay(&mut self, number: u64) -> Vec<Root> {
+        let Some(word) = self.said.remove(&number) else {
+            return Vec::new();
+        };
+        self.bytes -= word.bytes();
+        self.late.remove(&number);
+        match &word {
+            Word::Pin { texts, .. } => {
+                for &text in texts {
+                    self.pins.remove(text, number);
                 }
+                Vec::new()
             }
+            Word::Apart { .. } => Vec::new(),
+            Word::Merge { .. } | Word::Late { .. } => word.roots(),
+        }
+    }
+
+    /// Makes the groups of these roots again, of what is still said.
+    fn make_again(&mut self, named: Vec<Root>) {
+        let merges = self.groups.take_apart(named);
+        self.merge_all(merges);
+    }
+
+    fn merge_all(&mut self, merges: BTreeSet<u64>) {
+        for number in merges {
+            if let Some(word) = self.said.get(&number).cloned() {
+                self.merge(number, &word);
+            }
+        }
+    }
+
+    fn merge(&mut self, number: u64, word: &Word) {
+        match word {
+            Word::Merge { winner, losers } => {
+                self.groups.merge(number, *winner, losers.iter().copied());
+            }
+            Word::Late { winner, loser } => self.groups.merge(number, *winner, [*loser]),
+            Word::Pin { .. } | Word::Apart { .. } => {}
         }
     }
 
@@ -132,8 +216,14 @@ impl Words {
     }
 
     /// The words by their numbers.
-    pub fn said(&self) -> impl Iterator<Item = (u64, &Word)> {
+    pub fn said(&self) -> impl ExactSizeIterator<Item = (u64, &Word)> {
         self.said.iter().map(|(&number, word)| (number, word))
+    }
+
+    /// The same from this number on.
+    pub fn said_from(&self, number: u64) -> impl Iterator<Item = (u64, &Word)> {
+        let said = self.said.range(number..);
+        said.map(|(&number, word)| (number, word))
     }
 
     /// The root that is answered for a document with this text that stands in the tree of this root.
@@ -142,17 +232,18 @@ impl Words {
         if self.said.is_empty() {
             return tree;
         }
-        self.group(self.pins.get(&text).copied().unwrap_or(tree))
+        self.group(self.pins.root(text).unwrap_or(tree))
     }
 
     /// The root that is answered in place of this one.
     pub fn group(&self, root: Root) -> Root {
-        self.groups.get(&root).copied().unwrap_or(root)
+        self.groups.shown(root)
     }
 
     /// The pairs of groups that the forest is not to merge, the smaller root first.
     pub fn apart(&self) -> impl Iterator<Item = (Root, Root)> {
-        self.said.values().filter_map(|word| match word {
+        let late = self.late.iter().filter_map(|number| self.said.get(number));
+        late.filter_map(|word| match word {
             Word::Apart { roots } => {
                 let [one, other] = roots.map(|root| self.group(root));
                 Some((one.min(other), one.max(other)))
@@ -163,58 +254,19 @@ impl Words {
 
     /// Whether somebody has said where documents with this text belong.
     pub fn is_pinned(&self, text: Fingerprint) -> bool {
-        self.pins.contains_key(&text)
+        self.pins.root(text).is_some()
     }
 
     /// The roots in whose place another one is answered.
     pub fn losers(&self) -> impl Iterator<Item = Root> {
-        self.groups.keys().copied()
+        self.groups.replaced().map(|(loser, _)| loser)
     }
 
     /// This root and all that are one with it.
     pub fn one_with(&self, root: Root) -> Vec<Root> {
-        let group = self.group(root);
-        let others = self.groups.iter().filter(|&(_, &of)| of == group);
-        let mut all: Vec<Root> = others.map(|(&root, _)| root).collect();
-        all.push(group);
+        let mut all = self.groups.one_with(root);
         all.sort_unstable();
         all
-    }
-
-    fn hear_all(&mut self) {
-        self.groups.clear();
-        self.pins.clear();
-        let said = std::mem::take(&mut self.said);
-        for word in said.values() {
-            self.hear(word);
-        }
-        self.said = said;
-    }
-
-    fn hear(&mut self, word: &Word) {
-        match word {
-            Word::Merge { winner, losers } => {
-                for &loser in losers {
-                    self.join(*winner, loser);
-                }
-            }
-            Word::Late { winner, loser } => self.join(*winner, *loser),
-            Word::Apart { .. } => {}
-            Word::Pin { texts, root } => {
-                self.pins.extend(texts.iter().map(|&text| (text, *root)));
-            }
-        }
-    }
-
-    fn join(&mut self, winner: Root, loser: Root) {
-        let (winner, loser) = (self.group(winner), self.group(loser));
-        if loser == winner {
-            return;
-        }
-        for group in self.groups.values_mut().filter(|group| **group == loser) {
-            *group = winner;
-        }
-        self.groups.insert(loser, winner);
     }
 }
 
@@ -229,6 +281,39 @@ impl Word {
         match self {
             Word::Late { loser: root, .. } | Word::Apart { roots: [root, _] } => Some(*root),
             Word::Merge { .. } | Word::Pin { .. } => None,
+        }
+    }
+
+    /// Whether it makes groups one.
+    fn is_merge(&self) -> bool {
+        matches!(self, Word::Merge { .. } | Word::Late { .. })
+    }
+
+    /// What it takes with its number when it is written.
+    fn bytes(&self) -> usize {
+        let others = match self {
+            Word::Merge { losers, .. } => losers.len(),
+            Word::Pin { texts, .. } => texts.len(),
+            Word::Late { .. } | Word::Apart { .. } => 1,
+        };
+        8 + 1 + 8 + 4 + 8 * others
+    }
+
+    /// As [`Durable`] of an optional word has it.
+    fn write_all(&self, out: &mut Vec<u8>) {
+        let (kind, root): (u8, Root) = match self {
+            Word::Merge { winner, .. } => (1, *winner),
+            Word::Pin { root, .. } => (2, *root),
+            Word::Late { winner, .. } => (3, *winner),
+            Word::Apart { roots: [root, _] } => (4, *root),
+        };
+        out.push(kind);
+        root.0.write(out);
+        match self {
+            Word::Merge { losers, .. } => write_all(losers.iter().map(|loser| loser.0), out),
+            Word::Pin { texts, .. } => write_all(texts.iter().copied(), out),
+            Word::Late { loser, .. } => write_all([loser.0].into_iter(), out),
+            Word::Apart { roots: [_, other] } => write_all([other.0].into_iter(), out),
         }
     }
 
@@ -250,20 +335,10 @@ impl Word {
 /// `| kind 1: 0 none, 1 merge, 2 pin, 3 late, 4 apart | root 8 | how many 4 | of 8 each |`
 impl Durable for Option<Word> {
     fn write(&self, out: &mut Vec<u8>) {
-        let (kind, root, others): (u8, Root, Vec<Fingerprint>) = match self {
-            None => return out.push(0),
-            Some(Word::Merge { winner, losers }) => {
-                (1, *winner, losers.iter().map(|loser| loser.0).collect())
-            }
-            Some(Word::Pin { texts, root }) => (2, *root, texts.clone()),
-            Some(Word::Late { winner, loser }) => (3, *winner, vec![loser.0]),
-            Some(Word::Apart {
-                roots: [root, other],
-            }) => (4, *root, vec![other.0]),
-        };
-        out.push(kind);
-        root.0.write(out);
-        write_all(others.into_iter(), out);
+        match self {
+            None => out.push(0),
+            Some(word) => word.write_all(out),
+        }
     }
 
     fn read(bytes: &mut &[u8]) -> Option<Option<Word>> {
@@ -295,19 +370,21 @@ impl Durable for Option<Word> {
     }
 }
 
-/// `| next number 8 | how many 4 | of each: number 8, word | how many 4 | of each: number 8, what is to be stamped anew |`
+/// `| next number 8 | how many 4 | of each: number 8, word | how many 4 | of each: number 8, what is to be stamped anew |`. The last may be
+/// what is carried, under a number that no word has.
 impl Durable for Words {
     fn write(&self, out: &mut Vec<u8>) {
+        out.reserve(self.bytes() + 64);
         self.next.write(out);
         (self.said.len() as u32).write(out);
         for (number, word) in &self.said {
             number.write(out);
-            Some(word.clone()).write(out);
+            word.write_all(out);
         }
-        (self.unfinished.len() as u32).write(out);
-        for (number, restamp) in &self.unfinished {
+        (self.restamps().count() as u32).write(out);
+        for (number, restamp) in self.restamps() {
             number.write(out);
-            Some(restamp.clone()).write(out);
+            restamp.write_all(out);
         }
     }
 

@@ -21,6 +21,16 @@ pub(crate) enum ProxyError {
         /// Bytes that this request needs besides.
         wanted: usize,
     },
+    /// Readers have not taken the large answers that they asked for.
+    #[error(
+        "readers have not taken {used} bytes of answers yet and {wanted} more are too many: retry later, ask for smaller pages, or for less of each document with _source"
+    )]
+    AnswersNotTaken {
+        /// Bytes of answers that are held.
+        used: usize,
+        /// Bytes of this one.
+        wanted: usize,
+    },
     /// It can never fit into the budget.
     #[error(
         "the request needs {wanted} bytes and spinney's whole budget is {budget}: send smaller bulks, or raise --budget"
@@ -79,6 +89,30 @@ pub(crate) enum ProxyError {
         "the forest '{forest}' cannot be reached where it is kept and nothing was sent: retry later; spinney's log says why"
     )]
     ForestAway {
+        /// Its name.
+        forest: String,
+    },
+    /// The engine that keeps a forest for several processes has no room.
+    #[error(
+        "the forest '{forest}' has no room where it is kept and nothing was sent: retry later; its Redis has as much memory as it may use (maxmemory)"
+    )]
+    ForestFull {
+        /// Its name.
+        forest: String,
+    },
+    /// Other processes were faster again and again.
+    #[error(
+        "other processes write the same documents to the forest '{forest}' all the time and nothing was sent: retry later"
+    )]
+    ForestBusy {
+        /// Its name.
+        forest: String,
+    },
+    /// The forest cannot do what was asked for.
+    #[error(
+        "the forest '{forest}' cannot be used in this way and nothing was sent: spinney's log says why, and what to do"
+    )]
+    ForestUnsupported {
         /// Its name.
         forest: String,
     },
@@ -193,7 +227,9 @@ impl ProxyError {
     /// The status of the response.
     pub(crate) fn status(&self) -> StatusCode {
         match self {
-            Self::OverBudget { .. } | Self::OverShare { .. } => StatusCode::TOO_MANY_REQUESTS,
+            Self::OverBudget { .. } | Self::OverShare { .. } | Self::AnswersNotTaken { .. } => {
+                StatusCode::TOO_MANY_REQUESTS
+            }
             Self::LargerThanBudget { .. }
             | Self::LargerThanShare { .. }
             | Self::StampOverLimit { .. } => StatusCode::PAYLOAD_TOO_LARGE,
@@ -201,6 +237,9 @@ impl ProxyError {
             | Self::TooManyConnections
             | Self::ForestUnavailable { .. }
             | Self::ForestAway { .. }
+            | Self::ForestFull { .. }
+            | Self::ForestBusy { .. }
+            | Self::ForestUnsupported { .. }
             | Self::PartialSearch(_)
             | Self::Unreachable(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Broken(_) | Self::NotTheCluster(_) => StatusCode::BAD_GATEWAY,
@@ -229,15 +268,19 @@ impl ProxyError {
     /// The `type` of the error, for programs.
     fn kind(&self) -> &'static str {
         match self {
-            Self::OverBudget { .. } | Self::OverShare { .. } => "spinney_over_budget_exception",
+            Self::OverBudget { .. } | Self::OverShare { .. } | Self::AnswersNotTaken { .. } => {
+                "spinney_over_budget_exception"
+            }
             Self::LargerThanBudget { .. }
             | Self::LargerThanShare { .. }
             | Self::StampOverLimit { .. } => "spinney_too_large_exception",
             Self::TooManyConnections => "spinney_too_many_connections_exception",
             Self::Stopping => "spinney_stopping_exception",
-            Self::ForestUnavailable { .. } | Self::ForestAway { .. } => {
-                "spinney_forest_unavailable_exception"
-            }
+            Self::ForestUnavailable { .. }
+            | Self::ForestAway { .. }
+            | Self::ForestFull { .. }
+            | Self::ForestBusy { .. }
+            | Self::ForestUnsupported { .. } => "spinney_forest_unavailable_exception",
             Self::Unreachable(_) => "spinney_upstream_unreachable_exception",
             Self::Broken(_) => "spinney_upstream_broken_exception",
             Self::UpstreamTimeout(_) => "spinney_upstream_timeout_exception",
@@ -272,9 +315,12 @@ impl ProxyError {
             self,
             Self::OverBudget { .. }
                 | Self::OverShare { .. }
+                | Self::AnswersNotTaken { .. }
                 | Self::TooManyConnections
                 | Self::Stopping
                 | Self::ForestAway { .. }
+                | Self::ForestFull { .. }
+                | Self::ForestBusy { .. }
                 | Self::PartialSearch(_)
                 | Self::Unreachable(_)
         )
@@ -314,6 +360,24 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+
+    #[test]
+    fn what_passes_is_told_from_what_does_not() {
+        let forest = || "news".to_owned();
+        let passes = |error: ProxyError| {
+            let response = error.response();
+            assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE, "{error}");
+            response.headers().contains_key(RETRY_AFTER)
+        };
+        assert!(passes(ProxyError::ForestAway { forest: forest() }));
+        assert!(passes(ProxyError::ForestFull { forest: forest() }));
+        assert!(passes(ProxyError::ForestBusy { forest: forest() }));
+        assert!(!passes(ProxyError::ForestUnsupported { forest: forest() }));
+        let not_taken = ProxyError::AnswersNotTaken { used: 1, wanted: 2 };
+        let response = not_taken.response();
+        assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+        assert!(response.headers().contains_key(RETRY_AFTER));
+    }
 
     #[tokio::test]
     async fn a_forest_out_of_service_in_the_clusters_shape() {

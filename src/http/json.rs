@@ -1,5 +1,6 @@
 //! Responses that are made here.
 
+use bytes::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Response, StatusCode};
 
@@ -17,7 +18,7 @@ pub(crate) fn json(status: StatusCode, value: &serde_json::Value) -> Response<Bo
 pub(crate) fn with_type(
     status: StatusCode,
     content_type: &'static str,
-    body: String,
+    body: impl Into<Bytes>,
 ) -> Response<Body> {
     let mut response = Response::new(full(body));
     *response.status_mut() = status;

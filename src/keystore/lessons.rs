@@ -48,7 +48,7 @@ impl Link {
         let from = format!("({}-{}", after.0, after.1);
         let read = commands.cmd("XRANGE").arg(&key).arg(from).arg("+");
         read.arg("COUNT").arg(AT_ONCE);
-        let mut last = Away("the engine does not say which node has the lessons".into());
+        let mut last = Away::of("the engine does not say which node has the lessons");
         for _ in 0..TRIES {
             let nodes = self.nodes().await?;
             let Some(node) = nodes.each.get(nodes.node_of(key.as_bytes())) else {
@@ -69,16 +69,16 @@ impl Link {
             };
             if let Value::ServerError(_) = first {
                 match pipeline::read(first.clone()) {
-                    Answered::Failed(reason) => return Err(Away(reason)),
-                    _ => last = Away("the lessons are on their way to another node".into()),
+                    Answered::Failed(reason) => return Err(Away::of(reason)),
+                    Answered::Full(reason) => return Err(Away::full(reason)),
+                    _ => last = Away::of("the lessons are on their way to another node"),
                 }
                 self.forget_nodes().await;
                 sleep(PAUSE).await;
                 continue;
             }
-            return read_lessons(read).ok_or_else(|| {
-                Away("the engine gave no lessons where it was asked for them".into())
-            });
+            return read_lessons(read)
+                .ok_or_else(|| Away::of("the engine gave no lessons where it was asked for them"));
         }
         Err(last)
     }

@@ -27,6 +27,8 @@ const ANSWER: Duration = Duration::from_millis(1_500);
 /// How often commands are sent that a node has not done.
 pub(super) const TRIES: usize = 40;
 pub(super) const PAUSE: Duration = Duration::from_millis(50);
+/// Nodes that are remembered though the cluster does not name them.
+const ELSEWHERE: usize = 64;
 /// Commands of one pipeline: more of them are sent in several, so that none is large.
 const COMMANDS: usize = 8_192;
 
@@ -37,6 +39,8 @@ pub(super) struct Link {
     nodes: RwLock<Option<Arc<Nodes>>>,
     /// One at a time asks for the nodes.
     asking: Mutex<()>,
+    /// Each node by its host and port: whoever tells of it again, there is one connection to it.
+    known: parking_lot::Mutex<HashMap<(String, u16), Arc<Node>>>,
     /// Connections that were ever made.
     pub(super) made: Arc<AtomicU64>,
     pub(super) registered: Registered,
@@ -125,6 +129,7 @@ impl Link {
             ca,
             nodes: RwLock::new(None),
             asking: Mutex::new(()),
+            known: parking_lot::Mutex::default(),
             made: Arc::default(),
             registered: Registered::default(),
         }
@@ -150,7 +155,7 @@ impl Link {
         let mut replies: Vec<Option<Reply>> = commands.iter().map(|_| None).collect();
         let mut todo: Vec<usize> = (0..commands.len()).collect();
         let mut asked: HashMap<usize, String> = HashMap::new();
-        let mut last = Away("the nodes of the engine send one another's commands round".into());
+        let mut last = Away::of("the nodes of the engine send one another's commands round");
         for attempt in 0..TRIES {
             if attempt > 0 {
                 sleep(PAUSE.min(PAUSE * attempt as u32 / 8)).await;
@@ -161,7 +166,7 @@ impl Link {
             asked.clear();
             while let Some(sent) = sending.join_next().await {
                 let Ok((node, places, values)) = sent else {
-                    return Err(Away("the work of asking was ended".into()));
+                    return Err(Away::of("the work of asking was ended"));
                 };
                 let values = match values {
                     Ok(values) => values,
@@ -190,7 +195,8 @@ impl Link {
                         Answered::Ask(host) => {
                             asked.insert(at, host);
                         }
-                        Answered::Failed(reason) => return Err(Away(reason)),
+                        Answered::Failed(reason) => return Err(Away::of(reason)),
+                        Answered::Full(reason) => return Err(Away::full(reason)),
                     }
                     again.push(at);
                 }
@@ -224,19 +230,22 @@ impl Link {
         let mut parts: Vec<(Arc<Node>, Part)> = Vec::new();
         let mut open: Vec<Option<usize>> = vec![None; nodes.each.len()];
         let mut sending = JoinSet::new();
+        let mut elsewhere: HashMap<&str, (Arc<Node>, Vec<usize>, Pipeline)> = HashMap::new();
         for &at in todo {
             let Some(command) = commands.get(at) else {
                 continue;
             };
-            if let Some(host) = asked.get(&at).and_then(|host| self.node(host)) {
-                let mut pipeline = Pipeline::with_capacity(2);
-                pipeline.cmd("ASKING");
-                pipeline::add(command, &mut pipeline);
-                sending.spawn(async move {
-                    let values = host.send(&pipeline).await;
-                    let values = values.map(|values| values.into_iter().skip(1).collect());
-                    (host, vec![at], values)
+            if let Some(host) = asked.get(&at)
+                && let Some(node) = self.node(host)
+            {
+                let part = elsewhere.entry(host).or_insert_with(|| {
+                    let pipeline = Pipeline::new();
+                    (node, Vec::new(), pipeline)
                 });
+                let (_, places, pipeline) = part;
+                places.push(at);
+                pipeline.cmd("ASKING");
+                pipeline::add(command, pipeline);
                 continue;
             }
             let (key, len) = command.key.bytes();
@@ -260,6 +269,14 @@ impl Link {
             if let Some((_, part)) = parts.get_mut(part) {
                 part.add(at, command);
             }
+        }
+        for (node, places, pipeline) in elsewhere.into_values() {
+            sending.spawn(async move {
+                let values = node.send(&pipeline).await;
+                // Each command comes after one that says that it was sent on.
+                let values = values.map(|values| values.into_iter().skip(1).step_by(2).collect());
+                (node, places, values)
+            });
         }
         for (node, part) in parts {
             sending.spawn(async move {
@@ -314,7 +331,7 @@ impl Link {
             true if error.is_timeout() => "if it has no TLS, begin the URL with redis://",
             _ => return away(error),
         };
-        Away(format!("it does not answer ({error}): {scheme}"))
+        Away::of(format!("it does not answer ({error}): {scheme}"))
     }
 
     /// They have to be asked for again.
@@ -343,7 +360,7 @@ impl Link {
     }
 
     async fn find_by(&self, host: &str, port: u16) -> Result<Nodes, RedisError> {
-        let first = Arc::new(Node::of(self.client(host, port)?, &self.made));
+        let first = self.node_at((host.to_owned(), port))?;
         let info = first.info("cluster").await?;
         if !info.contains("cluster_enabled:1") {
             return Ok(Nodes {
@@ -386,9 +403,7 @@ impl Link {
             let place = match known.get(&at) {
                 Some(&place) => place,
                 None => {
-                    nodes
-                        .each
-                        .push(Arc::new(Node::of(self.client(&at.0, at.1)?, &self.made)));
+                    nodes.each.push(self.node_at(at.clone())?);
                     let place = (nodes.each.len() - 1) as u16;
                     known.insert(at, place);
                     place
@@ -408,14 +423,31 @@ impl Link {
             )
                 .into());
         }
+        // Where keys are being moved, others are asked as well. Those that have left are forgotten when there are many.
+        let is_there =
+            |at: &(String, u16)| known.contains_key(at) || (&*at.0, at.1) == (host, port);
+        let mut all = self.known.lock();
+        if all.len() > known.len() + ELSEWHERE {
+            all.retain(|at, _| is_there(at));
+        }
+        drop(all);
         Ok(nodes)
     }
 
     /// A node by `host:port`.
     fn node(&self, at: &str) -> Option<Arc<Node>> {
         let (host, port) = at.rsplit_once(':')?;
-        let client = self.client(host, port.parse().ok()?).ok()?;
-        Some(Arc::new(Node::of(client, &self.made)))
+        self.node_at((host.to_owned(), port.parse().ok()?)).ok()
+    }
+
+    fn node_at(&self, at: (String, u16)) -> Result<Arc<Node>, RedisError> {
+        let mut known = self.known.lock();
+        if let Some(node) = known.get(&at) {
+            return Ok(node.clone());
+        }
+        let node = Arc::new(Node::of(self.client(&at.0, at.1)?, &self.made));
+        known.insert(at, node.clone());
+        Ok(node)
     }
 
     fn addr(&self, host: &str, port: u16) -> ConnectionAddr {
@@ -520,3 +552,6 @@ fn set(replies: &mut [Option<Reply>], at: usize, reply: Reply) {
         *place = Some(reply);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,7 +16,7 @@ use std::io;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rustls::pki_types::CertificateDer;
@@ -36,6 +36,8 @@ use link::Link;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How often is looked whether an engine that was away is back.
 const LOOK: Duration = Duration::from_millis(250);
+/// How often the log says that an engine is full.
+const SAY_AGAIN: Duration = Duration::from_secs(60);
 /// A document is believed to have come so long before it is placed, in milliseconds.
 const WAITED: i64 = 10_000;
 
@@ -50,6 +52,8 @@ pub struct RedisStore {
 struct Shared {
     link: Link,
     away: Mutex<Option<Away>>,
+    /// When the log last said that it is full.
+    full_said: Mutex<Option<Instant>>,
     /// What the log says is done while it is away.
     meanwhile: Mutex<&'static str>,
 }
@@ -72,6 +76,7 @@ impl RedisStore {
             shared: Arc::new(Shared {
                 link: Link::new(address, ca),
                 away: Mutex::new(None),
+                full_said: Mutex::new(None),
                 meanwhile: Mutex::new("nothing is placed"),
             }),
         })
@@ -105,12 +110,26 @@ impl Shared {
         let answer = tokio::time::timeout(PATIENCE, answer).await;
         let answer = answer.unwrap_or_else(|_| {
             let waited = PATIENCE.as_secs();
-            Err(Away(format!("no answer within {waited} s")))
+            Err(Away::of(format!("no answer within {waited} s")))
         });
-        if let Err(away) = &answer {
-            self.lost(away);
+        match &answer {
+            // It is there: what needs no room it does.
+            Err(away) if away.is_full => self.is_full(away),
+            Err(away) => self.lost(away),
+            Ok(_) => {}
         }
         answer
+    }
+
+    /// Says so, and not again for a while.
+    fn is_full(&self, why: &Away) {
+        let mut said = self.full_said.lock();
+        if said.is_none_or(|said| said.elapsed() >= SAY_AGAIN) {
+            *said = Some(Instant::now());
+            drop(said);
+            let meanwhile = *self.meanwhile.lock();
+            warn!(engine = %self.link.address(), reason = %why, "the engine of the shared forests has no room: {meanwhile}");
+        }
     }
 
     fn lost(self: &Arc<Self>, why: &Away) {
@@ -246,7 +265,7 @@ impl RedisStore {
     ) -> Asked<T> {
         let job = self.handle.spawn(job);
         Box::pin(async move {
-            let ended = |_| Err(Away("spinney is stopping".into()));
+            let ended = |_| Err(Away::of("spinney is stopping"));
             job.await.unwrap_or_else(ended)
         })
     }

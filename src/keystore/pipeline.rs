@@ -23,6 +23,8 @@ pub(super) enum Answered {
     /// It does not know the functions.
     Unknown,
     Failed(String),
+    /// It has no room for what is new.
+    Full(String),
 }
 
 /// Keys that are read by one command, where that may be: each costs an engine three quarters of what it costs alone, and more at once
@@ -354,6 +356,7 @@ pub(super) fn read(value: Value) -> Answered {
         ),
         "TRYAGAIN" | "LOADING" | "BUSY" => Answered::Later,
         "ERR" if details.contains("Function not found") => Answered::Unknown,
+        telling::FULL => Answered::Full(telling::refused(telling::FULL, details)),
         code => Answered::Failed(telling::refused(code, details)),
     }
 }

@@ -78,7 +78,7 @@ impl Link {
             } = &forest;
             let known = self.register(name, identity, *number).await?;
             if known != (*number, identity.clone()) {
-                return Err(Away(format!(
+                return Err(Away::of(format!(
                     "the engine has forgotten its forests, and knows {name} as another one since ({}): start this process again, with the same settings everywhere",
                     known.1
                 )));
@@ -99,7 +99,7 @@ impl Link {
         let mut call = redis::cmd("FCALL");
         call.arg("spinney1_enroll").arg(1).arg(key);
         call.arg(name).arg(identity).arg(proposed);
-        let mut last = Away("the engine does not say which node has the names of forests".into());
+        let mut last = Away::of("the engine does not say which node has the names of forests");
         for _ in 0..TRIES {
             let nodes = self.nodes().await?;
             let Some(node) = nodes.each.get(nodes.node_of(key)) else {
@@ -166,7 +166,7 @@ impl Link {
         };
         let answer = node.ask(&scan(forest, place.cursor)).await.map_err(away)?;
         let (cursor, keys) = read_scan(&answer)
-            .ok_or_else(|| Away("the engine gave no keys where it was asked for them".into()))?;
+            .ok_or_else(|| Away::of("the engine gave no keys where it was asked for them"))?;
         let keys = keys.iter().filter_map(|key| match key {
             Value::BulkString(bytes) => Key::from_bytes(bytes),
             _ => None,

@@ -9,6 +9,9 @@ use rustls::CertificateError;
 
 use crate::forest::shared::keys::Away;
 
+/// The code of an error that says that there is no room.
+pub(super) const FULL: &str = "OOM";
+
 const LOGIN: &str = "write user and password into the URL of the forest store, redis://user:password@host, with %40 for @, %3A for : and %2F for /";
 
 #[expect(
@@ -16,7 +19,10 @@ const LOGIN: &str = "write user and password into the URL of the forest store, r
     reason = "it stands where an error is mapped"
 )]
 pub(super) fn away(error: RedisError) -> Away {
-    Away(told(&error))
+    match error.code() {
+        Some(FULL) => Away::full(told(&error)),
+        _ => Away::of(told(&error)),
+    }
 }
 
 fn told(error: &RedisError) -> String {
@@ -43,6 +49,9 @@ pub(super) fn refused(code: &str, details: &str) -> String {
         }
         "NOPERM" => format!(
             "its user may not do what spinney does there ({details}): docs/shared-forest.md says which rights it needs"
+        ),
+        FULL => format!(
+            "it has as much memory as it may use (OOM {details}): raise its maxmemory, or give the forest a shorter --window"
         ),
         _ => format!("{code} {details}"),
     }

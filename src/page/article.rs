@@ -19,7 +19,7 @@ use crate::http::Body;
 use crate::http::query::decode_segment;
 use crate::reading::answer::{Similar, SimilarHit, key};
 use crate::reading::request::MAX_SIZE;
-use crate::reading::{MembersRequest, ReadError};
+use crate::reading::{MembersRequest, ReadError, SMALL};
 use crate::time::{Millis, format_date};
 
 /// The most bytes of a document.
@@ -242,11 +242,13 @@ async fn find(page: &Page<'_>, raw_index: &str, id: &str) -> Result<Found, Probl
     let body = json!({"size": 1, "track_total_hits": false, "query": {"ids": {"values": [id]}}});
     let path = format!("/{raw_index}/_search");
     let cluster = &page.state.cluster;
-    let asked = cluster.ask_as(
+    page.turn.begin().await;
+    let asked = cluster.ask_as_until(
         &page.headers,
         Method::POST,
         &path,
         Some(&body),
+        (SMALL, page.turn.large()),
         DOCUMENT_BYTES,
     );
     let answer = asked.await?;
@@ -348,7 +350,11 @@ async fn changes(
         text_of(&of_first.source, names),
         text_of(&found.source, names),
     );
-    let diff = page.state.engine.run(move || diff::diff(&old, &new)).await;
+    let diff = page
+        .state
+        .engine
+        .run_for_readers(move || diff::diff(&old, &new))
+        .await;
     let diff = diff.map_err(ReadError::from)?;
     let medium = first.medium.as_deref().unwrap_or(t.unknown_medium);
     let time = first

@@ -42,7 +42,7 @@ use crate::endpoints::{Found, PageEndpoint};
 use crate::engine::ReaderFields;
 use crate::http::headers::{Encoding, encoding};
 use crate::http::{Body, ProxyError, body, caller};
-use crate::reading::{ReadError, Reader, ReaderParts};
+use crate::reading::{ReadError, Reader, ReaderParts, Turn};
 use crate::state::AppState;
 use problem::Problem;
 use shell::Shell;
@@ -79,6 +79,7 @@ pub(crate) async fn handle(
         state,
         shell: &shell,
         headers: shell::for_cluster(&parts.headers),
+        turn: Turn::new(&state.readers),
     };
     let shown = tokio::time::timeout(TIMEOUT, page.show(endpoint, found, form.as_deref())).await;
     let shown = shown.unwrap_or(Err(ReadError::TimedOut(TIMEOUT).into()));
@@ -106,6 +107,7 @@ struct Page<'a> {
     shell: &'a Shell,
     /// The reader's, as the cluster gets them.
     headers: HeaderMap,
+    turn: Turn,
 }
 
 impl Page<'_> {
@@ -154,6 +156,7 @@ impl Page<'_> {
             lists: &self.state.lists,
             counts: &self.state.counts,
             restricted: self.state.restricted_readers,
+            turn: &self.turn,
             caller: self.caller(),
             now: clock::now(),
         })

@@ -1,5 +1,7 @@
 //! Groups that a document looked like and does not belong to, and why: the same look at the forest as `_check` takes.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use serde_json::{Value, json};
 
@@ -53,7 +55,7 @@ pub(super) async fn neighbours(
     let engine = &page.state.engine;
     let checked = engine.check(body, index.to_owned(), Some(id.to_owned()), context);
     let words = engine.words(index).await;
-    let words = words.map_or_else(|_| Words::default(), |(_, words)| words);
+    let words = words.map_or_else(|_| Arc::default(), |(_, words)| words);
     let own = source.get(&names.root).and_then(Value::as_str);
     let own = own
         .and_then(|own| Fingerprint::written(own, true))

@@ -198,7 +198,7 @@ impl Reader<'_> {
         texts: Vec<Hit>,
     ) -> Result<Vec<Similarity>, ReadError> {
         let fields = self.source.fields.clone();
-        let compared = self.engine.run(move || {
+        let compared = self.engine.run_for_readers(move || {
             let mut reader = TextReader::default();
             let mut read =
                 |hit: &Hit| reader.shingles(&hit.source, &fields.text, fields.title.as_deref());

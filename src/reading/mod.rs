@@ -30,6 +30,7 @@ mod roots;
 mod search;
 mod similarity;
 pub(crate) mod source;
+mod turn;
 mod walk;
 
 use std::hash::{BuildHasher, RandomState};
@@ -52,6 +53,7 @@ pub(crate) use error::ReadError;
 pub(crate) use keyword::KeywordForms;
 pub(crate) use lists::Lists;
 pub(crate) use request::{GroupsRequest, MembersRequest, SortBy};
+pub(crate) use turn::{SMALL, Turn, Turns};
 
 /// An index as one caller may read it.
 pub(crate) struct Reader<'a> {
@@ -89,6 +91,8 @@ pub(crate) struct ReaderParts<'a> {
     pub counts: &'a Counts,
     /// Whether some readers do not see every document.
     pub restricted: RestrictedReaders,
+    /// The turn of the request.
+    pub turn: &'a Turn,
     /// A hash of whatever the cluster knows the caller by.
     pub caller: u64,
     /// The time of the request.
@@ -104,6 +108,7 @@ impl<'a> Reader<'a> {
                 caller: parts.headers,
                 raw_index: parts.raw_index,
                 fields: parts.fields,
+                turn: parts.turn,
                 // One caller reads the same copies of the shards, page for page.
                 preference: format!("spinney-{:016x}", parts.caller),
             },

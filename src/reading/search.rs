@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::error::ReadError;
+use super::turn::{SMALL, Turn};
 use crate::cluster::Client;
 use crate::engine::ReaderFields;
 
@@ -85,6 +86,8 @@ pub(super) struct Source<'a> {
     /// The index as it stands in the caller's path.
     pub raw_index: &'a str,
     pub fields: &'a ReaderFields,
+    /// What it reads is read in this turn.
+    pub turn: &'a Turn,
     /// Asks the same copies of the shards again: two copies may score differently.
     pub preference: String,
 }
@@ -163,10 +166,16 @@ impl Source<'_> {
         path: &str,
         body: Option<&Value>,
     ) -> Result<Response<Bytes>, ReadError> {
-        let answer = self
-            .cluster
-            .ask_as(self.caller, method, path, body, ANSWER_BYTES)
-            .await?;
+        self.turn.begin().await;
+        let asked = self.cluster.ask_as_until(
+            self.caller,
+            method,
+            path,
+            body,
+            (SMALL, self.turn.large()),
+            ANSWER_BYTES,
+        );
+        let answer = asked.await?;
         if answer.status().is_success() {
             Ok(answer)
         } else {

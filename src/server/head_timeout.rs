@@ -5,20 +5,51 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
 use hyper::rt::{Read, ReadBufCursor, Sleep, Timer, Write};
+use parking_lot::Mutex;
 
 use super::connections::Slot;
 
 /// How long the head of a request may take from its first byte on.
 pub(super) const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Whether bytes have come since hyper began to wait for a head.
+/// Whether bytes have come since hyper began to wait for a head. Whoever asked before they came is woken by them: in which order hyper
+/// reads and looks at the time does not matter.
 #[derive(Debug, Clone, Default)]
-struct HeadBegun(Arc<AtomicBool>);
+struct HeadBegun(Arc<Mutex<Begun>>);
+
+#[derive(Debug, Default)]
+struct Begun {
+    is_so: bool,
+    waker: Option<Waker>,
+}
+
+impl HeadBegun {
+    fn reset(&self) {
+        *self.0.lock() = Begun::default();
+    }
+
+    fn set(&self) {
+        let mut begun = self.0.lock();
+        begun.is_so = true;
+        if let Some(waker) = begun.waker.take() {
+            drop(begun);
+            waker.wake();
+        }
+    }
+
+    /// Whether it is so; who asks is woken when it is.
+    fn poll(&self, cx: &Context<'_>) -> bool {
+        let mut begun = self.0.lock();
+        if !begun.is_so {
+            begun.waker = Some(cx.waker().clone());
+        }
+        begun.is_so
+    }
+}
 
 /// The timer and the stream of one connection, which may be idle for so long between two requests. The servers let it be for
 /// ever, and clients count on that: a request on a connection that is just being closed fails.
@@ -57,7 +88,7 @@ pub(super) struct HeadTimer {
 )]
 impl Timer for HeadTimer {
     fn sleep(&self, _: Duration) -> Pin<Box<dyn Sleep>> {
-        self.begun.0.store(false, Relaxed);
+        self.begun.reset();
         self.slot.waits();
         Box::pin(HeadSleep {
             begun: self.begun.clone(),
@@ -90,8 +121,7 @@ impl Future for HeadSleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        // hyper polls this whenever it has read and still waits.
-        if !self.in_head && self.begun.0.load(Relaxed) {
+        if !self.in_head && self.begun.poll(cx) {
             self.in_head = true;
             let deadline = tokio::time::Instant::now() + HEAD_TIMEOUT;
             self.sleep.as_mut().reset(deadline);
@@ -145,7 +175,7 @@ impl<T: Read + Unpin> Read for HeadTimeoutIo<T> {
     ) -> Poll<io::Result<()>> {
         let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
         if polled.is_ready() {
-            self.begun.0.store(true, Relaxed);
+            self.begun.set();
         }
         polled
     }
@@ -191,6 +221,7 @@ impl<T: Write + Unpin> Write for HeadTimeoutIo<T> {
 )]
 mod tests {
     use std::convert::Infallible;
+    use std::future::poll_fn;
 
     use hyper::Response;
     use hyper::server::conn::http1;
@@ -247,6 +278,29 @@ mod tests {
         client.write_all(b"T").await.unwrap();
         sleep(2 * SECOND).await;
         assert!(served.await.unwrap().unwrap_err().is_timeout());
+    }
+
+    /// A server that looks at the time before it reads, and not again after that.
+    #[tokio::test(start_paused = true)]
+    async fn a_head_that_is_begun_after_the_time_was_looked_at_ends() {
+        let (mut client, server) = tokio::io::duplex(64);
+        let (slot, _) = Connections::new(1).enter(Evict::Waiting).unwrap();
+        let (timer, mut io) = head_timeout(TokioIo::new(server), IDLE_TIMEOUT, Arc::new(slot));
+        let mut sleep_for_head = timer.sleep(HEAD_TIMEOUT);
+        let served = tokio::spawn(poll_fn(move |cx| {
+            if sleep_for_head.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            let mut bytes = [0; 8];
+            let mut buf = hyper::rt::ReadBuf::new(&mut bytes);
+            let _ = Pin::new(&mut io).poll_read(cx, buf.unfilled());
+            Poll::Pending
+        }));
+        client.write_all(b"GET").await.unwrap();
+        sleep(HEAD_TIMEOUT - SECOND).await;
+        assert!(!served.is_finished());
+        sleep(2 * SECOND).await;
+        assert!(served.is_finished());
     }
 
     #[tokio::test(start_paused = true)]

@@ -11,6 +11,7 @@
 mod error;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use hyper::Method;
@@ -164,6 +165,8 @@ impl<'a> Speaker<'a> {
             return Ok(Said { number: None, root });
         }
         let winner = *winner;
+        // Whoever changes them would have to copy all of them for this reader.
+        drop(words);
         self.say(Word::Merge { winner, losers }, Vec::new(), root)
             .await
     }
@@ -183,8 +186,8 @@ impl<'a> Speaker<'a> {
     /// # Errors
     /// As [`Speaker::split`], and when the caller sees no document of the group.
     pub(crate) async fn pin(&self, ids: &[String], root: Root) -> Result<Said, SayError> {
-        let words = self.words().await?;
-        let group: BTreeSet<Root> = words.one_with(root).into_iter().collect();
+        let group = self.words().await?.one_with(root);
+        let group: BTreeSet<Root> = group.into_iter().collect();
         if self.documents_of(group).await?.is_empty() {
             return Err(self.no_group(root));
         }
@@ -239,14 +242,15 @@ impl<'a> Speaker<'a> {
         let number = said.map_err(|error| failed(self.state, error))?;
         if number.is_none() {
             return Err(SayError::bad(
-                "the forest remembers as many words as it can: take some back",
+                "the forest remembers as many words as it can (65,536, and 16 MiB with what stored documents have to follow): take some \
+                 back, or come again when _words shows that fewer wait",
             ));
         }
         self.state.restamping.wake();
         Ok(Said { number, root })
     }
 
-    async fn words(&self) -> Result<Words, SayError> {
+    async fn words(&self) -> Result<Arc<Words>, SayError> {
         let words = self.state.engine.words(self.route_name()).await;
         words
             .map(|(_, words)| words)
@@ -353,7 +357,7 @@ impl<'a> Speaker<'a> {
 pub(crate) async fn list(
     state: &AppState,
     reader: &ForestReader,
-) -> Result<(String, Words), SayError> {
+) -> Result<(String, Arc<Words>), SayError> {
     let words = state.engine.words(reader.route_name()).await;
     words.map_err(|error| failed(state, error))
 }

@@ -1,13 +1,14 @@
 //! Forests that are out of service, for the tests of the rooms above.
 
 use std::future::ready;
+use std::sync::Arc;
 
 use crate::engine::{Engine, Unavailable};
 use crate::forest::local::Recovery;
 use crate::forest::port::{
     Answer, Batch, CheckReply, Document, Placements, Port, Rehearsal, Settled, Settlement,
 };
-use crate::forest::words::{Restamp, Word, Words};
+use crate::forest::words::{RestampPass, Word, Words};
 use crate::forest::{Late, Root, Stats, TreeView};
 use crate::time::Millis;
 
@@ -69,11 +70,11 @@ impl Port for OutOfService {
         self.refuse()
     }
 
-    fn restamped(&self, _: u64, _: Restamp) -> Answer<()> {
+    fn restamped(&self, _: RestampPass) -> Answer<()> {
         self.refuse()
     }
 
-    fn words(&self) -> Answer<Words> {
+    fn words(&self) -> Answer<Arc<Words>> {
         self.refuse()
     }
 
@@ -108,7 +109,7 @@ impl Engine {
     /// The same engine after every forest has failed.
     pub(crate) fn out_of_service(mut self) -> Engine {
         for entry in &mut self.forests {
-            entry.port = std::sync::Arc::new(OutOfService {
+            entry.port = Arc::new(OutOfService {
                 name: entry.name.clone(),
             });
         }

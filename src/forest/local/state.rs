@@ -1,13 +1,14 @@
 //! Trees and what was learned: pure, documents in and places out; whoever shares a state locks it.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use crate::forest::late_merges::{Candidates, Late, LateMerges, are_one, may_be_one};
 use crate::forest::port::{
     Check, CheckReply, CheckedFingerprint, CheckedTree, Commit, Document, Earlier, Outcome, Placed,
     Reply, Settled, Settlement, When,
 };
-use crate::forest::words::{Restamp, Word, WordChange, Words};
+use crate::forest::words::{RestampPass, Word, WordChange, Words};
 use crate::forest::{
     Change, Decision, Forest, ForestError, LateStats, Near, Rollback, Root, Settings,
 };
@@ -19,8 +20,8 @@ use crate::time::Millis;
 pub struct State<F: Family> {
     pub(super) forest: Forest<F::Proof>,
     pub(super) learned: F::Learned,
-    /// What people have said about groups.
-    pub(super) words: Words,
+    /// What people have said about groups. Whoever reads it keeps it as it is now.
+    pub(super) words: Arc<Words>,
     /// Trees that may be one.
     late: Candidates,
     /// Placements of unknown outcome, and when they are taken back, in that order.
@@ -65,7 +66,7 @@ impl<F: Family> State<F> {
         Ok(State {
             forest: Forest::new(settings)?.with_thresholds(thresholds),
             learned,
-            words: Words::default(),
+            words: Arc::default(),
             late: Candidates::default(),
             unknown: VecDeque::new(),
             recorded: None,
@@ -115,14 +116,14 @@ impl<F: Family> State<F> {
             StateChange::Learn { hashes, founders } => {
                 F::learn(&mut self.learned, hashes, *founders);
             }
-            StateChange::Words(change) => self.words.apply(change),
+            StateChange::Words(change) => Arc::make_mut(&mut self.words).apply(change),
         }
     }
 
     /// Somebody says this about groups. `shown`: the roots that documents of a pin show. Answers the number of the word; `None`:
     /// there are as many as a forest remembers.
     pub fn say(&mut self, word: Word, shown: &[Root]) -> Option<u64> {
-        let (number, changes) = self.words.say(word, shown)?;
+        let (number, changes) = Arc::make_mut(&mut self.words).say(word, shown)?;
         self.late.words_have_changed();
         self.words_have_changed(changes);
         Some(number)
@@ -130,16 +131,16 @@ impl<F: Family> State<F> {
 
     /// Takes a word back. Answers what it was, if there was one of this number.
     pub fn take_back(&mut self, number: u64) -> Option<Word> {
-        let (word, changes) = self.words.take_back(number)?;
+        let (word, changes) = Arc::make_mut(&mut self.words).take_back(number)?;
         self.late.words_have_changed();
         self.words_have_changed(changes);
         Some(word)
     }
 
-    /// The stored documents obey the word of this number, if this is still what was to be done for it.
-    pub fn restamped(&mut self, number: u64, done: &Restamp) {
-        let change = self.words.restamped(number, done);
-        self.words_have_changed(change.into_iter().collect());
+    /// The stored documents obey the words that this pass was for, as far as it is still what was to be done for them.
+    pub fn restamped(&mut self, done: &RestampPass) {
+        let changes = Arc::make_mut(&mut self.words).restamped(done);
+        self.words_have_changed(changes);
     }
 
     fn words_have_changed(&mut self, changes: Vec<WordChange>) {
@@ -168,7 +169,7 @@ impl<F: Family> State<F> {
             let numbers = self.words.outlived(is_alive);
             if !numbers.is_empty() {
                 let change = WordChange::Forget { numbers };
-                self.words.apply(&change);
+                Arc::make_mut(&mut self.words).apply(&change);
                 self.words_have_changed(vec![change]);
             }
         }
@@ -206,13 +207,13 @@ impl<F: Family> State<F> {
     }
 
     /// What people have said about groups.
-    pub fn words(&self) -> &Words {
+    pub fn words(&self) -> &Arc<Words> {
         &self.words
     }
 
     /// The words of a copy, in place of these.
     pub(in crate::forest) fn set_words(&mut self, words: Words) {
-        self.words = words;
+        self.words = Arc::new(words);
     }
 
     /// What it has learned.

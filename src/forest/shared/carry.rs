@@ -78,7 +78,7 @@ struct OwnForest<P> {
     learned: Vec<Vec<u8>>,
     known: u64,
     /// What was said.
-    words: Words,
+    words: Arc<Words>,
 }
 
 struct OwnTree<P> {

@@ -14,8 +14,31 @@ pub type Asked<T> = Pin<Box<dyn Future<Output = Result<T, Away>> + Send>>;
 
 /// The engine cannot be asked, or did not answer in time. What became of the commands is not known.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Away(pub String);
+#[error("{reason}")]
+pub struct Away {
+    /// Why.
+    pub reason: String,
+    /// It is there, and refuses what needs room: what it is asked for otherwise it does.
+    pub is_full: bool,
+}
+
+impl Away {
+    /// It cannot be asked.
+    pub fn of(reason: impl Into<String>) -> Away {
+        Away {
+            reason: reason.into(),
+            is_full: false,
+        }
+    }
+
+    /// It has no room.
+    pub fn full(reason: impl Into<String>) -> Away {
+        Away {
+            reason: reason.into(),
+            is_full: true,
+        }
+    }
+}
 
 /// An engine of keys and values that expires them by itself.
 pub trait KeyStore: std::fmt::Debug + Send + Sync {

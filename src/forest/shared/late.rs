@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::Inner;
 use super::keys::{Kind, Reply, Token, What};
 use super::layout::{Node, read_evidence};
-use super::words::{Changed, MOST_BYTES, Table};
+use super::words::{Changed, Table};
 use crate::fingerprint::Fingerprint;
 use crate::forest::late_merges::{LateMerges, are_one, founders_agree, may_be_one, trees_of};
 use crate::forest::port::Unavailable;
@@ -173,7 +173,7 @@ impl<F: Family> Inner<F> {
             said.map(|(number, _)| number)
         };
         let only = Some(judged.version());
-        let said = self.change_words_of(only, MOST_BYTES, say).await?;
+        let said = self.change_words_of(only, say).await?;
         let mut late = self.late.lock();
         match said {
             Changed::Done(_) => late.applied += 1,

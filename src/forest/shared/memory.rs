@@ -63,7 +63,7 @@ impl Memory {
 
     /// Answers nobody, or everybody again.
     pub(crate) fn set_away(&self, why: Option<&str>) {
-        *self.0.away.lock() = why.map(|why| Away(why.to_owned()));
+        *self.0.away.lock() = why.map(|why| Away::of(why.to_owned()));
     }
 
     /// Time goes on.

@@ -167,7 +167,7 @@ impl<F: Family> Inner<F> {
             };
             let Some(page) = page else {
                 let reason = "the engine gave no names where it was asked for them";
-                return Err(self.away(super::Away(reason.into())));
+                return Err(self.away(super::Away::of(reason)));
             };
             after = page.end;
             let is_all = page.is_all;

@@ -56,12 +56,14 @@ use self::turns::Turns;
 use super::late_merges::Candidates;
 use super::local::{Executor, Recovery};
 use super::port::{
-    Answer, Batch, CheckReply, Document, Obeyed, Placements, Port, Rehearsal, Settled, Settlement,
-    Unavailable,
+    Answer, Batch, CheckReply, Document, Obeyed, OrBack, Placements, Port, Rehearsal, Settled,
+    Settlement, Unavailable,
 };
-use super::words::{Restamp, Word, Words};
+use super::promise::Promise;
+use super::words::{RestampPass, Word, Words};
 use super::{EvidenceStats, Late, LateMerges, Rollback, Root, Stats, TreeView};
 use crate::fingerprint::{Distance, Fingerprint};
+use crate::hamming::HammingError;
 use crate::hash::{HashKey, splitmix64};
 use crate::method::{Family, Proof};
 use crate::time::Millis;
@@ -201,16 +203,22 @@ impl<F: Family> Shared<F> {
         }
     }
 
-    /// The same forest, in which fingerprints that differ in at most so many bits are near; at most 16.
-    #[must_use]
-    pub fn with_distance(mut self, k: Distance) -> Shared<F> {
+    /// The same forest, in which fingerprints that differ in at most so many bits are near.
+    ///
+    /// # Errors
+    /// When it is more bits than the index of a process can look for: without it nothing near would be found.
+    pub fn with_distance(mut self, k: Distance) -> Result<Shared<F>, HammingError> {
+        let blocks = Blocks::new(k);
+        let secret = HashKey::FIXED.derived(self.inner.tokens.load(Relaxed));
+        let mirror = blocks
+            .is_log()
+            .then(|| Mirror::new(k, secret))
+            .transpose()?;
         if let Some(inner) = Arc::get_mut(&mut self.inner) {
-            inner.blocks = Blocks::new(k);
-            let secret = HashKey::FIXED.derived(inner.tokens.load(Relaxed));
-            let mirror = inner.blocks.is_log().then(|| Mirror::new(k, secret));
-            inner.mirror = mirror.and_then(Result::ok).map(RwLock::new);
+            inner.blocks = blocks;
+            inner.mirror = mirror.map(RwLock::new);
         }
-        self
+        Ok(self)
     }
 
     /// The same forest, with this done about trees that are found to be one.
@@ -234,9 +242,9 @@ impl<F: Family> Shared<F> {
         &self,
         job: impl Future<Output = Result<T, Unavailable>> + Send + 'static,
     ) -> Answer<T> {
-        let (done, answer) = oneshot::channel();
+        let (done, answer) = self.inner.promise();
         self.inner.keys.spawn(Box::pin(async move {
-            let _ = done.send(job.await);
+            done.answer(job.await);
         }));
         Box::pin(async move { answer.await.unwrap_or(Err(Unavailable::Stopped)) })
     }
@@ -244,10 +252,31 @@ impl<F: Family> Shared<F> {
 
 impl<F: Family> Inner<F> {
     fn away(&self, away: Away) -> Unavailable {
-        Unavailable::Away {
-            forest: self.name.clone(),
-            reason: away.0,
+        let (forest, reason) = (self.name.clone(), away.reason);
+        match away.is_full {
+            true => Unavailable::Full { forest, reason },
+            false => Unavailable::Away { forest, reason },
         }
+    }
+
+    /// Other processes were faster again and again.
+    fn overtaken(&self, reason: &str) -> Unavailable {
+        Unavailable::Overtaken {
+            forest: self.name.clone(),
+            reason: reason.into(),
+        }
+    }
+
+    fn unsupported(&self, reason: &str) -> Unavailable {
+        Unavailable::Unsupported {
+            forest: self.name.clone(),
+            reason: reason.into(),
+        }
+    }
+
+    /// What a job of this forest owes, and where its answer comes.
+    fn promise<T>(&self) -> (Promise<T>, oneshot::Receiver<Result<T, Unavailable>>) {
+        Promise::new(format!("a job of the forest '{}'", self.name))
     }
 
     /// Its number in the engine.
@@ -258,7 +287,7 @@ impl<F: Family> Inner<F> {
         let enrolled = self.keys.enroll(&self.name, &self.identity).await;
         let number = enrolled
             .map_err(|away| self.away(away))?
-            .map_err(|reason| self.away(Away(reason)))?;
+            .map_err(|reason| self.unsupported(&reason))?;
         Ok(*self.number.get_or_init(|| number))
     }
 
@@ -300,7 +329,7 @@ impl<F: Family> Inner<F> {
             .map_err(|away| self.away(away))?;
         if replies.len() != count {
             let reason = "the engine gave fewer replies than it was asked for";
-            return Err(self.away(Away(reason.into())));
+            return Err(self.away(Away::of(reason)));
         }
         Ok(replies.into_iter())
     }
@@ -444,7 +473,12 @@ impl<F: Family> Inner<F> {
 
 impl<F: Family> Port for Shared<F> {
     fn place(&self, batch: Batch) -> Answer<Placements> {
-        self.inner.queue(batch)
+        let placed = self.inner.queue(batch, false);
+        Box::pin(async move { placed.await?.map_err(|(error, _)| error) })
+    }
+
+    fn place_or_return(&self, batch: Batch) -> Answer<OrBack<Batch>> {
+        self.inner.queue(batch, true)
     }
 
     fn rehearsal(&self) -> Box<dyn Rehearsal> {
@@ -459,9 +493,8 @@ impl<F: Family> Port for Shared<F> {
     }
 
     fn recover(&self, _: Vec<Document>, _: Recovery, _: bool) -> Answer<Recovery> {
-        let reason = "stored documents cannot be taken into a shared forest yet";
-        let away = self.inner.away(Away(reason.into()));
-        Box::pin(std::future::ready(Err(away)))
+        let reason = "stored documents cannot be taken into a shared forest";
+        Box::pin(std::future::ready(Err(self.inner.unsupported(reason))))
     }
 
     fn forget_unknown(&self, now: Millis, budget: usize) -> Answer<Settled> {
@@ -494,12 +527,12 @@ impl<F: Family> Port for Shared<F> {
         self.plain(async move { inner.take_back(number).await })
     }
 
-    fn restamped(&self, number: u64, done: Restamp) -> Answer<()> {
+    fn restamped(&self, done: RestampPass) -> Answer<()> {
         let inner = self.inner.clone();
-        self.plain(async move { inner.restamped(number, &done).await })
+        self.plain(async move { inner.restamped(&done).await })
     }
 
-    fn words(&self) -> Answer<Words> {
+    fn words(&self) -> Answer<Arc<Words>> {
         let inner = self.inner.clone();
         self.plain(async move { Ok(inner.words().await?.words().clone()) })
     }

@@ -82,6 +82,9 @@ pub(super) struct Fate<P> {
     stage: Option<Stage>,
 }
 
+/// Why documents were not placed, and those that have no place.
+pub(super) type Failed = (Unavailable, Vec<Work>);
+
 /// What came of asking for documents.
 pub(super) struct Round<F: Family> {
     pub(super) work: Vec<Work>,
@@ -132,16 +135,20 @@ impl<F: Family> Inner<F> {
         .collect()
     }
 
-    /// Tries to place these documents of some requests, and gives those back that have to be tried again.
+    /// Tries to place these documents of some requests, and gives those back that have to be tried again; after an error all that have no
+    /// place.
     pub(super) async fn attempt(
         self: &Arc<Self>,
         work: Vec<Work>,
         requests: &mut [Request],
-    ) -> Result<Vec<Work>, Unavailable> {
+    ) -> Result<Vec<Work>, Failed> {
         let earlier = requests.iter().map(|request| request.earlier.clone());
         let base = Plans::default();
         let round = self.decide(work, earlier.collect(), base, false).await?;
-        let claimed = self.claim(&round).await?;
+        let claimed = match self.claim(&round).await {
+            Ok(claimed) => claimed,
+            Err(error) => return Err((error, round.work)),
+        };
         self.end(round, claimed, requests).await
     }
 
@@ -153,7 +160,7 @@ impl<F: Family> Inner<F> {
         earlier: Vec<Earlier>,
         base: Plans<F::Proof>,
         is_rehearsal: bool,
-    ) -> Result<Round<F>, Unavailable> {
+    ) -> Result<Round<F>, Failed> {
         let mut round = Round {
             answers: Vec::new(),
             work,
@@ -161,13 +168,30 @@ impl<F: Family> Inner<F> {
             missing: Missing::default(),
             plans: base.clone(),
         };
+        let decided = self.decide_in(&mut round, earlier, base, is_rehearsal);
+        match decided.await {
+            Ok(()) => Ok(round),
+            Err(error) => Err((error, round.work)),
+        }
+    }
+
+    async fn decide_in(
+        self: &Arc<Self>,
+        round: &mut Round<F>,
+        earlier: Vec<Earlier>,
+        base: Plans<F::Proof>,
+        is_rehearsal: bool,
+    ) -> Result<(), Unavailable> {
         self.is_there().await?;
         let mut hearing = self.hears().await?;
         self.follow().await?;
         loop {
             let (earlier, base) = (earlier.clone(), base.clone());
-            let Round { work, read, .. } = round;
-            round = self
+            let (work, read) = (
+                std::mem::take(&mut round.work),
+                std::mem::take(&mut round.read),
+            );
+            *round = self
                 .compute(move |inner| inner.ask(work, read, earlier, base, is_rehearsal))
                 .await?;
             if let Some(heard) = hearing.take()
@@ -177,7 +201,7 @@ impl<F: Family> Inner<F> {
                 continue;
             }
             if round.missing.is_empty() {
-                return Ok(round);
+                return Ok(());
             }
             let missing = std::mem::take(&mut round.missing);
             self.fetch(&mut round.read, missing).await?;
@@ -286,7 +310,7 @@ impl<F: Family> Inner<F> {
         round: Round<F>,
         mut claimed: Vec<Claimed>,
         requests: &mut [Request],
-    ) -> Result<Vec<Work>, Unavailable> {
+    ) -> Result<Vec<Work>, Failed> {
         let mut again = Vec::new();
         let (mut counted, mut arrived, mut killed) = (Vec::new(), Vec::new(), HashSet::new());
         let mut lessons: Vec<Vec<Vec<u64>>> = requests.iter().map(|_| Vec::new()).collect();
@@ -300,6 +324,9 @@ impl<F: Family> Inner<F> {
             let fate = match (answer, claimed) {
                 (Answer::None, _) => {
                     self.reply(&work, None, &mut request.replies);
+                    if let Some(done) = &mut request.done {
+                        done.push(work);
+                    }
                     continue;
                 }
                 (Answer::Fate(fate), Claimed::Holds(rollback)) => (fate, rollback),
@@ -331,21 +358,30 @@ impl<F: Family> Inner<F> {
                 Commit::Provisional => earlier.tallies.add(placed.root.0, placed.count),
             }
             self.reply(&work, Some(placed), &mut request.replies);
+            if let Some(done) = &mut request.done {
+                done.push(work);
+            }
         }
-        self.arrive(arrived).await?;
-        self.count(counted.into_iter()).await?;
-        for lessons in lessons {
-            // A request counts each sentence once, and another one counts it again.
-            self.teach(lessons).await?;
-        }
-        self.meet(met).await?;
         let kill = killed.into_iter().filter_map(|root: Root| {
             let kept = round.read.kept(root.0)?;
             let value = kept.bytes.clone();
             Some((root.0, What::Remove { value }))
         });
-        self.run(kill.collect()).await?;
-        Ok(again)
+        let kill = kill.collect();
+        let ended = async {
+            self.arrive(arrived).await?;
+            self.count(counted.into_iter()).await?;
+            for lessons in lessons {
+                // A request counts each sentence once, and another one counts it again.
+                self.teach(lessons).await?;
+            }
+            self.meet(met).await?;
+            self.run(kill).await.map(drop)
+        };
+        match ended.await {
+            Ok(()) => Ok(again),
+            Err(error) => Err((error, again)),
+        }
     }
 
     fn reply(&self, work: &Work, placed: Option<Placed>, replies: &mut [Option<Reply>]) {

@@ -8,7 +8,7 @@ use super::Shared;
 use super::picture::Plans;
 use super::place::Answer;
 use crate::forest::Rollback;
-use crate::forest::port::{self, Commit, Document, Earlier, Placements, Rehearsal, Reply};
+use crate::forest::port::{self, Commit, Document, Earlier, OrBack, Placements, Rehearsal, Reply};
 use crate::method::Family;
 
 /// One request's view of a shared forest.
@@ -38,6 +38,11 @@ impl<F: Family> SharedRehearsal<F> {
 
 impl<F: Family> Rehearsal for SharedRehearsal<F> {
     fn place(&self, documents: Vec<Document>) -> port::Answer<Placements> {
+        let placed = self.place_or_return(documents);
+        Box::pin(async move { placed.await?.map_err(|(error, _)| error) })
+    }
+
+    fn place_or_return(&self, documents: Vec<Document>) -> port::Answer<OrBack<Vec<Document>>> {
         let (inner, own) = (self.forest.inner.clone(), self.own.clone());
         self.forest.plain(async move {
             let (plans, mut earlier) = {
@@ -45,9 +50,14 @@ impl<F: Family> Rehearsal for SharedRehearsal<F> {
                 (own.plans.clone(), own.earlier.clone())
             };
             let work = inner.arrivals(documents, &earlier);
-            let round = inner
-                .decide(work, vec![earlier.clone()], plans, true)
-                .await?;
+            let round = match inner.decide(work, vec![earlier.clone()], plans, true).await {
+                Ok(round) => round,
+                Err((error, work)) if error.is_of_the_engine() => {
+                    let documents = work.into_iter().map(|work| work.document);
+                    return Ok(Err((error, documents.collect())));
+                }
+                Err((error, _)) => return Err(error),
+            };
             let mut replies = Vec::with_capacity(round.work.len());
             for (work, answer) in round.work.into_iter().zip(round.answers) {
                 let placed = match answer {
@@ -72,10 +82,10 @@ impl<F: Family> Rehearsal for SharedRehearsal<F> {
                 plans: round.plans,
                 earlier,
             };
-            Ok(Placements {
+            Ok(Ok(Placements {
                 replies,
                 ..Placements::default()
-            })
+            }))
         })
     }
 }

@@ -121,9 +121,15 @@ impl<F: Family> Inner<F> {
                 }
             }
         }
-        self.arrive(arrived).await?;
-        self.count(accepted.into_iter()).await?;
-        let mut settled = self.withdraw(refused).await?;
+        let counted = async {
+            self.arrive(arrived).await?;
+            self.count(accepted.into_iter()).await
+        };
+        let counted = counted.await;
+        // Whatever became of the others: nobody else takes these back.
+        let withdrawn = self.withdraw(refused).await;
+        counted?;
+        let mut settled = withdrawn?;
         settled.learned = self.teach(lessons).await?;
         // Trees of documents that were refused have gone.
         settled.merged = self.meet(met).await?;
@@ -163,8 +169,26 @@ impl<F: Family> Inner<F> {
 
     /// Takes placements back: a root goes with the last one that rests on it, and with it what these documents brought. In a tree
     /// that stays their leaves stay too: somebody may have seen one and be about to join by it.
+    ///
+    /// While the engine cannot be asked they are kept for [`forget_unknown`](Self::forget_unknown). What was sent is not sent again: done
+    /// twice, it would take a root from documents that rest on it.
     pub(super) async fn withdraw(&self, rollbacks: Vec<Rollback>) -> Result<Settled, Unavailable> {
         let mut settled = Settled::default();
+        if rollbacks.is_empty() {
+            return Ok(settled);
+        }
+        let can_be_asked = match self.keys.away() {
+            Some(away) => Err(self.away(away)),
+            None => self.number().await.map(drop),
+        };
+        if let Err(error) = can_be_asked {
+            let mut unknown = self.unknown.lock();
+            // They are due, and come before all that is due later.
+            for rollback in rollbacks {
+                unknown.push_front((Millis(i64::MIN), rollback));
+            }
+            return Err(error);
+        }
         let mut trees: BTreeMap<(Root, Token), Vec<Handle>> = BTreeMap::new();
         for handle in rollbacks.iter().filter_map(Handle::of) {
             let tree = trees.entry((handle.root, handle.token)).or_default();

@@ -299,7 +299,8 @@ fn what_a_crash_leaves_is_taken_over() {
     let claimed = block_on(async {
         let round = inner
             .decide(work, vec![Default::default()], Default::default(), false)
-            .await?;
+            .await
+            .map_err(|(error, _)| error)?;
         inner.claim_and_crash(&round).await
     });
     claimed.unwrap();
@@ -345,7 +346,7 @@ fn an_engine_that_is_away_is_said_to_be() {
         1,
     );
     let refused = block_on(other.stats()).unwrap_err();
-    assert!(matches!(refused, Unavailable::Away { reason, .. } if reason == "k=0"));
+    assert!(matches!(refused, Unavailable::Unsupported { reason, .. } if reason == "k=0"));
 }
 
 #[test]

@@ -10,16 +10,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use futures_channel::oneshot;
 use parking_lot::Mutex;
 
 use super::Inner;
-use super::keys::Away;
 use super::place::Work;
 use crate::forest::parcel::Parcel;
 use crate::forest::port::{
-    Answer, Batch, Commit, Document, Earlier, Placements, Reply, Unavailable,
+    Answer, Batch, Commit, Document, Earlier, OrBack, Placements, Reply, Unavailable,
 };
+use crate::forest::promise::Promise;
 use crate::hash::splitmix64;
 use crate::method::Family;
 
@@ -59,20 +58,37 @@ pub(super) struct Request {
     /// Those that have no place yet. Before its first turn they are `documents`, and have no times.
     work: Vec<Work>,
     documents: Vec<Document>,
+    /// Those that have their places, where they are to be given back if the others get none.
+    pub(super) done: Option<Vec<Work>>,
     /// As they were asked for.
     pub(super) commit: Commit,
     pub(super) earlier: Earlier,
+    /// What they knew of those before them when they came, where they are to be given back.
+    came_with: Earlier,
     pub(super) replies: Vec<Option<Reply>>,
     attempt: u32,
     pause: Duration,
     begun: Instant,
-    /// Closed when nobody waits for the answer any more.
-    answer: oneshot::Sender<Result<Parcel<Placements>, Unavailable>>,
+    /// Unwanted when nobody waits for the answer any more.
+    answer: Promise<OrBack<Batch, Parcel<Placements>>>,
 }
 
 impl Request {
     fn len(&self) -> usize {
         self.work.len() + self.documents.len()
+    }
+
+    /// All of its documents, as they came.
+    fn into_batch(self) -> (Batch, Promise<OrBack<Batch, Parcel<Placements>>>) {
+        let mut work: Vec<Work> = self.done.into_iter().flatten().chain(self.work).collect();
+        work.sort_by_key(|work| work.place);
+        let documents = work.into_iter().map(|work| work.document);
+        let batch = Batch {
+            documents: documents.chain(self.documents).collect(),
+            commit: self.commit,
+            earlier: self.came_with,
+        };
+        (batch, self.answer)
     }
 }
 
@@ -90,6 +106,15 @@ impl Waiting {
         });
         let count = fit.count().max(1);
         Some(self.requests.drain(..count).collect())
+    }
+}
+
+/// Gives each request its documents that have no place yet.
+fn give_back(work: Vec<Work>, requests: &mut [Request]) {
+    for work in work {
+        if let Some(request) = requests.get_mut(work.request) {
+            request.work.push(work);
+        }
     }
 }
 
@@ -115,18 +140,23 @@ impl<F: Family> Drop for Turn<F> {
 }
 
 impl<F: Family> Inner<F> {
-    /// Has the documents placed when it is their turn.
-    pub(super) fn queue(self: &Arc<Self>, batch: Batch) -> Answer<Placements> {
+    /// Has the documents placed when it is their turn. `to_return`: they are given back if the engine cannot take anything.
+    pub(super) fn queue(self: &Arc<Self>, batch: Batch, to_return: bool) -> Answer<OrBack<Batch>> {
         let Batch {
             documents,
             commit,
             earlier,
         } = batch;
-        let (answer, answered) = oneshot::channel();
+        let (answer, answered) = self.promise();
         let request = Request {
             work: Vec::new(),
             replies: documents.iter().map(|_| None).collect(),
             documents,
+            done: to_return.then(Vec::new),
+            came_with: match to_return {
+                true => earlier.clone(),
+                false => Earlier::default(),
+            },
             commit,
             earlier,
             attempt: 0,
@@ -138,7 +168,9 @@ impl<F: Family> Inner<F> {
         self.go_on();
         Box::pin(async move {
             match answered.await {
-                Ok(answer) => answer.and_then(|parcel| parcel.take().ok_or(Unavailable::Stopped)),
+                Ok(Ok(Ok(parcel))) => parcel.take().map(Ok).ok_or(Unavailable::Stopped),
+                Ok(Ok(Err(back))) => Ok(Err(back)),
+                Ok(Err(error)) => Err(error),
                 Err(_) => Err(Unavailable::Stopped),
             }
         })
@@ -168,7 +200,7 @@ impl<F: Family> Inner<F> {
     /// Tries to place what is left of these requests, as if they had come in this order.
     async fn take_turn(self: &Arc<Self>, requests: Vec<Request>) {
         // What nobody waits for is not placed.
-        let is_wanted = |request: &Request| !request.answer.is_canceled();
+        let is_wanted = |request: &Request| !request.answer.is_unwanted();
         let (mut requests, unwanted): (Vec<_>, Vec<_>) = requests.into_iter().partition(is_wanted);
         for request in unwanted {
             self.undo(request.replies.into_iter().flatten().collect());
@@ -186,17 +218,14 @@ impl<F: Family> Inner<F> {
             return;
         }
         match self.attempt(work, &mut requests).await {
-            Err(error) => {
+            Err((error, left)) => {
+                give_back(left, &mut requests);
                 for request in requests {
-                    let _ = request.answer.send(Err(error.clone()));
+                    self.fail(request, error.clone());
                 }
             }
             Ok(again) => {
-                for work in again {
-                    if let Some(request) = requests.get_mut(work.request) {
-                        request.work.push(work);
-                    }
-                }
+                give_back(again, &mut requests);
                 for request in requests {
                     match request.work.is_empty() {
                         true => self.answer(request),
@@ -218,10 +247,21 @@ impl<F: Family> Inner<F> {
         let inner = self.clone();
         // If nobody waits any more, it comes back and is dropped here.
         let parcel = Parcel::new(placements, move |unwanted| inner.undo(unwanted.replies));
-        let _ = request.answer.send(Ok(parcel));
+        request.answer.answer(Ok(Ok(parcel)));
     }
 
-    /// Withdraws what nobody will settle, because nobody has waited for it.
+    /// Ends a request that cannot be placed whole. Nobody will settle what was placed of it.
+    fn fail(self: &Arc<Self>, mut request: Request, error: Unavailable) {
+        let replies = std::mem::take(&mut request.replies);
+        self.undo(replies.into_iter().flatten().collect());
+        if request.done.is_none() || !error.is_of_the_engine() {
+            return request.answer.answer(Err(error));
+        }
+        let (batch, answer) = request.into_batch();
+        answer.answer(Ok(Err((error, batch))));
+    }
+
+    /// Withdraws what nobody will settle, because nobody has waited for it, or its request has failed.
     fn undo(self: &Arc<Self>, replies: Vec<Reply>) {
         let placed = replies.into_iter().filter_map(|reply| reply.placed);
         let rollbacks: Vec<_> = placed.map(|placed| placed.rollback).collect();
@@ -239,8 +279,7 @@ impl<F: Family> Inner<F> {
         request.attempt += 1;
         if request.attempt == ATTEMPTS {
             let reason = "other processes place the same documents again and again";
-            let away = self.away(Away(reason.into()));
-            let _ = request.answer.send(Err(away));
+            self.fail(request, self.overtaken(reason));
             return;
         }
         let left = request.work.len() as u64;

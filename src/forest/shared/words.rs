@@ -21,12 +21,10 @@ use crate::fingerprint::Fingerprint;
 use crate::forest::Root;
 use crate::forest::local::StateChange;
 use crate::forest::port::{Obeyed, Unavailable};
-use crate::forest::words::{Restamp, Word, WordChange, Words};
+use crate::forest::words::{Restamp, RestampPass, Word, WordChange, Words};
 use crate::hash::splitmix64;
 use crate::method::{Durable, Family};
 
-/// The most bytes that all words of a forest may take: each change sends them to all who share it.
-pub(super) const MOST_BYTES: usize = 16 << 20;
 /// Changes that are known by their tags.
 const MOST_BEFORE: usize = 64;
 /// How often a change is tried that others are faster with.
@@ -54,7 +52,7 @@ pub(super) struct Table {
     tag: u64,
     /// The last ones before it, the latest first.
     before: Vec<(u64, u64)>,
-    words: Words,
+    words: Arc<Words>,
 }
 
 /// What came of changing words.
@@ -98,7 +96,7 @@ impl Table {
             version,
             tag,
             before,
-            words,
+            words: Arc::new(words),
         })
     }
 
@@ -125,7 +123,7 @@ impl Table {
             version,
             tag,
             before,
-            words,
+            words: Arc::new(words),
         }
     }
 }
@@ -176,7 +174,7 @@ impl<F: Family> Inner<F> {
             let there = match bytes.is_empty() {
                 true => Table::default(),
                 false => Table::read(&bytes)
-                    .ok_or_else(|| self.away(Away("its words are of a later version".into())))?,
+                    .ok_or_else(|| self.unsupported("its words are of a later version"))?,
             };
             if self.said.advance(there.clone()) {
                 return Ok(());
@@ -201,7 +199,7 @@ impl<F: Family> Inner<F> {
             version => {
                 let words = there.words.mended(&known.words);
                 let version = 1 + version.max(known.version);
-                let mended = match words == there.words {
+                let mended = match words == *there.words {
                     true => there.clone(),
                     false => there.changed(version, self.new_tag(), words),
                 };
@@ -230,14 +228,12 @@ impl<F: Family> Inner<F> {
         Ok(self.said.known())
     }
 
-    /// Changes the words, and answers what came of it when the engine has them; `None`: there is nothing to change, or no room for so
-    /// many bytes.
+    /// Changes the words, and answers what came of it when the engine has them; `None`: there is nothing to change, or no room.
     async fn change_words<T>(
         &self,
-        most: usize,
         change: impl Fn(&mut Words) -> Option<T>,
     ) -> Result<Option<T>, Unavailable> {
-        Ok(match self.change_words_of(None, most, change).await? {
+        Ok(match self.change_words_of(None, change).await? {
             Changed::Done(answer) => Some(answer),
             Changed::Nothing | Changed::Overtaken => None,
         })
@@ -247,7 +243,6 @@ impl<F: Family> Inner<F> {
     pub(super) async fn change_words_of<T>(
         &self,
         only: Option<u64>,
-        most: usize,
         change: impl Fn(&mut Words) -> Option<T>,
     ) -> Result<Changed<T>, Unavailable> {
         for attempt in 0..ATTEMPTS {
@@ -255,15 +250,12 @@ impl<F: Family> Inner<F> {
             if only.is_some_and(|only| only != known.version) {
                 return Ok(Changed::Overtaken);
             }
-            let mut words = known.words.clone();
+            let mut words = Words::clone(&known.words);
             let Some(answer) = change(&mut words) else {
                 return Ok(Changed::Nothing);
             };
             let changed = known.changed(known.version + 1, self.new_tag(), words);
             let value = changed.bytes();
-            if value.len() > most {
-                return Ok(Changed::Nothing);
-            }
             let before = (known.version > 0).then(|| known.head());
             let turn = (Kind::Words, Fingerprint(0), What::Turn { before, value });
             if self.run_all(vec![turn]).await?.next() == Some(Reply::Number(1)) {
@@ -281,7 +273,7 @@ impl<F: Family> Inner<F> {
     }
 
     fn is_overtaken(&self) -> Unavailable {
-        self.away(Away("other processes change the words all the time".into()))
+        self.overtaken("other processes change the words all the time")
     }
 
     fn new_tag(&self) -> u64 {
@@ -290,17 +282,17 @@ impl<F: Family> Inner<F> {
 
     pub(super) async fn say(&self, word: Word, shown: &[Root]) -> Result<Option<u64>, Unavailable> {
         let say = |words: &mut Words| Some(words.say(word.clone(), shown)?.0);
-        self.change_words(MOST_BYTES, say).await
+        self.change_words(say).await
     }
 
     pub(super) async fn take_back(&self, number: u64) -> Result<Option<Word>, Unavailable> {
         let take_back = |words: &mut Words| Some(words.take_back(number)?.0);
-        self.change_words(usize::MAX, take_back).await
+        self.change_words(take_back).await
     }
 
-    pub(super) async fn restamped(&self, number: u64, done: &Restamp) -> Result<(), Unavailable> {
-        let restamped = |words: &mut Words| words.restamped(number, done);
-        self.change_words(usize::MAX, restamped).await.map(drop)
+    pub(super) async fn restamped(&self, done: &RestampPass) -> Result<(), Unavailable> {
+        let restamped = |words: &mut Words| (!words.restamped(done).is_empty()).then_some(());
+        self.change_words(restamped).await.map(drop)
     }
 
     /// Puts what a process has kept for itself where nobody has said anything.
@@ -309,7 +301,7 @@ impl<F: Family> Inner<F> {
             let is_to_be_put = *there == Words::default() && there != words;
             is_to_be_put.then(|| *there = words.clone())
         };
-        self.change_words(usize::MAX, put).await.map(drop)
+        self.change_words(put).await.map(drop)
     }
 
     /// The same words as the changes that make them.
@@ -318,10 +310,10 @@ impl<F: Family> Inner<F> {
             number,
             word: Some(word.clone()),
         });
-        let restamps = words.unfinished();
+        let restamps = words.restamps();
         let restamps = restamps.map(|(number, restamp)| WordChange::Restamp {
             number,
-            restamp: Some(restamp.clone()),
+            restamp: Some(Restamp::clone(&restamp)),
         });
         let mut bytes = Vec::new();
         for change in said.chain(restamps) {
@@ -367,8 +359,8 @@ impl<F: Family> Inner<F> {
             _ => None,
         }
         .ok_or_else(|| {
-            self.away(Away(
-                "the engine does not say which processes are there".into(),
+            self.away(Away::of(
+                "the engine does not say which processes are there",
             ))
         })
     }
@@ -379,7 +371,7 @@ impl Table {
         self.version
     }
 
-    pub(super) fn words(&self) -> &Words {
+    pub(super) fn words(&self) -> &Arc<Words> {
         &self.words
     }
 }

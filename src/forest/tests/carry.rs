@@ -223,6 +223,7 @@ fn a_forest_with_a_distance_goes_there_and_back() {
             u64::from(seed) << 32,
         )
         .with_distance(K)
+        .unwrap()
     };
     // With so many bits turned over.
     let document = |story: u64, bits: u64| {

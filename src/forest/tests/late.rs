@@ -146,9 +146,11 @@ fn trees_that_a_document_agrees_with_are_suggested_or_merged() {
         for text in &scene.texts {
             assert_eq!(place(&mut applying, text, 1).1, winner);
         }
-        let unfinished: Vec<_> = applying.words().unfinished().collect();
+        let unfinished = applying.words().unfinished();
+        let unfinished: Vec<_> = unfinished.map(|(n, of)| (n, of.clone())).collect();
         assert_eq!(unfinished.len(), 1);
-        assert_eq!(unfinished[0].1.sought(applying.words()), [loser]);
+        let pass = applying.words().pass_for(unfinished);
+        assert_eq!(pass.sought(applying.words()), [loser]);
 
         // Taken back by a person, it is not said again, and nothing is suggested.
         applying.take_back(0).unwrap();
@@ -222,7 +224,9 @@ fn late_merges_of_trees_that_are_gone_make_room() {
         place(&mut state, text, 0);
     }
     assert_eq!(state.late().applied, 1);
-    let done = state.words().unfinished().next().unwrap().1.clone();
+    let unfinished = state.words().unfinished();
+    let unfinished = unfinished.map(|(n, of)| (n, of.clone())).collect();
+    let done = state.words().pass_for(unfinished);
     let is_alive = |state: &State<Verified>| {
         let alive = |root: Root| state.forest().tree(root).is_some();
         state.words().outlived(alive)
@@ -234,6 +238,6 @@ fn late_merges_of_trees_that_are_gone_make_room() {
         Vec::<u64>::new(),
         "stored documents do not obey yet"
     );
-    state.restamped(0, &done);
+    state.restamped(&done);
     assert_eq!(is_alive(&state), [0]);
 }

@@ -91,7 +91,8 @@ fn shared<F: Family>(
         Arc::new(Memory::default()),
         1,
     )
-    .with_distance(k);
+    .with_distance(k)
+    .unwrap();
     Arc::new(if is_dated { shared.dated() } else { shared })
 }
 
@@ -453,9 +454,9 @@ fn what_people_say_is_obeyed_until_it_is_taken_back() {
         // What is stored is to follow, until somebody says that it has.
         let unfinished: Vec<_> = words.unfinished().map(|(n, r)| (n, r.clone())).collect();
         assert_eq!(unfinished.len(), 1);
-        let done = unfinished[0].1.clone();
+        let done = words.pass_for(unfinished);
         assert_eq!(done.sought(&words), [two]);
-        block_on(subject.port.restamped(number, done)).unwrap();
+        block_on(subject.port.restamped(done)).unwrap();
         let words = block_on(subject.port.words()).unwrap();
         assert_eq!(words.unfinished().count(), 0);
 

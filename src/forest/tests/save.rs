@@ -199,12 +199,11 @@ impl<F: Family> Run<F> {
     fn say(&mut self, nodes: (usize, usize), back: Option<u64>) {
         if let Some(number) = back {
             self.state.take_back(number);
-            let unfinished = self.state.words().unfinished();
-            let first = unfinished
-                .map(|(number, restamp)| (number, restamp.clone()))
-                .next();
-            if let Some((number, done)) = first.filter(|_| self.at % 2 == 0) {
-                self.state.restamped(number, &done);
+            if self.at % 2 == 0 {
+                let unfinished = self.state.words().unfinished().take(1);
+                let first = unfinished.map(|(number, restamp)| (number, restamp.clone()));
+                let done = self.state.words().pass_for(first.collect());
+                self.state.restamped(&done);
             }
             return;
         }

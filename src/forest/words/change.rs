@@ -1,7 +1,9 @@
 //! How words change: what is said, taken back and followed, as changes that say the same when they are applied twice. Whoever keeps
 //! words, alone or with others, changes them by these functions.
 
-use super::{Looked, Restamp, Word, Words};
+use std::sync::Arc;
+
+use super::{Looked, MOST_BYTES, Restamp, RestampPass, Word, Words};
 use crate::fingerprint::Fingerprint;
 use crate::forest::Root;
 
@@ -40,10 +42,15 @@ impl Words {
     }
 
     /// Somebody says this about groups. `shown`: the roots that documents of a pin show. Answers the number of the word and what has
-    /// changed; `None`: there are as many as a forest remembers.
+    /// changed; `None`: there are as many as a forest remembers, or as many bytes of them.
     pub fn say(&mut self, word: Word, shown: &[Root]) -> Option<(u64, Vec<WordChange>)> {
         let number = self.next()?;
         let restamp = self.restamp_of(&word, shown);
+        // What the forest itself says is small, and its number is bounded.
+        let bytes = self.bytes() + word.bytes() + restamp.bytes();
+        if bytes > MOST_BYTES && !word.is_late() {
+            return None;
+        }
         Some((number, self.change(number, Some(word), restamp)))
     }
 
@@ -61,16 +68,23 @@ impl Words {
         Some((word, self.change(number, remains, restamp)))
     }
 
-    /// The stored documents obey the word of this number, if this is still what was to be done for it. Answers what has changed.
-    pub fn restamped(&mut self, number: u64, done: &Restamp) -> Option<WordChange> {
-        let is_this = |(of, restamp): (u64, &Restamp)| of == number && restamp == done;
-        if !self.unfinished().any(is_this) {
-            return None;
+    /// The stored documents obey the words that this pass was for, as far as it is still what was to be done for them. Answers what has
+    /// changed.
+    pub fn restamped(&mut self, done: &RestampPass) -> Vec<WordChange> {
+        if self.has_missed(done) {
+            return Vec::new();
         }
-        let restamp = None;
-        let change = WordChange::Restamp { number, restamp };
-        self.apply(&change);
-        Some(change)
+        let is_this = |(number, restamp): &&(u64, Arc<Restamp>)| {
+            self.unfinished.get(number).is_some_and(|of| of == restamp)
+        };
+        let done = done.words().iter().filter(is_this);
+        let changes = done.map(|&(number, _)| WordChange::Restamp {
+            number,
+            restamp: None,
+        });
+        let changes: Vec<WordChange> = changes.collect();
+        changes.iter().for_each(|change| self.apply(change));
+        changes
     }
 
     /// What a stored document with this text is to show, that the forest puts into this tree. `is_known`: it has seen the text, or what
@@ -84,7 +98,7 @@ impl Words {
     }
 
     fn change(&mut self, number: u64, word: Option<Word>, restamp: Restamp) -> Vec<WordChange> {
-        let mut changes = vec![
+        let changes = vec![
             WordChange::Say { number, word },
             WordChange::Restamp {
                 number,
@@ -92,12 +106,134 @@ impl Words {
             },
         ];
         changes.iter().for_each(|change| self.apply(change));
-        for (number, restamp) in self.followed() {
-            let restamp = Some(restamp);
-            let change = WordChange::Restamp { number, restamp };
-            self.apply(&change);
-            changes.push(change);
-        }
         changes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fingerprint::Fingerprint;
+    use crate::method::Durable;
+
+    fn root(number: u64) -> Root {
+        Root(Fingerprint(number))
+    }
+
+    /// What changes take in a journal.
+    fn written(changes: &[WordChange]) -> usize {
+        let mut out = Vec::new();
+        for change in changes {
+            match change {
+                WordChange::Say { word, .. } => word.write(&mut out),
+                WordChange::Restamp { restamp, .. } => restamp.write(&mut out),
+                WordChange::Forget { numbers } => out.resize(out.len() + 8 * numbers.len(), 0),
+            }
+        }
+        out.len()
+    }
+
+    /// A pin of a thousand texts, and the roots that they show.
+    fn pin(number: u64) -> (Word, Vec<Root>) {
+        let texts = (0..1_000).map(|n| Fingerprint(1_000_000 * number + n));
+        let word = Word::Pin {
+            texts: texts.collect(),
+            root: root(1 << 40 | number),
+        };
+        let shown = (0..1_000).map(|n| root(1_000_000 * number + n));
+        (word, shown.collect())
+    }
+
+    #[test]
+    fn a_word_takes_what_it_names_however_many_wait() {
+        let mut words = Words::default();
+        for number in 0..40 {
+            let (word, shown) = pin(number);
+            let (_, changes) = words.say(word, &shown).unwrap();
+            let bytes = written(&changes);
+            assert!(bytes < 40_000, "{number}: {bytes} bytes");
+        }
+        let merge = Word::Merge {
+            winner: root(1),
+            losers: vec![root(2)],
+        };
+        for _ in 0..2 {
+            let (_, changes) = words.say(merge.clone(), &[]).unwrap();
+            assert!(written(&changes) < 100);
+        }
+        for number in 0..41 {
+            let (_, changes) = words.take_back(number).unwrap();
+            let bytes = written(&changes);
+            assert!(bytes < 40_000, "{number}: {bytes} bytes");
+        }
+    }
+
+    #[test]
+    fn a_word_looks_at_its_group_and_at_no_other_one() {
+        let merge = |winner, loser| Word::Merge {
+            winner: root(winner),
+            losers: vec![root(loser)],
+        };
+        let mut words = Words::default();
+        const MOST: u64 = super::super::MOST_WORDS as u64;
+        let said = crate::steps::count(|| {
+            for number in 1..=MOST / 2 {
+                // Chains and stars.
+                words.say(merge(number / 2 * 2, number), &[]).unwrap();
+                words.say(merge(0, number), &[]).unwrap();
+            }
+        });
+        let logarithm = u64::from(MOST.ilog2()) as usize;
+        assert!(said < 4 * logarithm * MOST as usize, "{said} steps");
+        let taken = crate::steps::count(|| drop(words.take_back(7).unwrap()));
+        assert!(taken < 8 * logarithm * MOST as usize, "{taken} steps");
+        // Another group is none of its business.
+        words.set(1 << 30, Some(merge(1 << 40, 1 << 41)));
+        let other = crate::steps::count(|| drop(words.take_back(1 << 30).unwrap()));
+        assert!(other < 10, "{other} steps");
+    }
+
+    #[test]
+    fn a_forest_remembers_so_many_bytes() {
+        let mut words = Words::default();
+        let mut number = 0;
+        while {
+            let (word, shown) = pin(number);
+            words.say(word, &shown).is_some()
+        } {
+            number += 1;
+            assert!(words.bytes() <= MOST_BYTES);
+        }
+        let mut out = Vec::new();
+        words.write(&mut out);
+        assert!(
+            out.len().abs_diff(words.bytes()) < 64,
+            "{} bytes",
+            out.len()
+        );
+        let (word, shown) = pin(number);
+        let more = word.bytes() + words.restamp_of(&word, &shown).bytes();
+        assert!(words.bytes() + more > MOST_BYTES);
+        // At the limit, and one beyond it.
+        let rest = MOST_BYTES - words.bytes();
+        let fits = |texts: usize| Word::Pin {
+            texts: (0..texts as u64)
+                .map(|n| Fingerprint(1 << 50 | n))
+                .collect(),
+            root: root(1),
+        };
+        let empty = fits(0).bytes() + words.restamp_of(&fits(0), &[]).bytes();
+        // A text stands in the word, and in what is to be stamped anew.
+        let texts = (rest - empty) / 16;
+        assert_eq!(words.clone().say(fits(texts + 1), &[]), None);
+        words.say(fits(texts), &[]).unwrap();
+        // It can always be taken back; and what is followed makes room.
+        let (first, shown) = pin(0);
+        assert!(words.clone().say(first.clone(), &shown).is_none());
+        words.take_back(0).unwrap();
+        let unfinished = words.unfinished().map(|(n, of)| (n, of.clone())).collect();
+        let pass = words.pass_for(unfinished);
+        words.restamped(&pass);
+        words.say(first, &shown).unwrap();
     }
 }

@@ -1,5 +1,7 @@
 //! Words of several processes that an engine has lost a part of: what one of them had heard is said again.
 
+use std::collections::HashSet;
+
 use super::{Restamp, Word, Words};
 
 impl Words {
@@ -23,10 +25,14 @@ impl Words {
                 (None, word) => words.set(number, Some(word.clone())),
             }
         }
+        // Another process may have said it again already.
+        let mut said: HashSet<Word> = match moved.is_empty() {
+            true => HashSet::new(),
+            false => words.said.values().cloned().collect(),
+        };
         for word in moved {
-            // Another process may have said it again already.
-            let is_said = words.said.values().any(|here| here == word);
-            if let Some(number) = words.next().filter(|_| !is_said) {
+            let is_new = said.insert(word.clone());
+            if let Some(number) = words.next().filter(|_| is_new) {
                 words.set(number, Some(word.clone()));
             }
         }
@@ -36,7 +42,8 @@ impl Words {
                 continue;
             }
             let mut restamp = words.restamp_of(&word, &[]);
-            if let Some(Restamp { roots, by }) = words.unfinished.get(&number) {
+            if let Some(waiting) = words.unfinished.get(&number) {
+                let Restamp { roots, by } = &**waiting;
                 restamp.roots.extend(roots);
                 restamp.roots.sort_unstable();
                 restamp.roots.dedup();

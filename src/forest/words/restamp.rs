@@ -1,6 +1,9 @@
 //! Stored documents that may show another root than is answered for them, since somebody has said something: which they are, and
 //! what each is to show. What finds and writes them is `adopt/restamp.rs`.
 
+use std::collections::HashSet;
+use std::sync::Arc;
+
 use super::{Word, Words};
 use crate::fingerprint::Fingerprint;
 use crate::forest::Root;
@@ -35,119 +38,41 @@ pub struct Looked {
     pub answer: Option<Root>,
 }
 
-impl Restamp {
-    /// The roots whose documents are to be read.
-    pub fn sought(&self, words: &Words) -> Vec<Root> {
-        let roots = self.roots.iter().copied();
-        match self.by {
-            By::Root => roots.filter(|&root| words.group(root) != root).collect(),
-            By::Texts(_) | By::Trees => roots.collect(),
-        }
-    }
+/// One way through the stored documents, for all words that it is to follow.
+///
+/// Where texts decide, a document may show a root of any word that is not followed yet, or was followed while others waited: so all of
+/// these are looked at. No word has a copy of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RestampPass {
+    /// The words, and what each asks for.
+    words: Vec<(u64, Arc<Restamp>)>,
+    /// All roots whose documents are looked at, and what is answered in their place.
+    sought: HashSet<Root>,
+    texts: HashSet<Fingerprint>,
+    by_trees: bool,
+}
 
+/// The number under which carried roots are written: no word has it.
+const CARRIED: u64 = u64::MAX;
+
+impl Restamp {
     /// Whether the texts of the documents are needed.
     pub fn needs_texts(&self) -> bool {
         self.by != By::Root
     }
 
-    /// What a document is to show that shows this root. A text that is not known stays where it is.
-    pub fn shows(&self, words: &Words, shown: Root, looked: Option<Looked>) -> Root {
-        let answer = looked.and_then(|looked| match &self.by {
-            By::Root => None,
-            By::Texts(texts) => looked.answer.filter(|_| texts.contains(&looked.text)),
-            By::Trees => {
-                let is_one = |answer: &Root| self.roots.iter().any(|&r| words.group(r) == *answer);
-                looked.answer.filter(is_one)
-            }
-        });
-        answer.unwrap_or_else(|| words.group(shown))
-    }
-}
-
-impl Words {
-    /// What is to be stamped anew when this is said. `shown`: roots that documents of a pin show.
-    pub fn restamp_of(&self, word: &Word, shown: &[Root]) -> Restamp {
-        match word {
-            Word::Merge { winner, losers } => {
-                let roots = losers.iter().chain(std::iter::once(winner));
-                self.restamp(roots.copied(), By::Root)
-            }
-            Word::Late { winner, loser } => self.restamp([*winner, *loser].into_iter(), By::Root),
-            Word::Apart { .. } => self.restamp(std::iter::empty(), By::Root),
-            Word::Pin { texts, .. } => {
-                let pinned = texts.iter().filter_map(|text| self.pins.get(text));
-                let roots = shown.iter().chain(pinned).copied();
-                self.restamp(roots, By::Texts(texts.clone()))
-            }
-        }
-    }
-
-    /// What is to be stamped anew when the word of this number is taken back. To be asked before it is.
-    pub fn restamp_without(&self, number: u64, word: &Word) -> Restamp {
-        let (root, by) = match word {
-            Word::Merge { winner, .. } | Word::Late { winner, .. } => (Some(*winner), By::Trees),
-            // Nothing follows from it; but what it has followed may not be obeyed yet.
-            Word::Apart { .. } => (None, By::Trees),
-            Word::Pin { texts, root } => (Some(*root), By::Texts(texts.clone())),
+    /// What it takes with its number when it is written.
+    pub(super) fn bytes(&self) -> usize {
+        let texts = match &self.by {
+            By::Texts(texts) => 4 + 8 * texts.len(),
+            By::Root | By::Trees => 0,
         };
-        // What has not obeyed it yet may have to obey another one.
-        let waiting = self.unfinished.get(&number);
-        let waiting = waiting.into_iter().flat_map(|restamp| &restamp.roots);
-        self.restamp(waiting.copied().chain(root), by)
+        8 + 1 + 4 + 8 * self.roots.len() + texts
     }
 
-    /// Documents that show one of these roots, or show by an older word what is one with it. Where texts decide, also those that
-    /// wait for another word: one with such a text may be among them, and show a root that nobody would look for.
-    fn restamp(&self, roots: impl Iterator<Item = Root>, by: By) -> Restamp {
-        let waiting = self.unfinished.values().filter(|_| by != By::Root);
-        let waiting = waiting.flat_map(|restamp| &restamp.roots).copied();
-        let mut roots: Vec<Root> = roots
-            .chain(waiting)
-            .flat_map(|root| self.one_with(root))
-            .collect();
-        roots.sort_unstable();
-        roots.dedup();
-        Restamp { roots, by }
-    }
-
-    /// These documents may not obey the word of this number, or do.
-    pub fn set_restamp(&mut self, number: u64, restamp: Option<Restamp>) {
-        match restamp {
-            Some(restamp) => drop(self.unfinished.insert(number, restamp)),
-            None => drop(self.unfinished.remove(&number)),
-        }
-    }
-
-    /// What is to be stamped anew, by the number of the word.
-    pub fn unfinished(&self) -> impl Iterator<Item = (u64, &Restamp)> {
-        let unfinished = self.unfinished.iter();
-        unfinished.map(|(&number, restamp)| (number, restamp))
-    }
-
-    /// What is to be stamped anew besides, after a word was said or taken back: documents that wait for it may by that be given
-    /// another root before their turn comes.
-    pub fn followed(&self) -> Vec<(u64, Restamp)> {
-        let mut followed = Vec::new();
-        for (&number, restamp) in &self.unfinished {
-            let given = restamp.roots.iter().map(|&root| self.group(root));
-            let mut roots: Vec<Root> = given.chain(restamp.roots.iter().copied()).collect();
-            roots.sort_unstable();
-            roots.dedup();
-            if roots.len() > restamp.roots.len() {
-                let by = restamp.by.clone();
-                followed.push((number, Restamp { roots, by }));
-            }
-        }
-        followed
-    }
-}
-
-/// `| kind 1: 0 none, 1 by the root, 2 by texts, 3 by trees | roots 4 | of 8 each | for kind 2: texts 4 | of 8 each |`
-impl Durable for Option<Restamp> {
-    fn write(&self, out: &mut Vec<u8>) {
-        let Some(Restamp { roots, by }) = self else {
-            return out.push(0);
-        };
+    /// As [`Durable`] of an optional one has it.
+    pub(super) fn write_all(&self, out: &mut Vec<u8>) {
+        let Restamp { roots, by } = self;
         out.push(match by {
             By::Root => 1,
             By::Texts(_) => 2,
@@ -156,6 +81,170 @@ impl Durable for Option<Restamp> {
         write_all(roots.iter().map(|root| root.0), out);
         if let By::Texts(texts) = by {
             write_all(texts.iter().copied(), out);
+        }
+    }
+}
+
+impl RestampPass {
+    /// The words that it is for.
+    pub fn words(&self) -> &[(u64, Arc<Restamp>)] {
+        &self.words
+    }
+
+    /// The roots whose documents are to be read.
+    pub fn sought(&self, words: &Words) -> Vec<Root> {
+        let roots = self.sought.iter().copied();
+        let mut sought: Vec<Root> = match self.needs_texts() {
+            false => roots.filter(|&root| words.group(root) != root).collect(),
+            true => roots.collect(),
+        };
+        sought.sort_unstable();
+        sought
+    }
+
+    /// Whether the texts of the documents are needed.
+    pub fn needs_texts(&self) -> bool {
+        self.by_trees || !self.texts.is_empty()
+    }
+
+    /// What a document is to show that shows this root. A text that is not known stays where it is.
+    pub fn shows(&self, words: &Words, shown: Root, looked: Option<Looked>) -> Root {
+        let answer = looked.and_then(|looked| {
+            let is_one = |answer: &Root| self.by_trees && self.sought.contains(answer);
+            let is_its = |answer: &Root| self.texts.contains(&looked.text) || is_one(answer);
+            looked.answer.filter(is_its)
+        });
+        answer.unwrap_or_else(|| words.group(shown))
+    }
+}
+
+impl Words {
+    /// What is to be stamped anew when this is said. To be asked before it is. `shown`: roots that documents of a pin show.
+    pub fn restamp_of(&self, word: &Word, shown: &[Root]) -> Restamp {
+        match word {
+            Word::Merge { .. } | Word::Late { .. } => self.restamp(word.roots(), By::Root),
+            Word::Apart { .. } => self.restamp(Vec::new(), By::Root),
+            Word::Pin { texts, .. } => {
+                let pinned = texts.iter().filter_map(|&text| self.pins.root(text));
+                let roots = shown.iter().copied().chain(pinned);
+                self.restamp(roots, By::Texts(texts.clone()))
+            }
+        }
+    }
+
+    /// What is to be stamped anew when the word of this number is taken back. To be asked before it is.
+    pub fn restamp_without(&self, number: u64, word: &Word) -> Restamp {
+        let (roots, by) = match word {
+            // Whatever its group falls into, each part has one of its roots.
+            Word::Merge { .. } | Word::Late { .. } => (word.roots(), By::Trees),
+            // Nothing follows from it; but what it has followed may not be obeyed yet.
+            Word::Apart { .. } => (Vec::new(), By::Trees),
+            Word::Pin { texts, root } => (vec![*root], By::Texts(texts.clone())),
+        };
+        // What has not obeyed it yet may have to obey another one.
+        let waiting = self.unfinished.get(&number);
+        let waiting = waiting.into_iter().flat_map(|restamp| &restamp.roots);
+        self.restamp(waiting.copied().chain(roots), by)
+    }
+
+    /// Documents that show one of these roots, or what is answered in its place now. Those that show something older wait for an earlier
+    /// word, which has its own.
+    fn restamp(&self, roots: impl IntoIterator<Item = Root>, by: By) -> Restamp {
+        let roots = roots.into_iter();
+        let mut roots: Vec<Root> = roots.flat_map(|root| [root, self.group(root)]).collect();
+        roots.sort_unstable();
+        roots.dedup();
+        Restamp { roots, by }
+    }
+
+    /// These documents may not obey the word of this number, or do.
+    pub fn set_restamp(&mut self, number: u64, restamp: Option<Restamp>) {
+        if number == CARRIED {
+            self.carried
+                .extend(restamp.into_iter().flat_map(|of| of.roots));
+            return;
+        }
+        let before = match restamp {
+            Some(restamp) => {
+                self.bytes += restamp.bytes();
+                self.by_texts += usize::from(restamp.needs_texts());
+                self.unfinished.insert(number, Arc::new(restamp))
+            }
+            None => self.unfinished.remove(&number),
+        };
+        let Some(before) = before else { return };
+        self.bytes -= before.bytes();
+        self.by_texts -= usize::from(before.needs_texts());
+        if self.by_texts == 0 {
+            self.carried.clear();
+        } else if !self.unfinished.contains_key(&number) {
+            self.carried.extend(&before.roots);
+        }
+    }
+
+    /// What is to be stamped anew, by the number of the word.
+    pub fn unfinished(&self) -> impl ExactSizeIterator<Item = (u64, &Arc<Restamp>)> {
+        let unfinished = self.unfinished.iter();
+        unfinished.map(|(&number, restamp)| (number, restamp))
+    }
+
+    /// The same, and what is carried: what makes these words again.
+    pub fn restamps(&self) -> impl Iterator<Item = (u64, Arc<Restamp>)> {
+        let carried = (!self.carried.is_empty()).then(|| {
+            let roots = self.carried.iter().copied().collect();
+            let by = By::Root;
+            (CARRIED, Arc::new(Restamp { roots, by }))
+        });
+        let unfinished = self.unfinished();
+        let unfinished = unfinished.map(|(number, restamp)| (number, restamp.clone()));
+        unfinished.chain(carried)
+    }
+
+    /// A way through the documents that follows these words.
+    pub fn pass_for(&self, words: Vec<(u64, Arc<Restamp>)>) -> RestampPass {
+        let mut pass = RestampPass::default();
+        for (_, restamp) in &words {
+            pass.sought.extend(&restamp.roots);
+            match &restamp.by {
+                By::Root => {}
+                By::Texts(texts) => pass.texts.extend(texts),
+                By::Trees => pass.by_trees = true,
+            }
+        }
+        pass.words = words;
+        if pass.needs_texts() {
+            let waiting = self.unfinished.values().flat_map(|restamp| &restamp.roots);
+            pass.sought.extend(waiting.chain(&self.carried));
+            let given = pass.sought.iter().map(|&root| self.group(root));
+            let given: Vec<Root> = given.collect();
+            pass.sought.extend(given);
+        }
+        pass
+    }
+
+    /// A way through the documents for all that was ever merged.
+    pub fn pass_for_all(&self) -> RestampPass {
+        RestampPass {
+            sought: self.losers().collect(),
+            ..RestampPass::default()
+        }
+    }
+
+    /// Whether groups have changed since a pass was begun such that documents that it was to look at may have been given a root that it
+    /// has not looked for.
+    pub(super) fn has_missed(&self, pass: &RestampPass) -> bool {
+        let mut replaced = self.groups.replaced();
+        pass.needs_texts()
+            && replaced.any(|(root, by)| pass.sought.contains(&root) && !pass.sought.contains(&by))
+    }
+}
+
+/// `| kind 1: 0 none, 1 by the root, 2 by texts, 3 by trees | roots 4 | of 8 each | for kind 2: texts 4 | of 8 each |`
+impl Durable for Option<Restamp> {
+    fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            None => out.push(0),
+            Some(restamp) => restamp.write_all(out),
         }
     }
 
@@ -219,10 +308,10 @@ mod tests {
         /// To a root, or to a new one.
         Pin(Vec<usize>, Option<u64>),
         Undo(usize),
-        /// Some documents are stamped anew, as a job does that dies in the middle.
-        Some(Vec<bool>),
+        /// Some documents are stamped anew, as a job for so many words does that dies in the middle.
+        Some(usize, Vec<bool>),
         /// All of them, as a job does that comes to its end.
-        All,
+        All(usize),
         /// A document is written with what is answered now, and stored some steps later.
         Write(usize),
         Stored,
@@ -236,8 +325,8 @@ mod tests {
             4 => (0..ROOTS, prop::collection::vec(0..ROOTS, 1..3)).prop_map(|(w, l)| Step::Merge(w, l)),
             2 => (texts(), prop::option::of(0..ROOTS)).prop_map(|(t, r)| Step::Pin(t, r)),
             3 => any::<usize>().prop_map(Step::Undo),
-            4 => prop::collection::vec(any::<bool>(), 2 * TEXTS).prop_map(Step::Some),
-            2 => Just(Step::All),
+            4 => (1..4_usize, prop::collection::vec(any::<bool>(), 2 * TEXTS)).prop_map(|(n, some)| Step::Some(n, some)),
+            2 => (1..4_usize).prop_map(Step::All),
             2 => (0..2 * TEXTS).prop_map(Step::Write),
             2 => Just(Step::Stored),
             1 => Just(Step::Restart),
@@ -277,42 +366,36 @@ mod tests {
             let named = texts.iter().map(|&text| self.documents[text].shown);
             let mut shown: Vec<Root> = named.collect();
             shown.extend(texts.iter().map(|&text| self.answer(text)));
-            let number = self.words.next().unwrap();
-            let restamp = self.words.restamp_of(&word, &shown);
-            self.words.set(number, Some(word));
-            self.change(number, restamp);
+            self.words.say(word, &shown).unwrap();
         }
 
-        fn change(&mut self, number: u64, restamp: Restamp) {
-            self.words.set_restamp(number, Some(restamp));
-            for (number, restamp) in self.words.followed() {
-                self.words.set_restamp(number, Some(restamp));
+        /// Stamps those of the chosen documents anew that the first job is about. It may be for some of the words alone.
+        fn work(&mut self, some: usize, chosen: impl Fn(usize) -> bool) -> Option<RestampPass> {
+            let words = self.words.unfinished().take(some);
+            let words: Vec<_> = words.map(|(number, of)| (number, of.clone())).collect();
+            if words.is_empty() {
+                return None;
             }
-        }
-
-        /// Stamps those of the chosen documents anew that the first job is about.
-        fn work(&mut self, chosen: impl Fn(usize) -> bool) -> Option<(u64, Restamp)> {
-            let (number, restamp) = self.words.unfinished().next()?;
-            let restamp = restamp.clone();
-            let sought = restamp.sought(&self.words);
+            let pass = self.words.pass_for(words);
+            let sought = pass.sought(&self.words);
             for at in 0..self.documents.len() {
                 let Stored { text, shown } = self.documents[at];
                 if chosen(at) && sought.contains(&shown) {
-                    let looked = restamp.needs_texts().then(|| Looked {
+                    let looked = pass.needs_texts().then(|| Looked {
                         text: Fingerprint(text as u64),
                         answer: Some(self.answer(text)),
                     });
-                    self.documents[at].shown = restamp.shows(&self.words, shown, looked);
+                    self.documents[at].shown = pass.shows(&self.words, shown, looked);
                 }
             }
-            Some((number, restamp))
+            Some(pass)
         }
 
-        fn finish(&mut self) {
+        fn finish(&mut self, some: usize) {
             // A job ends when what was on its way has come.
             self.land();
-            if let Some((number, _)) = self.work(|_| true) {
-                self.words.set_restamp(number, None);
+            if let Some(pass) = self.work(some, |_| true) {
+                self.words.restamped(&pass);
             }
         }
 
@@ -342,14 +425,11 @@ mod tests {
                 Step::Undo(which) => {
                     let said: Vec<u64> = self.words.said().map(|(number, _)| number).collect();
                     if let Some(at) = which.checked_rem(said.len()) {
-                        let word = self.words.word(said[at]).unwrap().clone();
-                        let restamp = self.words.restamp_without(said[at], &word);
-                        self.words.set(said[at], None);
-                        self.change(said[at], restamp);
+                        self.words.take_back(said[at]).unwrap();
                     }
                 }
-                Step::Some(chosen) => drop(self.work(|at| chosen[at])),
-                Step::All => self.finish(),
+                Step::Some(some, chosen) => drop(self.work(some, |at| chosen[at])),
+                Step::All(some) => self.finish(some),
                 Step::Write(at) => {
                     let answer = self.answer(self.documents[at].text);
                     self.flying.push((at, answer));
@@ -386,7 +466,7 @@ mod tests {
                 }
             }
             while world.words.unfinished().next().is_some() {
-                world.finish();
+                world.finish(2);
             }
             world.land();
             for document in &world.documents {
@@ -402,10 +482,11 @@ mod tests {
             winner: root(1),
             losers: vec![root(2)],
         };
-        words.set(0, Some(merge.clone()));
-        let restamp = words.restamp_without(0, &merge);
-        words.set(0, None);
-        assert_eq!(restamp.roots, [root(1), root(2)]);
+        words.set(0, Some(merge));
+        words.take_back(0).unwrap();
+        let unfinished: Vec<_> = words.unfinished().map(|(n, of)| (n, of.clone())).collect();
+        assert_eq!(unfinished[0].1.roots, [root(1), root(2)]);
+        let restamp = words.pass_for(unfinished);
         let looked = |answer| {
             Some(Looked {
                 text: Fingerprint(9),

@@ -175,6 +175,13 @@ impl Redis {
         self.nodes[0].ask(&format!("{command}\r\n"))
     }
 
+    /// Has all of its nodes do something.
+    pub fn command_all(&self, command: &str) {
+        for node in &self.nodes {
+            node.ask(&format!("{command}\r\n"));
+        }
+    }
+
     /// Where it is to be asked without TLS.
     pub fn plain_port(&self) -> u16 {
         self.nodes[0].plain

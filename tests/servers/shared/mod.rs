@@ -5,6 +5,7 @@ mod alone;
 mod carry;
 mod doors;
 mod faults;
+mod full;
 mod keys;
 mod kinds;
 mod load;

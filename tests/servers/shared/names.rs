@@ -27,7 +27,9 @@ fn forest(redis: &Redis, seed: u64) -> Shared<Short> {
     };
     let of = ("names", "of short texts");
     let (threads, keys) = (Arc::new(Threads), store(redis));
-    Shared::new(of, settings, (), (), threads, keys, seed << 32).with_distance(WIDE)
+    Shared::new(of, settings, (), (), threads, keys, seed << 32)
+        .with_distance(WIDE)
+        .unwrap()
 }
 
 /// A short text of a number, and the same with another last word for each version, whose fingerprint is so many bits from it.

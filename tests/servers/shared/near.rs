@@ -17,7 +17,7 @@ use super::{Threads, info, place, race, settle, store};
 use crate::common::redis::Redis;
 
 /// One of several processes' forests, in which fingerprints of three bits' difference are near.
-fn forest(redis: &Redis, window: i64, seed: u64) -> Shared<Strict> {
+pub(super) fn forest(redis: &Redis, window: i64, seed: u64) -> Shared<Strict> {
     let settings = SharedSettings {
         window: Some(Millis(window)),
         max_tree: None,
@@ -25,7 +25,9 @@ fn forest(redis: &Redis, window: i64, seed: u64) -> Shared<Strict> {
     };
     let of = ("near", "of near fingerprints");
     let (threads, keys) = (Arc::new(Threads), store(redis));
-    Shared::new(of, settings, (), (), threads, keys, seed << 32).with_distance(Distance(3))
+    Shared::new(of, settings, (), (), threads, keys, seed << 32)
+        .with_distance(Distance(3))
+        .unwrap()
 }
 
 fn document(fingerprint: u64, when: When) -> Document {

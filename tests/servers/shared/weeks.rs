@@ -160,7 +160,11 @@ fn weeks_leave_no_more_than_one() {
             let (similarity, learned) = (Similarity::default(), LearnedText::default());
             forest::<Verified>(&store, name, similarity, learned)
         };
-        let near = |name| forest::<Strict>(&store, name, (), ()).with_distance(Distance(3));
+        let near = |name| {
+            forest::<Strict>(&store, name, (), ())
+                .with_distance(Distance(3))
+                .unwrap()
+        };
         let (of_arrivals, of_dates) = (texts("arrivals"), texts("dates").dated());
         let (near_arrivals, near_dates) = (near("near"), near("near dates").dated());
         let store = &*store;

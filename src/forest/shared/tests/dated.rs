@@ -168,7 +168,7 @@ fn near(memory: &Memory) -> Shared<Strict> {
     let (threads, keys) = (Arc::new(Threads), Arc::new(memory.clone()));
     let of = ("near", "k=3 clock=field");
     let forest = Shared::new(of, settings, (), (), threads, keys, 1 << 32);
-    forest.with_distance(Distance(3)).dated()
+    forest.with_distance(Distance(3)).unwrap().dated()
 }
 
 #[test]

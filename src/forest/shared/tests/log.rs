@@ -17,7 +17,9 @@ fn process_with(memory: &Memory, seed: u64, window: Option<Millis>) -> Shared<Sh
     };
     let of = ("test", "k=10");
     let (threads, keys) = (Arc::new(Threads), Arc::new(memory.clone()));
-    Shared::new(of, settings, (), (), threads, keys, seed << 32).with_distance(WIDE)
+    Shared::new(of, settings, (), (), threads, keys, seed << 32)
+        .with_distance(WIDE)
+        .unwrap()
 }
 
 fn alone() -> crate::forest::local::Local<Short> {

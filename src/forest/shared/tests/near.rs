@@ -17,7 +17,9 @@ fn process(memory: &Memory, seed: u64) -> Shared<Strict> {
     };
     let of = ("test", "k=3");
     let (threads, keys) = (Arc::new(Threads), Arc::new(memory.clone()));
-    Shared::new(of, settings, (), (), threads, keys, seed << 32).with_distance(K)
+    Shared::new(of, settings, (), (), threads, keys, seed << 32)
+        .with_distance(K)
+        .unwrap()
 }
 
 fn document(fingerprint: u64, now: i64) -> Document {
@@ -176,4 +178,21 @@ fn what_lives_on_is_named_as_long() {
 
 fn root(fingerprint: u64) -> Root {
     Root(Fingerprint(fingerprint))
+}
+
+#[test]
+fn a_distance_that_no_index_can_look_for_is_refused() {
+    let of = |bits| {
+        let settings = SharedSettings {
+            window: None,
+            max_tree: None,
+            evidence_bytes: 0,
+        };
+        let keys = Arc::new(Memory::default());
+        let forest =
+            Shared::<Strict>::new(("test", "k"), settings, (), (), Arc::new(Threads), keys, 1);
+        forest.with_distance(Distance(bits)).is_ok()
+    };
+    assert!(of(MOST_DISTANCE.0));
+    assert!(!of(MOST_DISTANCE.0 + 1));
 }

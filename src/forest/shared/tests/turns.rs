@@ -5,6 +5,7 @@ use std::pin::Pin;
 use parking_lot::Condvar;
 
 use super::*;
+use crate::forest::OrAlone;
 use crate::forest::port::Commit;
 use crate::forest::shared::keys::{Asked, Heard, Key, Lesson, Lessons, Place, Sample};
 
@@ -24,6 +25,8 @@ struct State {
     may_pass: Option<usize>,
     waiting: usize,
     panics: bool,
+    /// Another process is faster with every tree but this one.
+    loses_all_but: Option<Root>,
 }
 
 impl Gated {
@@ -63,7 +66,29 @@ impl Gated {
 impl KeyStore for Gated {
     fn run(&self, commands: Vec<Command>) -> Asked<Vec<Reply>> {
         self.pass();
-        self.0.run(commands)
+        let Some(root) = self.1.state.lock().loses_all_but else {
+            return self.0.run(commands);
+        };
+        let is_lost = |command: &Command| {
+            let founds = match &command.what {
+                What::Claim { value, .. } | What::Swap { value, .. } => {
+                    Node::<Founder>::is_root(value.len())
+                }
+                _ => false,
+            };
+            founds && command.key.fingerprint != root.0
+        };
+        let lost: Vec<bool> = commands.iter().map(is_lost).collect();
+        let others = commands.into_iter().filter(|command| !is_lost(command));
+        let replies = self.0.run(others.collect());
+        Box::pin(async move {
+            let mut replies = replies.await?.into_iter();
+            let each = lost.into_iter().map(|is_lost| match is_lost {
+                true => Reply::Number(0),
+                false => replies.next().unwrap(),
+            });
+            Ok(each.collect())
+        })
     }
 
     fn enroll(&self, name: &str, identity: &str) -> Asked<Result<u8, String>> {
@@ -282,6 +307,109 @@ fn a_bulk_that_is_dropped_while_it_is_placed_takes_no_other_with_it() {
     assert_eq!(roots(), HashSet::from([first[0].root]));
 }
 
+/// The tree that a story would found.
+fn root_of(forest: &Shared<Verified>, number: u64) -> Root {
+    let check = block_on(forest.check(at(story(number, 0), 1))).unwrap();
+    check.check.unwrap().root
+}
+
+/// All that waits to be taken back is.
+fn forget_all(forest: &Shared<Verified>) {
+    block_on(forest.forget_unknown(Millis(i64::MAX), usize::MAX)).unwrap();
+}
+
+#[test]
+fn what_was_placed_of_a_bulk_that_fails_is_taken_back() {
+    let gated = Gated::closed();
+    let forest = process_of(&gated);
+    gated.let_pass(None);
+    let kept = root_of(&forest, 1);
+    gated.let_pass(Some(0));
+    gated.1.state.lock().loses_all_but = Some(kept);
+    let answer = forest.place(bulk([1, 2]));
+    // The first story has its tree; the second one is tried again and again.
+    while forest.inner.counters.conflicts.load(Relaxed) < 2 {
+        gated.wait_for_one();
+        gated.let_pass(Some(1));
+    }
+    assert_eq!(memory_roots(&gated.0), HashSet::from([kept]));
+    gated.0.set_away(Some("the cable is out"));
+    gated.let_pass(None);
+    let error = block_on(answer).unwrap_err();
+    assert!(matches!(error, Unavailable::Away { .. }), "{error}");
+    // It is taken back when that can be done.
+    wait_until(|| !forest.inner.unknown.lock().is_empty());
+    gated.0.set_away(None);
+    forget_all(&forest);
+    assert_eq!(memory_roots(&gated.0), HashSet::new());
+    check_laws(&gated.0);
+}
+
+#[test]
+fn a_bulk_that_is_half_placed_when_the_engine_goes_is_placed_alone_whole() {
+    let gated = Gated::default();
+    let forest = Arc::new(process_of(&gated));
+    let kept = root_of(&forest, 1);
+    gated.let_pass(Some(0));
+    gated.1.state.lock().loses_all_but = Some(kept);
+    let or_alone = OrAlone::new(forest.clone(), Arc::new(local()));
+    let answer = or_alone.place(bulk([1, 2, 1, 3]));
+    while forest.inner.counters.conflicts.load(Relaxed) < 4 {
+        gated.wait_for_one();
+        gated.let_pass(Some(1));
+    }
+    gated.0.set_away(Some("the cable is out"));
+    gated.let_pass(None);
+    let alone = placed(block_on(answer));
+    assert!(alone.iter().all(|placed| placed.is_alone));
+    let [one, two, again, three] = roots(&alone)[..] else {
+        panic!("{alone:?}");
+    };
+    assert_eq!(one, again);
+    assert!(one != two && two != three && one != three);
+    assert_eq!(one, kept, "the same law");
+    wait_until(|| !forest.inner.unknown.lock().is_empty());
+    gated.0.set_away(None);
+    forget_all(&forest);
+    assert_eq!(memory_roots(&gated.0), HashSet::new());
+}
+
+#[test]
+fn a_bulk_that_others_are_always_faster_with_is_refused_and_leaves_nothing() {
+    let gated = Gated::default();
+    let forest = process_of(&gated);
+    let kept = root_of(&forest, 1);
+    gated.1.state.lock().loses_all_but = Some(kept);
+    let error = block_on(forest.place(bulk([1, 2]))).unwrap_err();
+    // The engine is there.
+    assert!(!matches!(error, Unavailable::Away { .. }), "{error:?}");
+    wait_until(|| forest.inner.counters.withdrawn.load(Relaxed) > 0);
+    gated.1.state.lock().loses_all_but = None;
+    assert_eq!(memory_roots(&gated.0), HashSet::new());
+    check_laws(&gated.0);
+}
+
+#[test]
+fn what_was_refused_while_the_engine_was_away_is_taken_back_later() {
+    let gated = Gated::default();
+    let forest = process_of(&gated);
+    let mut both = placed(block_on(forest.place(bulk([1, 2]))));
+    let (refused, accepted) = (both.remove(1), both.remove(0));
+    let accepted_root = accepted.root;
+    gated.0.set_away(Some("the cable is out"));
+    let settled = vec![
+        accepted.settled(Outcome::Accepted),
+        refused.settled(Outcome::Refused),
+    ];
+    block_on(forest.settle(settled, Millis(0))).unwrap_err();
+    // And it is not lost by another try.
+    block_on(forest.forget_unknown(Millis(0), 9)).unwrap_err();
+    gated.0.set_away(None);
+    forget_all(&forest);
+    assert_eq!(memory_roots(&gated.0), HashSet::from([accepted_root]));
+    check_laws(&gated.0);
+}
+
 fn memory_roots(memory: &Memory) -> HashSet<Root> {
     let nodes = memory.nodes().into_iter();
     let roots = nodes.filter(|(_, bytes, _)| Node::<Founder>::is_root(bytes.len()));
@@ -318,7 +446,8 @@ fn a_panic_ends_those_that_it_is_about_and_the_others_go_on() {
     let next = forest.place(bulk([2]));
     gated.1.state.lock().panics = true;
     gated.let_pass(None);
-    assert_eq!(block_on(first).unwrap_err(), Unavailable::Stopped);
+    let error = block_on(first).unwrap_err();
+    assert!(matches!(error, Unavailable::Panicked(_)), "{error}");
     block_on(next).unwrap();
     check_laws(&gated.0);
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::forest::shared::keys::{Command, Kind};
-use crate::forest::words::{Looked, Word};
+use crate::forest::words::{Looked, Restamp, RestampPass, Word};
 
 const ROOTS: u64 = 6;
 const TEXTS: u64 = 8;
@@ -18,7 +18,7 @@ fn merge(winner: Root, loser: Root) -> Word {
     Word::Merge { winner, losers }
 }
 
-fn said(forest: &Shared<Verified>) -> Words {
+fn said(forest: &Shared<Verified>) -> Arc<Words> {
     block_on(forest.words()).unwrap()
 }
 
@@ -235,8 +235,7 @@ struct Flying {
 
 /// A word whose documents were gone through once.
 struct Begun {
-    number: u64,
-    restamp: Restamp,
+    words: Vec<(u64, Arc<Restamp>)>,
     change: u64,
 }
 
@@ -305,18 +304,20 @@ impl World {
         (one.is_first, one.by_all) = (obeyed.is_first, obeyed.by_all);
     }
 
-    fn pass(&mut self, who: usize, restamp: &Restamp) {
+    fn pass(&mut self, who: usize, of: &[(u64, Arc<Restamp>)]) -> RestampPass {
         let words = said(&self.processes[who].forest);
-        let sought = restamp.sought(&words);
+        let pass = words.pass_for(of.to_vec());
+        let sought = pass.sought(&words);
         for (text, shown) in (0..).zip(&mut self.stored) {
             if sought.contains(shown) {
-                let looked = restamp.needs_texts().then(|| Looked {
+                let looked = pass.needs_texts().then(|| Looked {
                     text: Fingerprint(text),
                     answer: Some(words.answer(Fingerprint(text), tree_of(text))),
                 });
-                *shown = restamp.shows(&words, *shown, looked);
+                *shown = pass.shows(&words, *shown, looked);
             }
         }
+        pass
     }
 
     fn follow(&mut self, who: usize) {
@@ -327,34 +328,27 @@ impl World {
         }
         let words = said(&one.forest);
         let is_to_do = |begun: &Begun| {
-            let to_do =
-                |(n, restamp): (u64, &Restamp)| n == begun.number && *restamp == begun.restamp;
-            words.unfinished().any(to_do)
+            let is_to_do =
+                |of: &(u64, Arc<Restamp>)| words.unfinished().any(|u| u == (of.0, &of.1));
+            begun.words.iter().all(is_to_do)
         };
         match one.begun.take().filter(is_to_do) {
             None => {
-                let Some((number, restamp)) = words.unfinished().next() else {
+                let unfinished = words.unfinished().take(2);
+                let words: Vec<_> = unfinished.map(|(n, of)| (n, of.clone())).collect();
+                if words.is_empty() {
                     return;
-                };
-                let restamp = restamp.clone();
+                }
                 let change = block_on(one.forest.hear()).unwrap();
-                self.pass(who, &restamp);
-                self.processes[who].begun = Some(Begun {
-                    number,
-                    restamp,
-                    change,
-                });
+                self.pass(who, &words);
+                self.processes[who].begun = Some(Begun { words, change });
             }
             Some(begun) if one.by_all < begun.change => one.begun = Some(begun),
-            Some(Begun {
-                number, restamp, ..
-            }) => {
-                self.pass(who, &restamp);
-                let done = self.processes[who]
-                    .forest
-                    .restamped(number, restamp.clone());
+            Some(Begun { words, .. }) => {
+                let pass = self.pass(who, &words);
+                let done = self.processes[who].forest.restamped(pass.clone());
                 block_on(done).unwrap();
-                self.model.restamped(number, &restamp);
+                self.model.restamped(&pass);
             }
         }
     }
@@ -450,7 +444,7 @@ proptest! {
         }
         world.end();
         for one in &world.processes {
-            prop_assert_eq!(&said(&one.forest), &world.model);
+            prop_assert_eq!(&*said(&one.forest), &world.model);
         }
         prop_assert_eq!(world.model.unfinished().count(), 0);
         for (text, shown) in (0..).zip(&world.stored) {
@@ -508,7 +502,7 @@ fn trees_of_one_story_are_suggested_or_made_one() {
     // One that is refused tells of nothing.
     let refused = place(&one, vec![at(torn(0), 1)]);
     assert_eq!(settle(&one, refused, Outcome::Refused).merged, 0);
-    assert_eq!(said(&one), Words::default());
+    assert_eq!(*said(&one), Words::default());
     // Both meet it at the same moment: it is said once.
     let placed = [(&one, 4), (&other, 5)].map(|(forest, variant)| {
         let placed = place(forest, vec![at(torn(variant), 1)]);

@@ -1,0 +1,89 @@
+//! A Redis that has as much memory as it may use.
+
+use futures_executor::block_on;
+use reqwest::StatusCode;
+use spinney::fingerprint::Fingerprint;
+use spinney::forest::port::{Batch, Document, Outcome, Port, Unavailable, When};
+use spinney::method::{Features, StrictFeatures};
+use spinney::time::Millis;
+
+use super::near::forest;
+use super::{place, settle};
+use crate::adopt::create_mapped;
+use crate::common::redis::Redis;
+use crate::common::{self, Server, Spinney, unique_index};
+use crate::words::{article, bulk};
+
+const DAY: i64 = 86_400_000;
+
+fn document(fingerprint: u64) -> Document {
+    let fingerprint = Fingerprint(fingerprint);
+    Document {
+        features: Some(Features::Strict(StrictFeatures {
+            fingerprints: vec![fingerprint],
+            whole: fingerprint,
+        })),
+        when: When::At(Millis(i64::MAX)),
+        title: None,
+        given: None,
+    }
+}
+
+#[test]
+fn a_full_redis_takes_nothing_new_and_lets_go_of_what_is_taken_back() {
+    for redis in [Redis::start(), Redis::cluster(3)] {
+        let forest = forest(&redis, DAY, 1);
+        settle(
+            &forest,
+            place(&forest, vec![document(1)]),
+            Outcome::Accepted,
+        );
+        let refused = place(&forest, vec![document(u64::MAX)]);
+        let root = refused[0].root;
+        assert!(block_on(forest.tree(root)).unwrap().is_some());
+        redis.command_all("CONFIG SET maxmemory 1");
+        let batch = || Batch {
+            documents: vec![document(0xFF_0000)],
+            ..Batch::default()
+        };
+        let error = block_on(forest.place(batch())).unwrap_err();
+        let Unavailable::Full { reason, .. } = &error else {
+            panic!("{error:?}");
+        };
+        assert!(reason.contains("maxmemory"), "{reason}");
+        // It is there: what needs no room is done.
+        assert_eq!(forest.unavailable(), None);
+        assert!(block_on(forest.tree(root)).unwrap().is_some());
+        assert_eq!(block_on(forest.words()).unwrap().said().len(), 0);
+        settle(&forest, refused, Outcome::Refused);
+        assert!(block_on(forest.tree(root)).unwrap().is_none());
+        redis.command_all("CONFIG SET maxmemory 0");
+        assert_eq!(block_on(forest.place(batch())).unwrap().replies.len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn writers_are_told_that_redis_is_full_and_go_on_with_room() {
+    let (upstream, redis) = (common::opensearch(), Redis::start());
+    let (server, index) = (Server::new(&upstream), unique_index("shared-full"));
+    create_mapped(&server, &index).await;
+    let url = redis.url();
+    let base = ["--upstream", &upstream, "--index", &index];
+    let shared = ["--text-field", "content", "--forest-store", &url];
+    let spinney = Spinney::start(&[&base[..], &shared, &["--counts", "off"]].concat());
+    bulk(&spinney.url, &index, [("a", article(1, 1))]);
+    redis.command_all("CONFIG SET maxmemory 1");
+    let client = common::http();
+    let write = client.put(format!("{}/{index}/_doc/b", spinney.url));
+    let refused = write.json(&article(2, 1)).send().await.unwrap();
+    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert!(refused.headers().contains_key("retry-after"));
+    let told = refused.text().await.unwrap();
+    assert!(told.contains("has no room where it is kept"), "{told}");
+    spinney.log_line("what Redis has said", |line| {
+        line.contains("has no room") && line.contains("raise its maxmemory")
+    });
+    redis.command_all("CONFIG SET maxmemory 0");
+    bulk(&spinney.url, &index, [("b", article(2, 1))]);
+    server.delete_index(&index).await;
+}
