@@ -19,6 +19,7 @@ mod bench_support;
 mod bulk_check;
 mod bulk_fuzz_small;
 mod bulk_props;
+mod docs;
 mod eval;
 mod forest_laws;
 mod forms;
