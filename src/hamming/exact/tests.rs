@@ -238,7 +238,7 @@ fn a_change_costs_a_constant_however_often_a_table_grows_and_shrinks() {
                     let steps = if to < table.len() as u64 {
                         first += 1;
                         steps::count(|| {
-                            assert!(table.remove(Fingerprint(splitmix64(first))).is_some())
+                            assert!(table.remove(Fingerprint(splitmix64(first))).is_some());
                         })
                     } else {
                         next += 1;
