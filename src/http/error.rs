@@ -366,7 +366,11 @@ mod tests {
         let forest = || "news".to_owned();
         let passes = |error: ProxyError| {
             let response = error.response();
-            assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE, "{error}");
+            assert_eq!(
+                response.status(),
+                StatusCode::SERVICE_UNAVAILABLE,
+                "{error}"
+            );
             response.headers().contains_key(RETRY_AFTER)
         };
         assert!(passes(ProxyError::ForestAway { forest: forest() }));
