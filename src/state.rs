@@ -33,7 +33,8 @@ use crate::telemetry::Metrics;
 /// Characters of a client's own id of a request that the log shows.
 const REQUEST_ID_CHARS: usize = 128;
 
-/// Bytes of large answers that all readers together have not taken yet, and the hundredth of them that one client may leave.
+/// Bytes of large answers that all readers together have not taken yet, and the hundredth of them that one client may
+/// leave.
 const ANSWERS: usize = 256 << 20;
 const ANSWERS_OF_ONE: u8 = 50;
 

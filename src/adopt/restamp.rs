@@ -481,8 +481,8 @@ fn take(to_do: &mut BTreeMap<u64, Arc<Restamp>>, number: u64, restamp: &Arc<Rest
     is_it
 }
 
-/// Words of one forest are followed in one way through the documents: a forest says many at once, and where texts are needed, the
-/// documents of all words that wait are looked at anyway.
+/// Words of one forest are followed in one way through the documents: a forest says many at once, and where texts are
+/// needed, the documents of all words that wait are looked at anyway.
 fn together(to_do: ToDo) -> Vec<Job> {
     let mut jobs: Vec<Job> = Vec::new();
     for (forest, words) in to_do {

@@ -22,7 +22,8 @@ use crate::shutdown::InFlightGuard;
 use crate::state::AppState;
 use crate::words::{self, MOST_NAMED, Said, SayError, Speaker};
 
-/// Words on a page of the list, unless the request says otherwise; the most that it may ask for, and that are listed as not followed yet.
+/// Words on a page of the list, unless the request says otherwise; the most that it may ask for, and that are listed as
+/// not followed yet.
 const LISTED: usize = 100;
 const MOST_LISTED: usize = 1_000;
 

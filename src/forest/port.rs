@@ -26,8 +26,8 @@ pub trait Port: Debug + Send + Sync {
     /// replies come back, in the same order.
     fn place(&self, batch: Batch) -> Answer<Placements>;
 
-    /// The same, which gives the documents back as they came where the engine that keeps the forest cannot take anything just now
-    /// ([`Unavailable::is_of_the_engine`]), so that they can be placed elsewhere.
+    /// The same, which gives the documents back as they came where the engine that keeps the forest cannot take
+    /// anything just now ([`Unavailable::is_of_the_engine`]), so that they can be placed elsewhere.
     fn place_or_return(&self, batch: Batch) -> Answer<OrBack<Batch>> {
         let placed = self.place(batch);
         Box::pin(async move { placed.await.map(Ok) })

@@ -4,8 +4,8 @@ use futures_channel::oneshot;
 
 use super::port::Unavailable;
 
-/// What a job owes: whoever waits is answered, whatever becomes of the job. Dropped by a panic, it says that there was one; dropped
-/// otherwise, that the threads are stopping.
+/// What a job owes: whoever waits is answered, whatever becomes of the job. Dropped by a panic, it says that there was
+/// one; dropped otherwise, that the threads are stopping.
 pub(super) struct Promise<T> {
     answer: Option<oneshot::Sender<Result<T, Unavailable>>>,
     /// What the job does, for a panic.

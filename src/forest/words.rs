@@ -22,8 +22,8 @@ pub const MOST_WORDS: usize = 1 << 16;
 /// Late merges, and what remains of those that were taken back.
 pub const MOST_LATE: usize = 1 << 12;
 
-/// The most bytes that they may take when they are written, with what is to be stamped anew for them: a copy of a forest holds all of
-/// them, and of a shared forest each change sends all of them.
+/// The most bytes that they may take when they are written, with what is to be stamped anew for them: a copy of a
+/// forest holds all of them, and of a shared forest each change sends all of them.
 pub const MOST_BYTES: usize = 16 << 20;
 
 /// One thing that somebody has said.
@@ -71,13 +71,15 @@ pub struct Words {
     unfinished: BTreeMap<u64, Arc<Restamp>>,
     /// Of these, how many go by the texts of documents.
     by_texts: usize,
-    /// Roots of words that were followed while others waited that go by texts: a document with such a text may still show one of them.
+    /// Roots of words that were followed while others waited that go by texts: a document with such a text may still
+    /// show one of them.
     carried: BTreeSet<Root>,
     /// What words and what is to be stamped anew take when they are written.
     bytes: usize,
 }
 
-/// What was said, and what stored documents have to follow. What was carried may be more after a restart, and does no harm.
+/// What was said, and what stored documents have to follow. What was carried may be more after a restart, and does no
+/// harm.
 impl PartialEq for Words {
     fn eq(&self, other: &Words) -> bool {
         let of = |words: &Words| (words.next, words.said.len(), words.unfinished.len());
@@ -167,7 +169,8 @@ impl Words {
         }
     }
 
-    /// Takes away what was said under this number, but not the groups that follow from it: gives the roots that it names for that.
+    /// Takes away what was said under this number, but not the groups that follow from it: gives the roots that it
+    /// names for that.
     fn unsay(&mut self, number: u64) -> Vec<Root> {
         let Some(word) = self.said.remove(&number) else {
             return Vec::new();
@@ -370,8 +373,9 @@ impl Durable for Option<Word> {
     }
 }
 
-/// `| next number 8 | how many 4 | of each: number 8, word | how many 4 | of each: number 8, what is to be stamped anew |`. The last may be
-/// what is carried, under a number that no word has.
+/// `| next number 8 | how many 4 | of each: number 8, word | how many 4 | of each: number 8, to be stamped anew |`
+///
+/// The last of these may be what is carried, under a number that no word has.
 impl Durable for Words {
     fn write(&self, out: &mut Vec<u8>) {
         out.reserve(self.bytes() + 64);

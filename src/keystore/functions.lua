@@ -317,7 +317,8 @@ register('name', name)
 register('advance', advance)
 register('turn', turn)
 register('tell', tell)
--- What makes room is done where there is none. Whoever takes a placement back writes the root that is left, no larger than it was.
+-- What makes room is done where there is none. Whoever takes a placement back writes the root that is left, no larger
+-- than it was.
 register('remove', remove, {'allow-oom'})
 register('release', release, {'allow-oom'})
 register('remove_leaf', remove_leaf, {'allow-oom'})

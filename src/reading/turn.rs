@@ -1,8 +1,8 @@
 //! How many readers are answered at once, and how many of them hold large answers of the cluster.
 //!
-//! A reader with small answers waits for nobody while there are few enough. One whose answers turn out to be large goes on alone: the others
-//! of its kind wait for it, in the order in which they came. So what readers hold is bounded, whoever they are, and nobody who waits holds
-//! what another one waits for.
+//! A reader with small answers waits for nobody while there are few enough. One whose answers turn out to be large goes
+//! on alone: the others of its kind wait for it, in the order in which they came. So what readers hold is bounded,
+//! whoever they are, and nobody who waits holds what another one waits for.
 
 use std::sync::Arc;
 

@@ -16,8 +16,8 @@ use super::connections::Slot;
 /// How long the head of a request may take from its first byte on.
 pub(super) const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Whether bytes have come since hyper began to wait for a head. Whoever asked before they came is woken by them: in which order hyper
-/// reads and looks at the time does not matter.
+/// Whether bytes have come since hyper began to wait for a head. Whoever asked before they came is woken by them: in
+/// which order hyper reads and looks at the time does not matter.
 #[derive(Debug, Clone, Default)]
 struct HeadBegun(Arc<Mutex<Begun>>);
 

@@ -180,7 +180,8 @@ pub(crate) async fn serve(
     Ok(())
 }
 
-/// Says once that documents are forgotten before their window ends. The engine of a shared forest forgets nothing, and is not asked.
+/// Says once that documents are forgotten before their window ends. The engine of a shared forest forgets nothing, and
+/// is not asked.
 async fn warn_of_eviction(state: &AppState) -> bool {
     let forests = state.engine.own_stats().await.unwrap_or_default();
     let full = forests.iter().find(|(_, stats)| stats.evicted_total > 0);

@@ -135,8 +135,8 @@ impl<F: Family> Inner<F> {
         .collect()
     }
 
-    /// Tries to place these documents of some requests, and gives those back that have to be tried again; after an error all that have no
-    /// place.
+    /// Tries to place these documents of some requests, and gives those back that have to be tried again; after an
+    /// error all that have no place.
     pub(super) async fn attempt(
         self: &Arc<Self>,
         work: Vec<Work>,

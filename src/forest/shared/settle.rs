@@ -170,8 +170,8 @@ impl<F: Family> Inner<F> {
     /// Takes placements back: a root goes with the last one that rests on it, and with it what these documents brought. In a tree
     /// that stays their leaves stay too: somebody may have seen one and be about to join by it.
     ///
-    /// While the engine cannot be asked they are kept for [`forget_unknown`](Self::forget_unknown). What was sent is not sent again: done
-    /// twice, it would take a root from documents that rest on it.
+    /// While the engine cannot be asked they are kept for [`forget_unknown`](Self::forget_unknown). What was sent is
+    /// not sent again: done twice, it would take a root from documents that rest on it.
     pub(super) async fn withdraw(&self, rollbacks: Vec<Rollback>) -> Result<Settled, Unavailable> {
         let mut settled = Settled::default();
         if rollbacks.is_empty() {

@@ -140,7 +140,8 @@ impl<F: Family> Drop for Turn<F> {
 }
 
 impl<F: Family> Inner<F> {
-    /// Has the documents placed when it is their turn. `to_return`: they are given back if the engine cannot take anything.
+    /// Has the documents placed when it is their turn. `to_return`: they are given back if the engine cannot take
+    /// anything.
     pub(super) fn queue(self: &Arc<Self>, batch: Batch, to_return: bool) -> Answer<OrBack<Batch>> {
         let Batch {
             documents,

@@ -228,7 +228,8 @@ impl<F: Family> Inner<F> {
         Ok(self.said.known())
     }
 
-    /// Changes the words, and answers what came of it when the engine has them; `None`: there is nothing to change, or no room.
+    /// Changes the words, and answers what came of it when the engine has them; `None`: there is nothing to change, or
+    /// no room.
     async fn change_words<T>(
         &self,
         change: impl Fn(&mut Words) -> Option<T>,

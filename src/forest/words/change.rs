@@ -68,8 +68,8 @@ impl Words {
         Some((word, self.change(number, remains, restamp)))
     }
 
-    /// The stored documents obey the words that this pass was for, as far as it is still what was to be done for them. Answers what has
-    /// changed.
+    /// The stored documents obey the words that this pass was for, as far as it is still what was to be done for them.
+    /// Answers what has changed.
     pub fn restamped(&mut self, done: &RestampPass) -> Vec<WordChange> {
         if self.has_missed(done) {
             return Vec::new();

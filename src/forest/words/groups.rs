@@ -1,6 +1,7 @@
 //! What follows from overrides: which roots are one, and which texts are pinned.
 //!
-//! Adding an override, or taking one back, costs no more than what it names and the group that it is about: never the whole of them.
+//! Adding an override, or taking one back, costs no more than what it names and the group that it is about: never the
+//! whole of them.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -49,7 +50,8 @@ impl Groups {
         })
     }
 
-    /// A merge that comes after all others of these roots. Each root changes its set as often as the logarithm of how many there are.
+    /// A merge that comes after all others of these roots. Each root changes its set as often as the logarithm of how
+    /// many there are.
     pub(super) fn merge(
         &mut self,
         number: u64,
@@ -114,7 +116,8 @@ impl Groups {
         large
     }
 
-    /// Takes the sets of these roots apart. Gives the merges that had made them, which are to be made again, in their order.
+    /// Takes the sets of these roots apart. Gives the merges that had made them, which are to be made again, in their
+    /// order.
     pub(super) fn take_apart(&mut self, roots: impl IntoIterator<Item = Root>) -> BTreeSet<u64> {
         let mut merges = BTreeSet::new();
         for root in roots {

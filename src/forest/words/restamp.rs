@@ -40,8 +40,8 @@ pub struct Looked {
 
 /// One way through the stored documents, for all words that it is to follow.
 ///
-/// Where texts decide, a document may show a root of any word that is not followed yet, or was followed while others waited: so all of
-/// these are looked at. No word has a copy of them.
+/// Where texts decide, a document may show a root of any word that is not followed yet, or was followed while others
+/// waited: so all of these are looked at. No word has a copy of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RestampPass {
     /// The words, and what each asks for.
@@ -119,7 +119,8 @@ impl RestampPass {
 }
 
 impl Words {
-    /// What is to be stamped anew when this is said. To be asked before it is. `shown`: roots that documents of a pin show.
+    /// What is to be stamped anew when this is said. To be asked before it is. `shown`: roots that documents of a pin
+    /// show.
     pub fn restamp_of(&self, word: &Word, shown: &[Root]) -> Restamp {
         match word {
             Word::Merge { .. } | Word::Late { .. } => self.restamp(word.roots(), By::Root),
@@ -147,8 +148,8 @@ impl Words {
         self.restamp(waiting.copied().chain(roots), by)
     }
 
-    /// Documents that show one of these roots, or what is answered in its place now. Those that show something older wait for an earlier
-    /// word, which has its own.
+    /// Documents that show one of these roots, or what is answered in its place now. Those that show something older
+    /// wait for an earlier word, which has its own.
     fn restamp(&self, roots: impl IntoIterator<Item = Root>, by: By) -> Restamp {
         let roots = roots.into_iter();
         let mut roots: Vec<Root> = roots.flat_map(|root| [root, self.group(root)]).collect();
@@ -230,8 +231,8 @@ impl Words {
         }
     }
 
-    /// Whether groups have changed since a pass was begun such that documents that it was to look at may have been given a root that it
-    /// has not looked for.
+    /// Whether groups have changed since a pass was begun such that documents that it was to look at may have been
+    /// given a root that it has not looked for.
     pub(super) fn has_missed(&self, pass: &RestampPass) -> bool {
         let mut replaced = self.groups.replaced();
         pass.needs_texts()
@@ -321,11 +322,12 @@ mod tests {
 
     fn steps() -> impl Strategy<Value = Vec<Step>> {
         let texts = || prop::collection::vec(0..TEXTS, 1..3);
+        let some = || (1..4_usize, prop::collection::vec(any::<bool>(), 2 * TEXTS));
         let step = prop_oneof![
             4 => (0..ROOTS, prop::collection::vec(0..ROOTS, 1..3)).prop_map(|(w, l)| Step::Merge(w, l)),
             2 => (texts(), prop::option::of(0..ROOTS)).prop_map(|(t, r)| Step::Pin(t, r)),
             3 => any::<usize>().prop_map(Step::Undo),
-            4 => (1..4_usize, prop::collection::vec(any::<bool>(), 2 * TEXTS)).prop_map(|(n, some)| Step::Some(n, some)),
+            4 => some().prop_map(|(words, chosen)| Step::Some(words, chosen)),
             2 => (1..4_usize).prop_map(Step::All),
             2 => (0..2 * TEXTS).prop_map(Step::Write),
             2 => Just(Step::Stored),
@@ -369,7 +371,8 @@ mod tests {
             self.words.say(word, &shown).unwrap();
         }
 
-        /// Stamps those of the chosen documents anew that the first job is about. It may be for some of the words alone.
+        /// Stamps those of the chosen documents anew that the first job is about. It may be for some of the words
+        /// alone.
         fn work(&mut self, some: usize, chosen: impl Fn(usize) -> bool) -> Option<RestampPass> {
             let words = self.words.unfinished().take(some);
             let words: Vec<_> = words.map(|(number, of)| (number, of.clone())).collect();
