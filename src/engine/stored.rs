@@ -137,6 +137,10 @@ impl Journal for StoreJournal {
         self.store.append(batch).0
     }
 
+    fn refuse(&self, reason: &str) -> u64 {
+        self.store.refuse(reason).0
+    }
+
     fn durable(&self, batch: u64) -> Answer<()> {
         let durable = self.store.durable(crate::store::Lsn(batch));
         let (forest, on_failure) = (self.forest.clone(), self.on_failure);

@@ -198,6 +198,15 @@ pub enum StoreFailure {
         /// Its length.
         bytes: usize,
     },
+    /// A batch would not be read again as it was to be written.
+    #[error(
+        "changes are stored no more, because {reason}: report this as a bug. What was answered before is stored, and a restart goes on from \
+         there"
+    )]
+    Unreadable {
+        /// What of it.
+        reason: String,
+    },
     /// The thread that writes has panicked.
     #[error(
         "changes are stored no more, because the thread that writes them has panicked: report this as a bug"

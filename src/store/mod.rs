@@ -123,6 +123,12 @@ impl Store {
         self.shared.append(payload)
     }
 
+    /// Stores no more, in place of a batch that cannot be read again: what came before it is written, and nobody is told that this
+    /// batch or a later one is durable. Answers the number that it would have had.
+    pub fn refuse(&self, reason: &str) -> Lsn {
+        self.shared.refuse(reason)
+    }
+
     /// Answers when the batch and all before it are durable.
     ///
     /// # Errors
@@ -151,14 +157,14 @@ impl Store {
 
     /// Why the store has stopped for good, if it has.
     pub fn failure(&self) -> Option<StoreFailure> {
-        self.shared.queue().failure.clone()
+        self.shared.queue().failure()
     }
 
     /// Whether a snapshot is worth while: the journal since the last one is longer than 64 MiB and than half of it. Not while one is
     /// being written; after one that failed, not before the journal has grown by 64 MiB.
     pub fn should_snapshot(&self) -> bool {
         let queue = self.shared.queue();
-        queue.failure.is_none() && queue.snapshot.is_due(queue.journal)
+        queue.failure().is_none() && queue.snapshot.is_due(queue.journal)
     }
 
     /// Begins a snapshot. All changes whose batches were appended are in the state, which is then read portion by portion, each

@@ -3,7 +3,6 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::Arc;
 
 use super::blocks::Blocks;
 use super::glance::Glance;
@@ -14,7 +13,7 @@ use crate::forest::change::Change;
 use crate::forest::law::{self, Outcome};
 use crate::forest::seen::Claim;
 use crate::forest::{Decision, Near, Root};
-use crate::method::{Durable, Proof, Query, Refusal, Tallies, Tally};
+use crate::method::{Durable, FounderTokens, Proof, Query, Refusal, Tallies, Tally};
 use crate::time::Millis;
 
 /// A value and what it says.
@@ -25,7 +24,7 @@ pub(super) struct Kept<P> {
 }
 
 /// The words of a founder, of the attempt with this token.
-type Evidence = (Token, Arc<[u16]>);
+type Evidence = (Token, FounderTokens);
 
 /// What was read. A key that is not in it was not asked for.
 #[derive(Debug)]
@@ -142,7 +141,7 @@ impl<P: Durable> Read<P> {
 pub(super) struct OwnTree<P> {
     pub(super) added: Millis,
     pub(super) proof: P,
-    pub(super) evidence: Option<Arc<[u16]>>,
+    pub(super) evidence: Option<FounderTokens>,
 }
 
 /// What the documents of a request plan.

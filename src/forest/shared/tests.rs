@@ -429,7 +429,7 @@ proptest! {
         };
         prop_assert_eq!(Node::read(&value.bytes()), Some(Node::Root(value)));
         let evidence = write_evidence(token, &words);
-        prop_assert_eq!(read_evidence(&evidence), Some((token, words.into())));
+        prop_assert_eq!(read_evidence(&evidence), Some((token, words.as_slice().into())));
     }
 
     #[test]
