@@ -25,6 +25,27 @@ use crate::fingerprint::Fingerprint;
 use crate::method::Durable;
 use crate::time::Millis;
 
+/// What the kinds of changes are called where one does not read.
+pub(super) fn name_of(kind: u8) -> String {
+    let name = match kind {
+        1 => "begin",
+        2 => "root",
+        3 => "leaf",
+        4 => "use",
+        5 => "refresh",
+        6 => "count",
+        7 => "withdrawal",
+        8 => "eviction",
+        9 => "lesson",
+        10 => "evidence",
+        11 => "override",
+        12 => "restamp",
+        13 => "forgotten overrides",
+        _ => "unknown to this version",
+    };
+    format!("{kind} ({name})")
+}
+
 /// Changes as they were written do not read as the same changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a change of kind {kind} would not be read again as it is written")]
@@ -34,7 +55,8 @@ pub struct NotReadable {
 }
 
 impl<P: Durable> StateChange<P> {
-    /// The changes as a batch of a journal, which was read again before it is answered: nobody finds out at the next start.
+    /// The changes as a batch of a journal, which was read again before it is answered: nobody finds out at the next
+    /// start.
     ///
     /// # Errors
     /// [`NotReadable`], which is a bug.

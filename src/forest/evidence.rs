@@ -140,8 +140,10 @@ impl Evidence {
     /// Takes what [`write`](Evidence::write) wrote.
     pub(super) fn read(&mut self, bytes: &mut &[u8]) -> Option<()> {
         while !bytes.is_empty() {
-            let root = Fingerprint::read(bytes)?;
-            self.put(root, &FounderTokens::read(bytes)?);
+            let mut record = *bytes;
+            let root = Fingerprint::read(&mut record)?;
+            self.put(root, &FounderTokens::read(&mut record)?);
+            *bytes = record;
         }
         Some(())
     }

@@ -8,8 +8,8 @@ use super::second;
 
 /// Tokens of the title and the body of the founder of a tree, as the alignment check reads them.
 ///
-/// There are never more than [`MOST`](FounderTokens::MOST): what is made of a longer row has the first of them. So whatever was
-/// written can be read, and what an earlier version wrote beyond that is read as well.
+/// There are never more than [`MOST`](FounderTokens::MOST): what is made of a longer row has the first of them. So
+/// whatever was written can be read, and what an earlier version wrote beyond that is read as well.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FounderTokens(Arc<[u16]>);
 

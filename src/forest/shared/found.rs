@@ -170,7 +170,7 @@ impl<F: Family> Inner<F> {
             if decided.new.is_empty() && decided.used.is_empty() {
                 continue;
             }
-            let dead = |fingerprint| read.kept(fingerprint).map(|kept| kept.bytes.clone());
+            let dead = |fingerprint| read.value(fingerprint).map(<[u8]>::to_vec);
             let place = *places.entry(root).or_insert_with(|| {
                 let founding = plans.trees.get(&root).map(|own| Founding {
                     value: RootValue {

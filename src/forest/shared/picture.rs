@@ -30,6 +30,8 @@ type Evidence = (Token, FounderTokens);
 #[derive(Debug)]
 pub(super) struct Read<P> {
     nodes: HashMap<Fingerprint, Option<Kept<P>>>,
+    /// Values that are no nodes: as good as none, and whoever puts a node there puts it in their place.
+    unreadable: HashMap<Fingerprint, Vec<u8>>,
     evidence: HashMap<Fingerprint, Option<Evidence>>,
     /// What buckets name.
     buckets: HashMap<Fingerprint, Vec<Fingerprint>>,
@@ -53,6 +55,7 @@ impl<P> Default for Read<P> {
     fn default() -> Self {
         Read {
             nodes: HashMap::new(),
+            unreadable: HashMap::new(),
             evidence: HashMap::new(),
             buckets: HashMap::new(),
         }
@@ -62,20 +65,31 @@ impl<P> Default for Read<P> {
 impl<P: Durable> Read<P> {
     /// Takes down what a key holds now. Answers whether it is another thing than before.
     pub(super) fn put(&mut self, fingerprint: Fingerprint, bytes: Option<Vec<u8>>) -> bool {
-        let before = self.nodes.get(&fingerprint);
-        let before = before.map(|kept| kept.as_ref().map(|kept| kept.bytes.as_slice()));
-        if before == Some(bytes.as_deref()) {
+        if self.nodes.contains_key(&fingerprint) && self.value(fingerprint) == bytes.as_deref() {
             return false;
         }
-        // What cannot be read is of a later version: it is left alone, and so is no node.
-        let kept = bytes.and_then(|bytes| {
-            Some(Kept {
-                node: Node::read(&bytes)?,
-                bytes,
-            })
+        self.unreadable.remove(&fingerprint);
+        let kept = bytes.and_then(|bytes| match Node::read(&bytes) {
+            Some(node) => Some(Kept { node, bytes }),
+            None => {
+                self.unreadable.insert(fingerprint, bytes);
+                None
+            }
         });
         self.nodes.insert(fingerprint, kept);
         true
+    }
+
+    /// What a key holds, whether it is a node or not.
+    pub(super) fn value(&self, fingerprint: Fingerprint) -> Option<&[u8]> {
+        let kept = self.kept(fingerprint).map(|kept| &kept.bytes);
+        kept.or_else(|| self.unreadable.get(&fingerprint))
+            .map(Vec::as_slice)
+    }
+
+    /// Whether a key holds something that is no node.
+    pub(super) fn is_unreadable(&self, fingerprint: Fingerprint) -> bool {
+        self.unreadable.contains_key(&fingerprint)
     }
 
     pub(super) fn put_evidence(&mut self, root: Fingerprint, evidence: Option<Evidence>) {

@@ -1,6 +1,7 @@
 mod dated;
 mod log;
 mod near;
+mod records;
 mod turns;
 mod words;
 

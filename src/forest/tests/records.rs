@@ -1,4 +1,5 @@
-//! What documents and people bring is written, read and equal: through text, method and placement, at and around every limit.
+//! What documents and people bring is written, read and equal: through text, method and placement, at and around
+//! every limit.
 
 use proptest::prelude::*;
 
@@ -69,7 +70,7 @@ fn text(script: Script, words: usize, salt: u64) -> String {
 }
 
 #[derive(Debug, Clone)]
-struct Written {
+pub(in crate::forest) struct Written {
     title: usize,
     body: usize,
     script: Script,
@@ -79,7 +80,7 @@ struct Written {
     claims: bool,
 }
 
-fn written() -> impl Strategy<Value = Written> {
+pub(in crate::forest) fn written() -> impl Strategy<Value = Written> {
     let script = prop_oneof![
         Just(Script::Words),
         Just(Script::Numbers),
@@ -107,7 +108,11 @@ fn written() -> impl Strategy<Value = Written> {
 }
 
 impl Written {
-    fn document(&self, method: &Method, workspace: &mut Workspace) -> Document {
+    pub(in crate::forest) fn document(
+        &self,
+        method: &Method,
+        workspace: &mut Workspace,
+    ) -> Document {
         let title = text(self.script, self.title, self.salt + 1_000);
         let body = text(self.script, self.body, self.salt);
         let fields = Fields {
@@ -126,7 +131,8 @@ impl Written {
     }
 }
 
-/// Places and settles all of them, one request each, and holds that the journal alone, and a copy alone, make the same state.
+/// Places and settles all of them, one request each, and holds that the journal alone, and a copy alone, make the
+/// same state.
 fn law<F: Family>(method: &str, make: impl Fn() -> State<F>, documents: &[Written]) {
     let method: Method = method.parse().unwrap();
     let mut state = make();

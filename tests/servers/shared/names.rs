@@ -188,7 +188,12 @@ fn near_short_texts_that_come_at_once_get_one_root() {
             let near = |story: u64, process: u64| {
                 document(story ^ processes << 30, process, 5 * process.min(1) as u32)
             };
-            let found = race(processes, STORIES, |process| forest(&redis, process + 1), near);
+            let found = race(
+                processes,
+                STORIES,
+                |process| forest(&redis, process + 1),
+                near,
+            );
             let roots: HashSet<Root> = found.iter().map(|&(_, root)| root).collect();
             assert_eq!(roots.len(), STORIES as usize);
         }
