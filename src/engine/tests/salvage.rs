@@ -267,3 +267,25 @@ fn bytes_in_the_middle_of_a_journal_cost_their_batch_alone() {
     let other = roots.len() - same(&roots, &after);
     assert!(other as u64 <= VERSIONS, "{other} got other roots");
 }
+
+/// The old directory has its new name, and the new one has not: nothing is begun anew in its place.
+#[test]
+fn a_salvage_that_was_killed_between_its_renames_is_finished() {
+    let dir = Dir::new("renames");
+    let engine = open(&dir.0, OnUnreadable::Refuse).unwrap();
+    let roots = place_all(&engine);
+    let known = nodes(&engine);
+    engine.close();
+    drop(engine);
+    let names = std::fs::read_dir(&dir.0).unwrap();
+    let mut paths = names.map(|entry| entry.unwrap().path());
+    let forest = paths.find(|path| path.is_dir()).unwrap();
+    let name = forest.file_name().unwrap().to_str().unwrap();
+    let aside = dir.0.join(format!("SALVAGED-{name}"));
+    std::fs::create_dir(&aside).unwrap();
+    std::fs::rename(&forest, aside.join(name)).unwrap();
+    let engine = open(&dir.0, OnUnreadable::Refuse).unwrap();
+    assert_eq!(nodes(&engine), known);
+    assert_eq!(place_all(&engine), roots);
+    engine.close();
+}
