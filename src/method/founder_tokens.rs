@@ -36,9 +36,8 @@ impl Deref for FounderTokens {
 impl Durable for FounderTokens {
     fn write(&self, out: &mut Vec<u8>) {
         (self.len() as u32).write(out);
-        for token in self.iter() {
-            out.extend_from_slice(&token.to_le_bytes());
-        }
+        let tokens = self.0.iter();
+        tokens.for_each(|token| out.extend_from_slice(&token.to_le_bytes()));
     }
 
     /// Reads rows of any length: only the bytes that are there bound it.
