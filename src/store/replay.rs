@@ -330,7 +330,7 @@ impl Replay {
                 Reading::Nothing => self.end()?,
                 Reading::Segment(reader) => match reader.advance() {
                     Err(error) if self.salvages && error.is_unreadable() => {
-                        self.pass_over(error)?
+                        self.pass_over(error)?;
                     }
                     Err(error) => return Err(error),
                     Ok(next) => match next {
