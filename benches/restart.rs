@@ -30,7 +30,7 @@ use std::time::Instant;
 use clap::{Parser, ValueEnum};
 use futures_executor::block_on;
 use serde_json::{Value, json};
-use spinney::config::{OnFailure, RawRoute, Route, Storage};
+use spinney::config::{OnFailure, OnUnreadable, RawRoute, Route, Storage};
 use spinney::engine::{Engine, RequestContext};
 use spinney::hash::{HashKey, splitmix64};
 use spinney::store::Durability;
@@ -89,6 +89,7 @@ fn open(work: &Path) -> Arc<Engine> {
         data_dir: work.join("data"),
         durability: Durability::Batch,
         on_failure: OnFailure::Refuse,
+        on_unreadable: OnUnreadable::Refuse,
     };
     // As every process has one of its own: with the same one, the nodes would come in the order of the table.
     let id = u64::from(std::process::id());

@@ -89,6 +89,7 @@ fn shared(shared: &SharedStats) -> Value {
         "commands": shared.commands,
         "round_trips": shared.round_trips,
         "conflicts": shared.conflicts,
+        "unreadable": shared.unreadable,
         "sampled_keys": shared.sampled,
         "keys": shared.keys,
         "mirrored_names": shared.names,
@@ -169,6 +170,11 @@ fn add_shared(gauges: &mut Gauges, forests: &[(String, Stats)]) {
         "shared_conflicts",
         "Placements since the start that began again because another process was faster or not done",
         |s| s.conflicts,
+    );
+    each(
+        "shared_unreadable",
+        "Values since the start that were no such value as this version writes, and counted as absent",
+        |s| s.unreadable,
     );
     each(
         "shared_mirror_bytes",

@@ -216,6 +216,7 @@ fn as_json(forest: &Inspected) -> Value {
         "memory_bytes": summary.memory_bytes,
         "stored_bytes": forest.bytes,
         "torn_bytes": forest.torn,
+        "unreadable": forest.unreadable,
         "oldest": summary.arrivals.map(|(oldest, _)| format_date(oldest)),
         "newest": summary.arrivals.map(|(_, newest)| format_date(newest)),
         "boilerplate": forest.boilerplate,
@@ -257,6 +258,13 @@ fn show(forest: &Inspected) {
             "torn end",
             format!("{} bytes, cut off at the next start", forest.torn),
         );
+    }
+    for gap in &forest.unreadable {
+        row("does not read", gap.clone());
+    }
+    if !forest.unreadable.is_empty() {
+        let way = "spinney recover, or serve with --on-unreadable recover, goes on with the rest";
+        row("", way.to_owned());
     }
     if let Some((oldest, newest)) = summary.arrivals {
         row(

@@ -9,7 +9,7 @@ use indicatif::HumanCount;
 
 use super::bar::Bar;
 use super::{print, say};
-use crate::config::{MoveOptions, OnFailure, OnLoss, RawMoveOptions, Storage};
+use crate::config::{MoveOptions, OnFailure, OnLoss, OnUnreadable, RawMoveOptions, Storage};
 use crate::engine::{CarryTold, Engine};
 use crate::forest::shared::keys::KeyStore;
 use crate::hash::HashKey;
@@ -91,6 +91,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
             data_dir: dir.clone(),
             durability: Durability::None,
             on_failure: OnFailure::Refuse,
+            on_unreadable: OnUnreadable::Refuse,
         };
         let routes: Vec<_> = routes
             .iter()

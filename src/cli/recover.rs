@@ -8,7 +8,7 @@ use indicatif::HumanCount;
 use super::bar::Bar;
 use super::{print, say};
 use crate::config::RawRecoverOptions;
-use crate::recovery::{Extent, Progress, Rebuild};
+use crate::recovery::{self, Extent, Progress, Rebuild, RecoveryError};
 use crate::shutdown;
 
 /// Paragraphs in one line each: clap wraps them.
@@ -19,7 +19,9 @@ other fields the texts have other fingerprints, and their near-duplicates will n
 will do. Documents that are older than the window are not read.
 
 Until all is read and stored, nothing of it stands in the directory: an interrupted recovery is begun again. A forest that \
-the directory holds already is left alone; to rebuild it, move its folder away. Documents that are written meanwhile are \
+the directory holds already is left alone, if it reads as a whole; to rebuild it, move its folder away. Where a part \
+of it does not read, the rest is taken with what the index has, and the old files are kept in a folder that begins \
+with UNREADABLE. Documents that are written meanwhile are \
 caught up by serve when it starts.
 
 The credentials of the URL need the privileges to read the indices; and to refresh them, or what was written last may \
@@ -55,7 +57,28 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
         .build()?;
     let dry_run = args.dry_run;
     let done = runtime.block_on(async {
-        let rebuild = Rebuild::new(&config, args.rate).await?;
+        let mut salvaged = Vec::new();
+        if !dry_run {
+            salvaged = tokio::select! {
+                salvaged = recovery::salvage(&config, args.rate) => salvaged?,
+                // What reads is in its place, and the rest of it is taken in by the next start.
+                _ = shutdown::signal() => return Ok(false),
+            };
+        }
+        for (forest, recovered) in &salvaged {
+            print(format_args!(
+                "forest {forest}: a part did not read; {} documents read, {} known, {} placed, {} of them in \
+                 another tree than their stamp says",
+                HumanCount(recovered.documents),
+                HumanCount(recovered.known),
+                HumanCount(recovered.placed),
+                HumanCount(recovered.elsewhere)
+            ));
+        }
+        let rebuild = match Rebuild::new(&config, args.rate).await {
+            Err(RecoveryError::Held { .. }) if !salvaged.is_empty() => return Ok(true),
+            rebuild => rebuild?,
+        };
         let extents = rebuild.extents().await?;
         for extent in &extents {
             say(extent_of(extent));

@@ -74,6 +74,7 @@ impl RawMoveOptions {
             data_dir: None,
             durability: None,
             on_store_failure: None,
+            on_unreadable: None,
             recover_at_start: None,
             ..raw
         };

@@ -35,7 +35,7 @@ pub(crate) use route::fits;
 pub use route::{Clock, RawRoute, Route};
 pub use service::ServiceUrl;
 pub use shared::{ForestStore, OnLoss};
-pub use storage::{OnFailure, Storage};
+pub use storage::{OnFailure, OnUnreadable, Storage};
 
 /// What the names of the stamp's fields begin with where nobody chose another prefix.
 pub const DEFAULT_PREFIX: &str = "cluster_";
@@ -135,6 +135,11 @@ pub struct RawServeOptions {
     /// When nothing can be stored any more: refuse writes (503), or continue in memory [default: refuse]
     #[arg(long, env = "SPINNEY_ON_STORE_FAILURE", value_name = "WHAT")]
     on_store_failure: Option<String>,
+    /// What a start does when a part of what is stored does not read: refuse: it ends, and says where that part is;
+    /// recover: it goes on with the rest and with what the index has, and keeps the old files beside it [default:
+    /// refuse]
+    #[arg(long, env = "SPINNEY_ON_UNREADABLE", value_name = "refuse|recover")]
+    on_unreadable: Option<String>,
     /// Keep the forests in Redis 7 or Valkey, where several spinneys share them: redis://user:password@host:6379, several
     /// hosts of a cluster with commas; rediss:// over TLS; redis+sentinel://host:26379/NAME for the master of that name (and
     /// rediss+sentinel://)
@@ -338,6 +343,7 @@ impl RawServeOptions {
             data_dir: self.data_dir.or(below.data_dir),
             durability: self.durability.or(below.durability),
             on_store_failure: self.on_store_failure.or(below.on_store_failure),
+            on_unreadable: self.on_unreadable.or(below.on_unreadable),
             forest_store: self.forest_store.or(below.forest_store),
             forest_store_ca: self.forest_store_ca.or(below.forest_store_ca),
             on_store_loss: self.on_store_loss.or(below.on_store_loss),

@@ -18,6 +18,17 @@ pub struct Storage {
     pub durability: Durability,
     /// What becomes of writes when the disk fails.
     pub on_failure: OnFailure,
+    /// What a start does when a part of what is stored does not read.
+    pub on_unreadable: OnUnreadable,
+}
+
+/// What a start does when a part of what is stored does not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnUnreadable {
+    /// It ends, and says where that part is.
+    Refuse,
+    /// It goes on with the rest, and with what the index has.
+    Recover,
 }
 
 /// What becomes of writes when nothing can be stored any more.
@@ -59,11 +70,20 @@ impl Storage {
                 return Err(ConfigError::option("on_store_failure", reason));
             }
         };
+        let on_unreadable = match raw.on_unreadable.as_deref() {
+            None | Some("refuse") => OnUnreadable::Refuse,
+            Some("recover") => OnUnreadable::Recover,
+            Some(text) => {
+                let reason = format!("'{text}' is not one of refuse, recover");
+                return Err(ConfigError::option("on_unreadable", reason));
+            }
+        };
         match &raw.data_dir {
             Some(data_dir) => Ok(Some(Storage {
                 data_dir: data_dir.clone(),
                 durability,
                 on_failure,
+                on_unreadable,
             })),
             None if raw.durability.is_some() => Err(ConfigError::option(
                 "durability",
@@ -93,11 +113,30 @@ mod tests {
     }
 
     #[test]
+    fn what_does_not_read_is_refused_or_recovered() {
+        let chosen = |text: Option<&str>| {
+            let raw = RawServeOptions {
+                data_dir: Some("forests".into()),
+                on_unreadable: text.map(str::to_owned),
+                ..RawServeOptions::default()
+            };
+            let storage = Storage::of(&raw).map_err(|error| error.to_string());
+            storage.map(|storage| storage.map(|storage| storage.on_unreadable))
+        };
+        assert_eq!(chosen(None), Ok(Some(OnUnreadable::Refuse)));
+        assert_eq!(chosen(Some("refuse")), Ok(Some(OnUnreadable::Refuse)));
+        assert_eq!(chosen(Some("recover")), Ok(Some(OnUnreadable::Recover)));
+        let error = "on_unreadable: 'ignore' is not one of refuse, recover";
+        assert_eq!(chosen(Some("ignore")), Err(error.to_owned()));
+    }
+
+    #[test]
     fn storage_is_chosen_or_refused_in_words() {
         let chosen = |durability, on_failure| Storage {
             data_dir: "forests".into(),
             durability,
             on_failure,
+            on_unreadable: OnUnreadable::Refuse,
         };
         assert_eq!(storage(None, None, None), Ok(None));
         for (durability, expected) in [

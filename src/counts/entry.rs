@@ -287,6 +287,23 @@ mod tests {
     }
 
     proptest! {
+        /// Keys, counts, dates and versions, at their ends.
+        #[test]
+        fn an_entry_is_read_as_it_was_written(
+            key in prop_oneof![Just(i64::MIN), Just(-1), Just(0), Just(i64::MAX), any::<i64>()],
+            n in prop_oneof![Just(2), Just(i64::MAX as u64), Just(u64::MAX), any::<u64>()],
+            last in prop_oneof![Just(None), Just(Some(i64::MIN)), Just(Some(i64::MAX)), any::<Option<i64>>()],
+            version in prop_oneof![Just(0), Just(i64::MAX), 0..i64::MAX],
+        ) {
+            let group = Group { n, last };
+            let mut index = BTreeMap::new();
+            apply(&lines([(&key, &group)].into_iter(), [].into_iter(), version, 10), &mut index);
+            let stored = Stored { group, version, is_sound: true };
+            prop_assert_eq!(index, BTreeMap::from([(key.to_string(), (key, stored))]));
+        }
+    }
+
+    proptest! {
         #[test]
         fn a_diff_that_is_written_leaves_none(
             counted in prop::collection::btree_map(-20_i64..20, 2_u64..5, 0..20),

@@ -14,7 +14,7 @@ use crate::forest::shared::{Carry, Shared, SharedSettings};
 use crate::forest::{ForestError, OrAlone, Settings};
 use crate::hash::{HashKey, nonce};
 use crate::method::{Family, LearnedText, Method, Proof, Short, Staged, Strict, Verified, WIDE};
-use crate::store::Identity;
+use crate::store::{DataDir, Identity};
 
 /// What the name of a forest of short texts ends with.
 pub(super) const SHORT_TEXTS: &str = " (short texts)";
@@ -29,6 +29,8 @@ pub(super) struct ForestEntry {
     pub(super) identity: Identity,
     /// It, to be copied, where this process keeps it.
     pub(super) copied: Option<Arc<dyn Copied>>,
+    /// Where it is stored, if it was put together of what reads of it and the index was not read since.
+    pub(super) salvaged: Option<DataDir>,
     /// It, to be carried, where it is kept elsewhere.
     pub(super) carry: Option<Arc<dyn Carry>>,
 }
@@ -148,6 +150,7 @@ impl Maker<'_> {
             key: self.key,
         };
         let threads = self.threads.clone();
+        let mut salvaged = None;
         let local = match self.kept {
             Kept::Shared(keys, on_loss) => {
                 let shared = self.share::<F>(k, thresholds, learned, keys)?;
@@ -167,9 +170,18 @@ impl Maker<'_> {
             Kept::InMemory => Local::<F>::new(self.name, settings, thresholds, learned, threads)?
                 .with_evidence(self.route.evidence_memory),
             Kept::Stored(stores) => {
-                let empty = State::<F>::new(settings, thresholds, learned)?
-                    .with_evidence(self.route.evidence_memory);
-                stores.open(&self.identity(k), empty, seed, threads)?
+                // Whoever reads a second time has what is stored, and what `seed` makes sure of.
+                let mut learned = Some(learned);
+                let empty = || {
+                    let learned = learned.take().unwrap_or_default();
+                    let empty = State::<F>::new(settings, thresholds, learned)?;
+                    Ok(empty.with_evidence(self.route.evidence_memory))
+                };
+                let local = stores.open(&self.identity(k), empty, seed, threads)?;
+                if stores.is_salvaged(self.name) {
+                    salvaged = Some(stores.data_dir.clone());
+                }
+                local
             }
         };
         Ok(ForestEntry {
@@ -177,6 +189,7 @@ impl Maker<'_> {
             k,
             identity: self.identity(k),
             copied: Some(local.copied()),
+            salvaged,
             carry: None,
             port: Arc::new(
                 local
@@ -231,6 +244,7 @@ impl Maker<'_> {
             k,
             identity,
             copied: None,
+            salvaged: None,
             carry: Some(shared.clone()),
             port: shared,
         })

@@ -6,17 +6,17 @@ use std::sync::Arc;
 use futures_executor::block_on;
 
 use super::forests::DATED;
+use super::salvage::{empty_of, listed};
 use super::stored::read;
 use super::{CarryTold, Unavailable};
 use crate::fingerprint::Distance;
-use crate::forest::local::{Executor, State};
+use crate::forest::Summary;
+use crate::forest::local::Executor;
 use crate::forest::shared::keys::{Away, KeyStore};
 use crate::forest::shared::{Carry, MOST_DISTANCE, Shared, SharedSettings};
-use crate::forest::{Settings, Summary};
 use crate::hamming::HammingError;
-use crate::hash::HashKey;
 use crate::method::{Family, Method, Short, Staged, Strict, Verified};
-use crate::store::{DataDir, Durability, Identity, Progress, Store, StoreError};
+use crate::store::{DataDir, Identity, Progress, Store, StoreError};
 use crate::time::Millis;
 
 /// Is told which forest is being read, and how far that is.
@@ -35,6 +35,8 @@ pub struct Inspected {
     pub bytes: u64,
     /// Bytes of a batch at the end that was not written whole.
     pub torn: u64,
+    /// What of it does not read, and is not in the other figures: the file, where in it, and what stands there.
+    pub unreadable: Vec<String>,
     /// It is kept by an engine, and its memory is that of all that the engine has.
     pub is_shared: bool,
 }
@@ -90,7 +92,6 @@ fn one(
         let found = identity.settings().find(|(key, _)| *key == name);
         found.map(|(_, value)| value).unwrap_or_default()
     };
-    let k = Distance(setting("k").parse().unwrap_or_default());
     let unknown = || InspectError::Method {
         forest: identity.forest().to_owned(),
         method: setting("method").to_owned(),
@@ -98,44 +99,28 @@ fn one(
     let method: Method = setting("method").parse().map_err(|_| unknown())?;
     let is_short = identity.forest().ends_with(super::forests::SHORT_TEXTS);
     match method {
-        Method::Verified => load::<Verified>(data_dir, identity, k, top, told),
-        Method::Staged => load::<Staged>(data_dir, identity, k, top, told),
-        Method::Short(_) if is_short => load::<Short>(data_dir, identity, k, top, told),
-        _ => load::<Strict>(data_dir, identity, k, top, told),
+        Method::Verified => load::<Verified>(data_dir, identity, top, told),
+        Method::Staged => load::<Staged>(data_dir, identity, top, told),
+        Method::Short(_) if is_short => load::<Short>(data_dir, identity, top, told),
+        _ => load::<Strict>(data_dir, identity, top, told),
     }
 }
 
 fn load<F: Family>(
     data_dir: &DataDir,
     identity: Identity,
-    k: Distance,
     top: usize,
     told: &Told,
 ) -> Result<Inspected, InspectError> {
-    // What is over by now is the window's to say, which is no part of what is stored.
-    let settings = Settings {
-        k,
-        window: None,
-        key: HashKey::FIXED,
-    };
-    let unknown = |_| StoreError::unknown_record(data_dir.path(), identity.forest());
-    let empty = State::<F>::new(settings, Default::default(), F::Learned::default());
-    let empty = empty.map_err(|_| unknown(()))?;
-    let mut replay = Store::open(data_dir, &identity, Durability::None)?;
-    let state = read(
-        &mut replay,
-        identity.forest(),
-        empty,
-        data_dir.path(),
-        |progress| {
-            told(identity.forest(), progress);
-        },
-    )?;
+    let told = |progress: Progress| told(identity.forest(), progress);
+    let mut replay = Store::salvage(data_dir, &identity)?;
+    let (state, gaps) = read::<F>(&mut replay, empty_of(&identity)?, told)?;
     Ok(Inspected {
         summary: state.forest().summary(top),
         boilerplate: F::known(state.learned()),
         bytes: replay.progress().total,
         torn: replay.torn_end().map_or(0, |torn| torn.bytes),
+        unreadable: listed(&gaps),
         is_shared: false,
         identity,
     })
@@ -196,6 +181,7 @@ pub fn inspect_shared(
             summary,
             boilerplate: block_on(carry.known())? as usize,
             torn: 0,
+            unreadable: Vec::new(),
             is_shared: true,
             identity,
         })
@@ -219,7 +205,7 @@ fn shared<F: Family>(
 }
 
 /// Runs what is to be reckoned on the thread that asks.
-struct Inline;
+pub(super) struct Inline;
 
 impl Executor for Inline {
     fn run(&self, job: Box<dyn FnOnce() + Send>) {

@@ -24,6 +24,7 @@ mod place;
 mod read;
 mod readers;
 mod recover;
+mod salvage;
 mod settle;
 mod stamped;
 mod stored;

@@ -15,6 +15,7 @@ use crate::forest::Root;
 use crate::forest::local::{Recovered, Recovery};
 use crate::forest::port::{Answer, Document, When};
 use crate::method::Workspace;
+use crate::store::StoreError;
 use crate::time::Millis;
 
 /// What a forest can be rebuilt from.
@@ -32,6 +33,8 @@ pub struct Source {
     pub clock: Clock,
     /// The latest time that it has seen.
     pub seen: Option<Millis>,
+    /// It was put together of what reads of it: the index may have more, of any time.
+    pub is_salvaged: bool,
     /// The first of its routes.
     route: usize,
     at: usize,
@@ -75,9 +78,10 @@ impl Engine {
             let at = match sources.iter().position(|source| source.at == bound.forest) {
                 Some(at) => at,
                 None => {
-                    let mut seen = None;
+                    let (mut seen, mut is_salvaged) = (None, false);
                     for forest in std::iter::once(bound.forest).chain(bound.short) {
                         if let Some(entry) = self.forests.get(forest) {
+                            is_salvaged |= entry.salvaged.is_some();
                             seen = seen.max(entry.port.stats().await?.clock);
                         }
                     }
@@ -88,6 +92,7 @@ impl Engine {
                         window: bound.route.window,
                         clock: bound.route.clock.clone(),
                         seen,
+                        is_salvaged,
                         route,
                         at: bound.forest,
                         short: bound.short,
@@ -108,6 +113,20 @@ impl Engine {
             add_new(&mut source.indices, route.patterns());
         }
         Ok(sources)
+    }
+
+    /// What the index has of a forest that was put together of what reads of it is known now.
+    ///
+    /// # Errors
+    /// When that cannot be taken down: the next start reads the index again.
+    pub fn has_read_index(&self, source: &Source) -> Result<(), StoreError> {
+        for at in std::iter::once(source.at).chain(source.short) {
+            let entry = self.forests.get(at);
+            if let Some((entry, data_dir)) = entry.and_then(|e| Some((e, e.salvaged.as_ref()?))) {
+                data_dir.unmark(entry.identity.forest())?;
+            }
+        }
+        Ok(())
     }
 
     /// Begins to take stored documents into a forest. `rest`: it may know them already. A later arrival than `latest` counts as

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use tracing::{info, warn};
 
-use super::Engine;
-use crate::config::{OnFailure, Storage};
+use super::{Engine, EngineError};
+use crate::config::{OnFailure, OnUnreadable, Storage};
 use crate::forest::local::{Copied, Executor, Journal, Local, State};
 use crate::forest::port::{Answer, Unavailable};
-use crate::forest::{Portions, Restoring, Stored};
+use crate::forest::{ForestError, Portions, Restoring, Stored, Unreadable};
 use crate::method::Family;
 use crate::store::{
-    DataDir, Durability, Identity, Progress, Record, Replay, SnapshotError, Store, StoreError,
+    DataDir, Durability, Gap, Identity, Progress, Record, Replay, SnapshotError, Store, StoreError,
 };
 
 /// How often is looked whether a snapshot is due.
@@ -26,7 +26,7 @@ const BLOCK: usize = 1 << 20;
 /// The directory of all forests of the process.
 #[derive(Debug)]
 pub(super) struct Stores {
-    data_dir: DataDir,
+    pub(super) data_dir: DataDir,
     storage: Storage,
 }
 
@@ -47,12 +47,12 @@ impl Stores {
     pub(super) fn open<F: Family>(
         &self,
         identity: &Identity,
-        empty: State<F>,
+        mut empty: impl FnMut() -> Result<State<F>, ForestError>,
         seed: impl FnOnce(&mut F::Learned),
         executor: Arc<dyn Executor>,
-    ) -> Result<Local<F>, StoreError> {
+    ) -> Result<Local<F>, EngineError> {
         let name = identity.forest().to_owned();
-        let mut replay = Store::open(&self.data_dir, identity, self.storage.durability)?;
+        self.finish_salvage(&name)?;
         let begun = Instant::now();
         let tell = |progress: Progress| {
             info!(
@@ -62,7 +62,14 @@ impl Stores {
                 "reading the stored forest"
             );
         };
-        let mut state = read(&mut replay, &name, empty, self.data_dir.path(), tell)?;
+        let recovers = self.storage.on_unreadable == OnUnreadable::Recover;
+        let (replay, mut state) = match self.read_whole(identity, empty()?, tell) {
+            Err(error) if recovers && error.is_unreadable() => {
+                self.salvage::<F>(identity, &error)?;
+                self.read_whole(identity, empty()?, tell)?
+            }
+            whole => whole?,
+        };
         if let Some(torn) = replay.torn_end() {
             warn!(forest = name, file = %torn.file.display(), bytes = torn.bytes,
                 "the journal ends in the middle of a batch, as a power failure leaves it: that end is cut off");
@@ -88,31 +95,65 @@ impl Stores {
         keep_snapshots(&name, Arc::downgrade(&store), &local.copied());
         Ok(local)
     }
+
+    fn read_whole<F: Family>(
+        &self,
+        identity: &Identity,
+        empty: State<F>,
+        told: impl Fn(Progress),
+    ) -> Result<(Replay, State<F>), StoreError> {
+        let mut replay = Store::open(&self.data_dir, identity, self.storage.durability)?;
+        let (state, _) = read(&mut replay, empty, told)?;
+        Ok((replay, state))
+    }
 }
 
-/// Reads all that is stored; `told` is told now and then how far it is.
+/// Reads all that is stored, or what of it reads if that is how it was opened, with what does not; `told` is told now
+/// and then how far it is.
 pub(super) fn read<F: Family>(
     replay: &mut Replay,
-    forest: &str,
     empty: State<F>,
-    dir: &Path,
     told: impl Fn(Progress),
-) -> Result<State<F>, StoreError> {
-    let mut restoring = Restoring::new(empty);
+) -> Result<(State<F>, Vec<Gap>), StoreError> {
+    let mut restoring = match replay.salvages() {
+        true => Restoring::salvaging(empty),
+        false => Restoring::new(empty),
+    };
+    let mut gaps = Vec::new();
     let mut last = Instant::now();
     loop {
         let done = match replay.next()? {
             None => break,
-            Some(Record::Block { section, bytes }) => restoring.part(section, bytes),
-            Some(Record::Batch { lsn, payload }) => restoring.batch(lsn.0, payload),
+            Some(Record::Block { section, bytes }) => {
+                let read = restoring.part(section, bytes);
+                read.map_err(|unreadable| (unreadable, bytes.len()))
+            }
+            Some(Record::Batch { lsn, payload }) => {
+                let read = restoring.batch(lsn.0, payload);
+                read.map_err(|unreadable| (unreadable, payload.len()))
+            }
         };
-        done.map_err(|_| StoreError::unknown_record(dir, forest))?;
+        if let Err((Unreadable { at, kind }, len)) = done {
+            let (file, begin) = replay.place();
+            let offset = begin + at as u64;
+            if !replay.salvages() {
+                return Err(StoreError::UnknownRecord { file, offset, kind });
+            }
+            // Nothing says where the next record of the same block or batch begins.
+            gaps.push(Gap {
+                file,
+                offset,
+                bytes: (len - at) as u64,
+                what: format!("from a record of kind {kind} on"),
+            });
+        }
         if last.elapsed() >= TELL {
             last = Instant::now();
             told(replay.progress());
         }
     }
-    Ok(restoring.finish())
+    gaps.extend_from_slice(replay.gaps());
+    Ok((restoring.finish(), gaps))
 }
 
 /// The journal of one forest.
@@ -135,6 +176,10 @@ impl StoreJournal {
 impl Journal for StoreJournal {
     fn append(&self, batch: Vec<u8>) -> u64 {
         self.store.append(batch).0
+    }
+
+    fn refuse(&self, reason: &str) -> u64 {
+        self.store.refuse(reason).0
     }
 
     fn durable(&self, batch: u64) -> Answer<()> {
@@ -311,14 +356,14 @@ fn keep_snapshots(forest: &str, store: Weak<Store>, copied: &Arc<dyn Copied>) {
 
 /// Why no snapshot was made.
 #[derive(Debug, thiserror::Error)]
-enum NoSnapshot {
+pub(super) enum NoSnapshot {
     #[error(transparent)]
     Store(#[from] SnapshotError),
     #[error(transparent)]
     Forest(#[from] Unavailable),
 }
 
-fn snapshot(store: &Store, copied: &dyn Copied) -> Result<(), NoSnapshot> {
+pub(super) fn snapshot(store: &Store, copied: &dyn Copied) -> Result<(), NoSnapshot> {
     // Time as it stood before the batches that will be read again.
     let (section, bytes) = copied.begin()?;
     let mut writer = store.begin_snapshot()?;

@@ -5,14 +5,12 @@
 //! already, it is put right by the last change of that fingerprint. So a copy that was taken piece by piece while changes
 //! went on becomes exact by the changes since it was begun.
 
-use std::sync::Arc;
-
 use super::roots::{FOUNDED, RootNumber, UNCOUNTED};
 use super::ticks::{Moment, Tick};
 use super::{Forest, Root};
 use crate::fingerprint::Fingerprint;
 use crate::hamming::Entry;
-use crate::method::{Proof, Tally};
+use crate::method::{FounderTokens, Proof, Tally};
 use crate::time::Millis;
 
 /// One change of a forest. Nodes arrive in the tick that began last.
@@ -34,8 +32,8 @@ pub enum Change<P> {
     Evidence {
         /// Its root.
         root: Root,
-        /// At most 1024 words.
-        words: Arc<[u16]>,
+        /// Its tokens.
+        words: FounderTokens,
     },
     /// A new leaf.
     AddLeaf {

@@ -17,7 +17,6 @@
 //! 13 Forget  | words 4 | their numbers, of 8 |
 //! ```
 
-use super::evidence::{read_words, write_words};
 use super::local::StateChange;
 use super::ticks::{Moment, Tick};
 use super::words::WordChange;
@@ -26,7 +25,61 @@ use crate::fingerprint::Fingerprint;
 use crate::method::Durable;
 use crate::time::Millis;
 
+/// What the kinds of changes are called where one does not read.
+pub(super) fn name_of(kind: u8) -> String {
+    let name = match kind {
+        1 => "begin",
+        2 => "root",
+        3 => "leaf",
+        4 => "use",
+        5 => "refresh",
+        6 => "count",
+        7 => "withdrawal",
+        8 => "eviction",
+        9 => "lesson",
+        10 => "evidence",
+        11 => "override",
+        12 => "restamp",
+        13 => "forgotten overrides",
+        _ => "unknown to this version",
+    };
+    format!("{kind} ({name})")
+}
+
+/// Changes as they were written do not read as the same changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a change of kind {kind} would not be read again as it is written")]
+pub struct NotReadable {
+    /// The kind, as the list above has it.
+    pub kind: u8,
+}
+
 impl<P: Durable> StateChange<P> {
+    /// The changes as a batch of a journal, which was read again before it is answered: nobody finds out at the next
+    /// start.
+    ///
+    /// # Errors
+    /// [`NotReadable`], which is a bug.
+    pub fn batch(changes: &[StateChange<P>]) -> Result<Vec<u8>, NotReadable> {
+        let mut batch = Vec::with_capacity(64 * changes.len());
+        let mut again = Vec::new();
+        for change in changes {
+            let begin = batch.len();
+            change.write(&mut batch);
+            let written = batch.get(begin..).unwrap_or_default();
+            let kind = written.first().copied().unwrap_or_default();
+            let mut rest = written;
+            again.clear();
+            if let Some(read) = StateChange::<P>::read(&mut rest) {
+                read.write(&mut again);
+            }
+            if !rest.is_empty() || again != written {
+                return Err(NotReadable { kind });
+            }
+        }
+        Ok(batch)
+    }
+
     /// Writes the change behind what is there.
     pub fn write(&self, out: &mut Vec<u8>) {
         match self {
@@ -101,7 +154,7 @@ impl<P: Durable> StateChange<P> {
             }
             10 => Change::Evidence {
                 root: Root(fingerprint(bytes)?),
-                words: read_words(bytes)?,
+                words: Durable::read(bytes)?,
             },
             11 => {
                 return Some(StateChange::Words(WordChange::Say {
@@ -148,7 +201,7 @@ fn write_tree<P: Durable>(change: &Change<P>, out: &mut Vec<u8>) {
         Change::Evidence { root, words } => {
             out.push(10);
             root.0.write(out);
-            write_words(words, out);
+            words.write(out);
         }
         Change::AddLeaf { fingerprint, root } => {
             out.push(3);

@@ -5,19 +5,16 @@
 //! changes has the same evidence. That of a tree that expired stays until its turn comes.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
 
 use crate::fingerprint::Fingerprint;
 use crate::hash::{HashKey, KeyedHasher};
-use crate::method::Durable;
+use crate::method::{Durable, FounderTokens};
 
 /// Bytes that evidence may take where nobody chose: that of about 200,000 articles.
 pub const EVIDENCE_BYTES: usize = 256 << 20;
 
 /// What one takes besides its words: its place in the map and in the queue.
 const OVERHEAD: usize = 80;
-/// Of so many words one is, at most.
-const LONGEST: usize = 1 << 10;
 /// So many of them are written at a time.
 const PORTION: usize = 1 << 10;
 
@@ -37,7 +34,7 @@ pub(super) struct Evidence {
 #[derive(Debug)]
 struct Kept {
     number: u64,
-    words: Arc<[u16]>,
+    words: FounderTokens,
 }
 
 fn bytes(words: &[u16]) -> usize {
@@ -82,18 +79,15 @@ impl Evidence {
 
     /// Keeps that of a root in place of any that there is, and lets the oldest go. Put down again as it stands, nothing
     /// changes.
-    pub(super) fn put(&mut self, root: Fingerprint, words: &Arc<[u16]>) -> bool {
-        let words = match words.get(..LONGEST) {
-            Some(first) if first.len() < words.len() => first.into(),
-            _ => Arc::clone(words),
-        };
-        if words.is_empty() || bytes(&words) > self.limit || self.get(root) == Some(&words) {
+    pub(super) fn put(&mut self, root: Fingerprint, words: &FounderTokens) -> bool {
+        if words.is_empty() || bytes(words) > self.limit || self.get(root) == Some(words) {
             return false;
         }
         self.remove(root);
         let number = self.next;
         self.next += 1;
-        self.bytes += bytes(&words);
+        self.bytes += bytes(words);
+        let words = words.clone();
         self.kept.insert(root, Kept { number, words });
         self.queue.push_back((number, root));
         while self.bytes > self.limit
@@ -134,10 +128,10 @@ impl Evidence {
         for &(number, root) in self.queue.range(first..).take(PORTION) {
             last = Some(number + 1);
             if self.is_kept(number, root)
-                && let Some(words) = self.get(root)
+                && let Some(kept) = self.kept.get(&root)
             {
                 root.write(out);
-                write_words(words, out);
+                kept.words.write(out);
             }
         }
         last
@@ -146,31 +140,13 @@ impl Evidence {
     /// Takes what [`write`](Evidence::write) wrote.
     pub(super) fn read(&mut self, bytes: &mut &[u8]) -> Option<()> {
         while !bytes.is_empty() {
-            let root = Fingerprint::read(bytes)?;
-            self.put(root, &read_words(bytes)?);
+            let mut record = *bytes;
+            let root = Fingerprint::read(&mut record)?;
+            self.put(root, &FounderTokens::read(&mut record)?);
+            *bytes = record;
         }
         Some(())
     }
-}
-
-/// | words 4 | of each 2 |
-pub(super) fn write_words(words: &[u16], out: &mut Vec<u8>) {
-    (words.len() as u32).write(out);
-    words
-        .iter()
-        .for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
-}
-
-/// What [`write_words`] wrote, off the front; none if something else stands there.
-pub(super) fn read_words(bytes: &mut &[u8]) -> Option<Arc<[u16]>> {
-    let len = usize::try_from(u32::read(bytes)?).ok()?;
-    if len > LONGEST {
-        return None;
-    }
-    let (words, rest) = bytes.split_at_checked(2 * len)?;
-    *bytes = rest;
-    let words = words.as_chunks::<2>().0.iter();
-    Some(words.map(|word| u16::from_le_bytes(*word)).collect())
 }
 
 #[cfg(test)]

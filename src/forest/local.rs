@@ -38,6 +38,9 @@ pub trait Executor: Send + Sync {
 pub trait Journal: std::fmt::Debug + Send + Sync {
     /// Puts a batch of changes at its end, and answers its number. Never waits.
     fn append(&self, batch: Vec<u8>) -> u64;
+    /// Takes no more, because a batch could not be read again, and answers the number that it would have had: that
+    /// one is never safe.
+    fn refuse(&self, reason: &str) -> u64;
     /// Answers when the batch and all before it are safe.
     fn durable(&self, batch: u64) -> Answer<()>;
     /// Waits until more may be appended. Not with a lock.
@@ -111,6 +114,15 @@ impl<F: Family> Local<F> {
     ) -> Result<Local<F>, ForestError> {
         let state = State::new(settings, thresholds, learned)?;
         Ok(Local::of(name.into(), state, executor, None))
+    }
+
+    /// A forest in this state, which is stored nowhere.
+    pub fn with_state(
+        name: impl Into<String>,
+        state: State<F>,
+        executor: Arc<dyn Executor>,
+    ) -> Local<F> {
+        Local::of(name.into(), state, executor, None)
     }
 
     /// A forest whose changes from now on go to a journal.
@@ -257,11 +269,11 @@ impl<F: Family> Shared<F> {
         if changes.is_empty() {
             return;
         }
-        let mut batch = Vec::with_capacity(64 * changes.len());
-        for change in &changes {
-            change.write(&mut batch);
-        }
-        self.appended.store(journal.append(batch), Relaxed);
+        let appended = match StateChange::batch(&changes) {
+            Ok(batch) => journal.append(batch),
+            Err(error) => journal.refuse(&error.to_string()),
+        };
+        self.appended.store(appended, Relaxed);
     }
 
     /// Answers when all that has changed until now is safe.

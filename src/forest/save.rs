@@ -14,7 +14,10 @@
 //! section 5, behind all else:  | clock 8 | current tick 4 | floor 4 | moments 4 | of each: tick 4, time 8 |
 //! ```
 
+use std::collections::{HashMap, HashSet};
+
 use super::Forest;
+use super::codec::name_of;
 use super::local::{State, StateChange};
 use super::roots::RootNumber;
 use super::ticks::{Moment, Tick, Ticks};
@@ -33,10 +36,30 @@ const END: u8 = 5;
 const EVIDENCE: u8 = 6;
 const WORDS: u8 = 7;
 
-/// What is no state of this forest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("what stands there is no state of such a forest")]
-pub struct Unreadable;
+/// What is no state of this forest. What stood before it was taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("a record of kind {kind}, {at} bytes in, is none of such a forest")]
+pub struct Unreadable {
+    /// Where it begins, in bytes.
+    pub at: usize,
+    /// What it is.
+    pub kind: String,
+}
+
+/// What a section is called where a part of it does not read.
+fn section_name(section: u8) -> String {
+    let name = match section {
+        BEGIN => "times at the beginning",
+        TREES => "trees",
+        NODES => "nodes",
+        LEARNED => "what was learned",
+        END => "times at the end",
+        EVIDENCE => "evidence",
+        WORDS => "overrides",
+        _ => "unknown to this version",
+    };
+    format!("section {section} ({name})")
+}
 
 /// How far a copy is.
 #[derive(Debug, Default)]
@@ -198,6 +221,10 @@ pub struct Restoring<F: Family> {
     learned: u64,
     /// The copy has been reckoned up.
     complete: bool,
+    /// Time stands somewhere.
+    has_begun: bool,
+    /// Parts may be missing.
+    salvages: bool,
 }
 
 /// Nodes that are fetched together.
@@ -215,6 +242,16 @@ impl<F: Family> Restoring<F> {
             end: None,
             learned: 0,
             complete: false,
+            has_begun: false,
+            salvages: false,
+        }
+    }
+
+    /// The same where parts are missing: what is left is made a state that could be.
+    pub fn salvaging(state: State<F>) -> Restoring<F> {
+        Restoring {
+            salvages: true,
+            ..Restoring::new(state)
         }
     }
 
@@ -222,8 +259,9 @@ impl<F: Family> Restoring<F> {
     ///
     /// # Errors
     /// [`Unreadable`]: it is of another kind of forest, or of a later version.
-    pub fn part(&mut self, section: u8, mut bytes: &[u8]) -> Result<(), Unreadable> {
-        let bytes = &mut bytes;
+    pub fn part(&mut self, section: u8, whole: &[u8]) -> Result<(), Unreadable> {
+        let mut rest = whole;
+        let bytes = &mut rest;
         let read = match section {
             BEGIN => self.read_begin(bytes),
             TREES => self.read_trees(bytes),
@@ -234,8 +272,13 @@ impl<F: Family> Restoring<F> {
             END => self.read_end(bytes),
             _ => None,
         };
-        let whole = read.filter(|()| bytes.is_empty());
-        whole.ok_or(Unreadable)
+        match read.filter(|()| bytes.is_empty()) {
+            Some(()) => Ok(()),
+            None => Err(Unreadable {
+                at: whole.len() - bytes.len(),
+                kind: section_name(section),
+            }),
+        }
     }
 
     /// Reads a batch of changes.
@@ -243,12 +286,21 @@ impl<F: Family> Restoring<F> {
     /// # Errors
     /// As [`part`](Restoring::part).
     pub fn batch(&mut self, lsn: u64, mut bytes: &[u8]) -> Result<(), Unreadable> {
+        let whole = bytes.len();
         self.complete();
         // As with the nodes of a copy.
         let mut group = Vec::with_capacity(GROUP);
-        while !bytes.is_empty() {
+        let mut unreadable = None;
+        while !bytes.is_empty() && unreadable.is_none() {
             while group.len() < GROUP && !bytes.is_empty() {
-                let change = StateChange::read(&mut bytes).ok_or(Unreadable)?;
+                let begin = bytes;
+                let Some(change) = StateChange::read(&mut bytes) else {
+                    unreadable = begin.first().map(|&kind| Unreadable {
+                        at: whole - begin.len(),
+                        kind: name_of(kind),
+                    });
+                    break;
+                };
                 if let StateChange::Tree(change) = &change {
                     let index = &self.state.forest().index;
                     index.prefetch(change.subject().as_slice());
@@ -262,7 +314,7 @@ impl<F: Family> Restoring<F> {
                 }
             }
         }
-        Ok(())
+        unreadable.map_or(Ok(()), Err)
     }
 
     /// The state.
@@ -284,18 +336,26 @@ impl<F: Family> Restoring<F> {
 
     fn read_begin(&mut self, bytes: &mut &[u8]) -> Option<()> {
         let times = Times::read(bytes)?;
-        let forest = self.state.forest_mut();
-        forest.ticks.stand_at(times.now, times.floor);
+        self.stand_at(times);
         self.read_moments(bytes)
     }
 
-    fn read_trees(&mut self, bytes: &mut &[u8]) -> Option<()> {
-        while !bytes.is_empty() {
+    fn stand_at(&mut self, times: Times) {
+        let forest = self.state.forest_mut();
+        forest.ticks.stand_at(times.now, times.floor);
+        self.has_begun = true;
+    }
+
+    fn read_trees(&mut self, left: &mut &[u8]) -> Option<()> {
+        while !left.is_empty() {
+            let mut record = *left;
+            let bytes = &mut record;
             let number = u32::read(bytes)? as usize;
             let fingerprint = Fingerprint::read(bytes)?;
             let added = Millis(i64::read(bytes)?);
             let tally = Tally::read(bytes)?;
             let proof = <F::Proof as Durable>::read(bytes)?;
+            *left = record;
             let forest = self.state.forest_mut();
             let root = forest.roots.add(fingerprint, added, proof)?;
             forest.put_tally(root, tally);
@@ -307,19 +367,22 @@ impl<F: Family> Restoring<F> {
         Some(())
     }
 
-    fn read_nodes(&mut self, bytes: &mut &[u8]) -> Option<()> {
+    fn read_nodes(&mut self, left: &mut &[u8]) -> Option<()> {
         // Where a node belongs is anywhere in memory: it is fetched while others are put in their places.
         let mut group = Vec::with_capacity(GROUP);
-        while !bytes.is_empty() {
+        while !left.is_empty() {
+            let mut record = *left;
+            let bytes = &mut record;
             let fingerprint = Fingerprint::read(bytes)?;
             let stored = u32::read(bytes)? as usize;
             let tick = u32::read(bytes)?;
+            *left = record;
             let root = self.numbers.get(stored).copied().unwrap_or(NO_TREE);
             if root != NO_TREE {
                 self.state.forest().index.prefetch(&[fingerprint]);
                 group.push((fingerprint, Entry { root, tick }));
             }
-            if group.len() == GROUP || bytes.is_empty() {
+            if group.len() == GROUP || left.is_empty() {
                 let index = &mut self.state.forest_mut().index;
                 for (fingerprint, entry) in group.drain(..) {
                     index.insert(fingerprint, entry).ok()?;
@@ -354,12 +417,70 @@ impl<F: Family> Restoring<F> {
     fn complete(&mut self) {
         if !std::mem::replace(&mut self.complete, true) {
             self.numbers = Vec::new();
+            if self.salvages {
+                self.mend();
+            }
             self.state.forest_mut().reckon();
         }
     }
 }
 
+impl<F: Family> Restoring<F> {
+    /// Makes up for parts of the copy that are missing, before anything is counted.
+    fn mend(&mut self) {
+        let end = self.end;
+        if let Some(times) = end.filter(|_| !self.has_begun) {
+            self.stand_at(times);
+        }
+        let has_begun = self.has_begun;
+        let forest = self.state.forest_mut();
+        let newest = forest.mend();
+        if let Some(tick) = newest.filter(|_| !has_begun) {
+            let at = forest.clock();
+            forest.ticks.stand_at(Moment { tick, at }, Tick(0));
+        }
+    }
+}
+
 impl<P: Proof> Forest<P> {
+    /// Gives each tree the node of its root where that is missing, and lets the leaves go where another tree has it.
+    /// Answers the tick in which a node arrived last.
+    fn mend(&mut self) -> Option<Tick> {
+        let mut newest: HashMap<u32, Tick> = HashMap::new();
+        let mut last: Option<Tick> = None;
+        for (_, entry) in self.index.iter() {
+            let tick = Tick(entry.tick);
+            let of_tree = newest.entry(entry.root).or_insert(tick);
+            if tick.is_from(*of_tree) {
+                *of_tree = tick;
+            }
+            if last.is_none_or(|last| tick.is_from(last)) {
+                last = Some(tick);
+            }
+        }
+        let mut without_place = HashSet::new();
+        for (root, tick) in newest {
+            let name = self.name(RootNumber(root)).0;
+            match self.index.get(name) {
+                Some(entry) if entry.root == root => {}
+                None => {
+                    let entry = Entry { root, tick: tick.0 };
+                    let _ = self.index.insert(name, entry);
+                }
+                Some(_) => drop(without_place.insert(root)),
+            }
+        }
+        if !without_place.is_empty() {
+            let leaves = self.index.iter();
+            let leaves = leaves.filter(|(_, entry)| without_place.contains(&entry.root));
+            let leaves: Vec<Fingerprint> = leaves.map(|(leaf, _)| leaf).collect();
+            for leaf in leaves {
+                self.index.remove(leaf);
+            }
+        }
+        last
+    }
+
     /// Counts the nodes of each tree and of each tick, of which nothing is known.
     fn reckon(&mut self) {
         let floor = self.ticks.floor();

@@ -71,6 +71,9 @@ impl Durable for InTurn {
     }
 }
 
+/// The length of a proof has one byte.
+const _: () = assert!(TextProof::MAX_BYTES <= u8::MAX as usize);
+
 /// | hash of the text 8 | length 1 | proof |
 impl Durable for Founder {
     fn write(&self, out: &mut Vec<u8>) {

@@ -3,6 +3,7 @@
 mod alignment;
 mod durable;
 mod family;
+mod founder_tokens;
 mod named;
 mod proof;
 mod query;
@@ -20,6 +21,7 @@ pub use alignment::Differences;
 pub use durable::Durable;
 pub(crate) use durable::take;
 pub use family::{Family, LearnedText, LeftOut, Lesson, Short, Staged, Strict, Verified};
+pub use founder_tokens::FounderTokens;
 pub use named::{Attributes, Features, Method, MethodError, Workspace};
 pub use proof::{InvalidProof, TextProof};
 pub use query::{Count, Measure, Proof, Query, Tallies, Tally};

@@ -82,6 +82,9 @@ impl Length {
 pub struct InvalidProof(usize);
 
 impl TextProof {
+    /// The longest one, in bytes.
+    pub(super) const MAX_BYTES: usize = MAX_BYTES;
+
     /// The proof of a document without its boilerplate.
     pub(super) fn of(
         shingles: &mut Shingles,

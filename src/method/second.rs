@@ -44,15 +44,18 @@ const SAME_WORDS: f32 = 0.8;
 
 /// The words of a title that are kept.
 const TITLE: usize = 24;
+/// The most that [`write`] puts down: the number of words of the title, these, and those of the body.
+pub(super) const MOST_TOKENS: usize = 1 + TITLE + MOST;
 
 /// Puts down what the second look goes by: the number of words of the title, these, and those of the body.
 pub(super) fn write<'a>(title: &[u16], body: impl Iterator<Item = &'a [u16]>, out: &mut Vec<u16>) {
     let title = title.get(..TITLE).unwrap_or(title);
     out.clear();
-    out.reserve(1 + title.len() + MOST);
+    out.reserve(MOST_TOKENS);
     out.push(title.len() as u16);
     out.extend_from_slice(title);
     body.for_each(|words| out.extend_from_slice(words));
+    out.truncate(MOST_TOKENS);
 }
 
 /// What [`write`] put down; none if there is nothing.

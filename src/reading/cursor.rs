@@ -18,8 +18,11 @@ use super::request::RequestError;
 /// Raised whenever a cursor of the version before would be misread.
 const VERSION: u8 = 2;
 
-/// The longest cursor, in characters: it holds one value of a field.
-const MAX_CHARS: usize = 64 << 10;
+/// The longest value of a field that a cluster sorts by, in bytes: the longest term of its index.
+const LONGEST_VALUE: usize = 32_766;
+/// The longest cursor, in characters: it holds one such value, each byte of which may be written as `\u0000`, in four
+/// thirds of the characters, and a few numbers.
+const MAX_CHARS: usize = (6 * LONGEST_VALUE + 1_024) / 3 * 4;
 
 /// Where a page of groups ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -97,6 +100,39 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// Values as long as a cluster may answer them, whatever is in them, and one that is longer than any.
+    #[test]
+    fn the_longest_values_come_back() {
+        for one in [
+            "\u{1}",
+            "\"",
+            "x",
+            "\u{7f}",
+            "\u{e9}",
+            "\u{6f22}",
+            "\u{1f333}",
+        ] {
+            for bytes in [0, 1, LONGEST_VALUE - 1, LONGEST_VALUE] {
+                let cursor = Cursor {
+                    place: Place::Walked(Some(Walked {
+                        value: one.repeat(bytes / one.len()).into(),
+                        key: i64::MIN,
+                    })),
+                    total: Some((u64::MAX, false)),
+                    list: Some(u64::MAX),
+                };
+                let text = encode(&cursor, u64::MAX);
+                assert!(text.len() <= MAX_CHARS);
+                assert!(
+                    decode::<Cursor>(&text, u64::MAX).unwrap() == cursor,
+                    "{one:?} {bytes}"
+                );
+            }
+        }
+        let text = "A".repeat(MAX_CHARS + 1);
+        assert!(decode::<Cursor>(&text, 0).is_err());
+    }
 
     fn places() -> impl Strategy<Value = Place> {
         let listed = (any::<u64>(), any::<i64>(), any::<i64>());

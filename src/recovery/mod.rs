@@ -20,7 +20,7 @@ use crate::bulk::StampNames;
 use crate::clock;
 use crate::cluster::operator::Operator;
 use crate::cluster::scan::{Hit, Overview, Scan, ScanError, Wanted};
-use crate::config::{Clock, ServeOptions};
+use crate::config::{Clock, OnUnreadable, ServeOptions, Storage};
 use crate::engine::{Engine, Recovered, Recovering, SaveError, Source, StoredDocument};
 use crate::hash::HashKey;
 use crate::time::Millis;
@@ -261,6 +261,67 @@ impl Reader {
         }
         Ok(())
     }
+}
+
+/// Takes in what the index has of a forest that was put together of what reads of it, once and for all.
+pub(crate) async fn take_in_salvaged(
+    engine: &Arc<Engine>,
+    reader: &Reader,
+    extent: &Extent,
+) -> Result<Recovered, RecoveryError> {
+    let source = &extent.source;
+    let latest = clock::latest_at(clock::now());
+    let recovering = engine.recover(source.clone(), true, latest);
+    let recovered = reader.read(extent, recovering, &log_progress()).await?;
+    engine.has_read_index(source)?;
+    info!(
+        forest = source.forest,
+        read = recovered.documents,
+        placed = recovered.placed,
+        known = recovered.known,
+        elsewhere = recovered.elsewhere,
+        "what the index has of the forest, of which a part did not read, is known now"
+    );
+    Ok(recovered)
+}
+
+/// Puts what reads of stored forests in their place, where one does not read as a whole, and takes in what the index
+/// has of them. Answers what became of the documents, by forest; of none if all forests read.
+///
+/// # Errors
+/// As [`Rebuild::run`].
+pub(crate) async fn salvage(
+    config: &ServeOptions,
+    rate: Option<u32>,
+) -> Result<Vec<(String, Recovered)>, RecoveryError> {
+    let storage = config.storage.as_ref();
+    let storage = Storage {
+        on_unreadable: OnUnreadable::Recover,
+        ..storage.ok_or(RecoveryError::NoDirectory)?.clone()
+    };
+    if !storage.data_dir.exists() {
+        return Ok(Vec::new());
+    }
+    let engine = Engine::stored(
+        &config.routes,
+        &config.prefix,
+        config.threads,
+        HashKey::secret(),
+        Some(&storage),
+    )?;
+    let engine = Arc::new(engine);
+    engine.limit_memory(config.forest_memory).await?;
+    let reader = Reader::new(config, rate)?;
+    let mut all = Vec::new();
+    for source in engine.sources().await? {
+        if source.is_salvaged {
+            let extent = reader.extent(&source).await?;
+            let recovered = take_in_salvaged(&engine, &reader, &extent).await?;
+            all.push((source.forest.clone(), recovered));
+        }
+    }
+    engine.close();
+    Ok(all)
 }
 
 /// Says in the log how far it is, now and then.

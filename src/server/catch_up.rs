@@ -10,7 +10,9 @@ use tracing::{info, warn};
 use crate::clock;
 use crate::config::{Clock, ServeOptions};
 use crate::engine::{Recovered, Source};
-use crate::recovery::{Extent, ForestStatus, Reader, RecoveryError, before_window, log_progress};
+use crate::recovery::{
+    Extent, ForestStatus, Reader, RecoveryError, before_window, log_progress, take_in_salvaged,
+};
 use crate::state::AppState;
 use crate::time::Millis;
 
@@ -141,6 +143,9 @@ impl CatchingUp {
     }
 
     async fn forest(&self, source: &Source) -> Result<(), RecoveryError> {
+        if source.is_salvaged {
+            return self.salvaged(source).await;
+        }
         let Some(seen) = source.seen else {
             return self.look_for_stamps(source).await;
         };
@@ -161,6 +166,19 @@ impl CatchingUp {
             self.say(source, "no index", Recovered::default(), 0);
             return Ok(());
         };
+        self.say(source, "done", recovered, 0);
+        Ok(())
+    }
+
+    /// Takes in all that the index has of a forest of which a part did not read.
+    async fn salvaged(&self, source: &Source) -> Result<(), RecoveryError> {
+        let extent = self.reader.extent(source).await?;
+        if !extent.all.has_index {
+            self.say(source, "no index", Recovered::default(), 0);
+            return Ok(());
+        }
+        self.say(source, "running", Recovered::default(), 0);
+        let recovered = take_in_salvaged(&self.state.engine, &self.reader, &extent).await?;
         self.say(source, "done", recovered, 0);
         Ok(())
     }

@@ -20,6 +20,10 @@ const LOCK: &str = "LOCK";
 pub(super) const IDENTITY: &str = "identity";
 /// What a file is called until it is whole.
 const UNFINISHED: &str = ".tmp";
+/// What the name of a directory begins with that was set aside. No forest's has upper-case letters.
+const UNREADABLE: &str = "UNREADABLE";
+/// In the directory of a forest that was put together of what reads of it.
+const MARK: &str = "salvaged";
 const NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_');
 
 /// A directory that holds the stored forests of one process. Nobody else gets it while this or one of its stores is alive.
@@ -74,7 +78,9 @@ impl DataDir {
         let (files, path) = (&self.0.files, self.path());
         let names = files.list(path).map_err(StoreError::io("list", path))?;
         let mut forests = Vec::new();
-        for name in names {
+        // What was set aside has an identity too.
+        let is_forest = |name: &String| !name.contains(|c: char| c.is_ascii_uppercase());
+        for name in names.into_iter().filter(is_forest) {
             let file = path.join(name).join(IDENTITY);
             // Other files may lie there too.
             let Ok(opened) = files.open(&file) else {
@@ -113,8 +119,64 @@ impl DataDir {
             .map_err(StoreError::io(SYNC, self.path()))
     }
 
+    /// Gives the directory of a forest a name that no forest has.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub(crate) fn set_aside(&self, forest: &str) -> Result<(), StoreError> {
+        let (files, name) = (&self.0.files, directory_name(forest));
+        let old = self.path().join(&name);
+        let taken = files.list(self.path());
+        let taken = taken.map_err(StoreError::io("list", self.path()))?;
+        let names = (1u32..).map(|number| format!("{UNREADABLE}-{number}-{name}"));
+        let mut free = names.filter(|name| !taken.contains(name));
+        if let Some(free) = free.next() {
+            let new = self.path().join(free);
+            let renamed = files.rename(&old, &new);
+            renamed.map_err(StoreError::io("rename", &old))?;
+        }
+        files
+            .sync_dir(self.path())
+            .map_err(StoreError::io(SYNC, self.path()))
+    }
+
+    /// A directory of this name for a forest, beside its own.
+    pub(crate) fn aside(&self, name: &str, forest: &str) -> PathBuf {
+        self.path()
+            .join(format!("{name}-{}", directory_name(forest)))
+    }
+
+    fn mark_of(&self, forest: &str) -> PathBuf {
+        self.path().join(directory_name(forest)).join(MARK)
+    }
+
+    /// Marks a forest as one of which the index may have more.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub(crate) fn mark(&self, forest: &str) -> Result<(), StoreError> {
+        let mark = self.mark_of(forest);
+        let made = self.0.files.create(&mark).and_then(|mut file| file.sync());
+        made.map_err(StoreError::io("make", &mark))
+    }
+
+    /// Whether a forest is [marked](DataDir::mark).
+    pub(crate) fn is_marked(&self, forest: &str) -> bool {
+        self.0.files.open(&self.mark_of(forest)).is_ok()
+    }
+
+    /// Takes the mark away.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub(crate) fn unmark(&self, forest: &str) -> Result<(), StoreError> {
+        let mark = self.mark_of(forest);
+        let removed = self.0.files.remove(&mark);
+        removed.map_err(StoreError::io("remove", &mark))
+    }
+
     /// Whether there is a directory for a forest.
-    pub(super) fn has_directory(&self, forest: &str) -> Result<bool, StoreError> {
+    pub(crate) fn has_directory(&self, forest: &str) -> Result<bool, StoreError> {
         let path = self.path().join(directory_name(forest));
         match self.0.files.list(&path) {
             Ok(_) => Ok(true),

@@ -24,13 +24,21 @@ pub enum StoreError {
     },
     /// A record that no forest of this kind writes.
     #[error(
-        "{} holds a record of the forest \"{forest}\" that this version of spinney does not know: use the version that wrote it, \
-         or a newer one",
-        .dir.display()
+        "{} holds at byte {offset} a record of kind {kind} that this version of spinney does not read: use the version \
+         that wrote it, or a newer one, if there is one; otherwise {}",
+        .file.display(), Salvage::of(.file)
     )]
     UnknownRecord {
-        /// The data directory.
-        dir: PathBuf,
+        /// The file.
+        file: PathBuf,
+        /// Where, in bytes from the beginning.
+        offset: u64,
+        /// What it is.
+        kind: String,
+    },
+    /// The state that is to be filled cannot be made.
+    #[error("no forest can be made for what is stored of \"{forest}\"")]
+    NoForest {
         /// The forest's name.
         forest: String,
     },
@@ -93,7 +101,7 @@ pub enum StoreError {
     /// The beginning is missing.
     #[error(
         "{} has no snapshot, and its journal begins with batch {first}, not with the first: {}",
-        .dir.display(), WayOut(.dir)
+        .dir.display(), Salvage(.dir)
     )]
     MissingSnapshot {
         /// The forest's directory.
@@ -104,7 +112,7 @@ pub enum StoreError {
     /// Batches are missing in the middle, or all of them.
     #[error(
         "batches from {first} on are missing in {} (the file {}, or the end of the one before it): {}",
-        .dir.display(), file_name_of::journal(*.first), WayOut(.dir)
+        .dir.display(), file_name_of::journal(*.first), Salvage(.dir)
     )]
     MissingSegment {
         /// The forest's directory.
@@ -115,7 +123,7 @@ pub enum StoreError {
     /// Batches are missing at the end, and the snapshot may hold some of their effects.
     #[error(
         "the journal in {} ends with batch {reached}, and the snapshot needs it up to {needed}: {}",
-        .dir.display(), WayOut(.dir)
+        .dir.display(), Salvage(.dir)
     )]
     ShortJournal {
         /// The forest's directory.
@@ -126,7 +134,7 @@ pub enum StoreError {
         needed: Lsn,
     },
     /// A file without a byte.
-    #[error("{} is empty: {}", .file.display(), WayOut::of(.file))]
+    #[error("{} is empty: {}", .file.display(), Salvage::of(.file))]
     EmptyFile {
         /// The file.
         file: PathBuf,
@@ -134,14 +142,14 @@ pub enum StoreError {
     /// A file that was brought from elsewhere.
     #[error(
         "{} belongs to another data directory or forest: {}",
-        .file.display(), WayOut::of(.file)
+        .file.display(), Salvage::of(.file)
     )]
     ForeignFile {
         /// The file.
         file: PathBuf,
     },
     /// Bytes are not as they were written.
-    #[error("{} is damaged at byte {offset} ({what}): {}", .file.display(), WayOut::of(.file))]
+    #[error("{} is damaged at byte {offset} ({what}): {}", .file.display(), Salvage::of(.file))]
     Damaged {
         /// The file.
         file: PathBuf,
@@ -150,17 +158,41 @@ pub enum StoreError {
         /// What is wrong there.
         what: &'static str,
     },
+    /// What reads of a forest cannot be written.
+    #[error("what reads of the forest \"{forest}\" cannot be stored: {reason}")]
+    NotSalvaged {
+        /// Its name.
+        forest: String,
+        /// Why.
+        reason: String,
+    },
     /// The caller has not read to the end.
     #[error("the stored forest was not read to its end")]
     NotReplayed,
 }
 
 impl StoreError {
-    /// [`StoreError::UnknownRecord`].
-    pub(crate) fn unknown_record(dir: &Path, forest: &str) -> StoreError {
-        StoreError::UnknownRecord {
-            dir: dir.to_owned(),
-            forest: forest.to_owned(),
+    /// Whether what is stored cannot be read as a whole, though it is this version's and of these settings: a part of
+    /// it may.
+    pub fn is_unreadable(&self) -> bool {
+        match self {
+            StoreError::UnknownRecord { .. }
+            | StoreError::MissingSnapshot { .. }
+            | StoreError::MissingSegment { .. }
+            | StoreError::ShortJournal { .. }
+            | StoreError::EmptyFile { .. }
+            | StoreError::ForeignFile { .. }
+            | StoreError::Damaged { .. } => true,
+            StoreError::Locked { .. }
+            | StoreError::NoForest { .. }
+            | StoreError::NotSalvaged { .. }
+            | StoreError::OpenTwice { .. }
+            | StoreError::Io { .. }
+            | StoreError::NewerFormat { .. }
+            | StoreError::MissingIdentity { .. }
+            | StoreError::BrokenIdentity { .. }
+            | StoreError::OtherIdentity { .. }
+            | StoreError::NotReplayed => false,
         }
     }
 
@@ -197,6 +229,15 @@ pub enum StoreFailure {
     TooLarge {
         /// Its length.
         bytes: usize,
+    },
+    /// A batch would not be read again as it was to be written.
+    #[error(
+        "changes are stored no more, because {reason}: report this as a bug. What was answered before is stored, and a \
+         restart goes on from there"
+    )]
+    Unreadable {
+        /// What of it.
+        reason: String,
     },
     /// The thread that writes has panicked.
     #[error(
@@ -247,6 +288,27 @@ impl SnapshotError {
             path: path.to_owned(),
             source: Arc::new(source),
         }
+    }
+}
+
+/// What to do where a part does not read.
+struct Salvage<'a>(&'a Path);
+
+impl<'a> Salvage<'a> {
+    fn of(file: &'a Path) -> Salvage<'a> {
+        Salvage(file.parent().unwrap_or(file))
+    }
+}
+
+impl std::fmt::Display for Salvage<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let dir = self.0.parent().unwrap_or(self.0).display();
+        write!(
+            f,
+            "put it back from a copy of the whole directory, or keep what reads: spinney inspect {dir} shows what that \
+             is, and spinney recover, or serve with --on-unreadable recover, goes on with it and with \
+             what the index has"
+        )
     }
 }
 

@@ -20,6 +20,7 @@ mod directory;
 mod error;
 mod files;
 mod format;
+mod gap;
 mod identity;
 mod queue;
 mod reader;
@@ -39,6 +40,7 @@ use parking_lot::Mutex;
 pub use directory::DataDir;
 pub use error::{SnapshotError, StoreError, StoreFailure};
 pub use files::{File, Files, SystemFiles};
+pub use gap::Gap;
 pub use identity::{Difference, Identity};
 pub use replay::{Progress, Record, Replay, TornEnd};
 pub use snapshot::SnapshotWriter;
@@ -113,7 +115,16 @@ impl Store {
         identity: &Identity,
         durability: Durability,
     ) -> Result<Replay, StoreError> {
-        Replay::open(data_dir, identity, durability)
+        Replay::open(data_dir, identity, durability, false)
+    }
+
+    /// Opens the stored forest to read as much of it as there is: what does not read is passed over, and listed
+    /// ([`Replay::gaps`]). Nothing is changed, and it does not become a store.
+    ///
+    /// # Errors
+    /// As [`open`](Store::open), but for files that are missing or do not read.
+    pub fn salvage(data_dir: &DataDir, identity: &Identity) -> Result<Replay, StoreError> {
+        Replay::open(data_dir, identity, Durability::None, true)
     }
 
     /// Puts a batch at the end of the journal, at most 2^30 bytes. Waits for nothing: ask [`Store::wait_for_room`] before
@@ -121,6 +132,12 @@ impl Store {
     /// [`Store::durable`] will say.
     pub fn append(&self, payload: Vec<u8>) -> Lsn {
         self.shared.append(payload)
+    }
+
+    /// Stores no more, in place of a batch that cannot be read again: what came before it is written, and nobody is
+    /// told that this batch or a later one is durable. Answers the number that it would have had.
+    pub fn refuse(&self, reason: &str) -> Lsn {
+        self.shared.refuse(reason)
     }
 
     /// Answers when the batch and all before it are durable.
@@ -151,14 +168,14 @@ impl Store {
 
     /// Why the store has stopped for good, if it has.
     pub fn failure(&self) -> Option<StoreFailure> {
-        self.shared.queue().failure.clone()
+        self.shared.queue().failure()
     }
 
     /// Whether a snapshot is worth while: the journal since the last one is longer than 64 MiB and than half of it. Not while one is
     /// being written; after one that failed, not before the journal has grown by 64 MiB.
     pub fn should_snapshot(&self) -> bool {
         let queue = self.shared.queue();
-        queue.failure.is_none() && queue.snapshot.is_due(queue.journal)
+        queue.failure().is_none() && queue.snapshot.is_due(queue.journal)
     }
 
     /// Begins a snapshot. All changes whose batches were appended are in the state, which is then read portion by portion, each

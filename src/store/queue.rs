@@ -31,6 +31,8 @@ type Waiter = oneshot::Sender<Result<(), StoreFailure>>;
 /// One job of the writer; they are done in their order.
 pub(super) enum Job {
     Batch(Vec<u8>),
+    /// In place of a batch: all before it is written, and nothing after it.
+    Refused(StoreFailure),
     /// The next batch begins a new segment.
     NewSegment(Done),
     /// All that came before is synced, whatever the durability.
@@ -91,6 +93,8 @@ pub(super) struct Queue {
     reached: Reached,
     waiters: BTreeMap<Lsn, Vec<Waiter>>,
     pub(super) failure: Option<StoreFailure>,
+    /// From this batch on nothing is ever durable. The writer fails when it has come so far.
+    refused: Option<(Lsn, StoreFailure)>,
     stopping: bool,
     /// Bytes of all batches since the journal's beginning as it was opened.
     pub(super) journal: u64,
@@ -134,6 +138,7 @@ impl Queue {
             },
             waiters: BTreeMap::new(),
             failure: None,
+            refused: None,
             stopping: false,
             journal,
             snapshot: Snapshots {
@@ -141,6 +146,12 @@ impl Queue {
                 ..Snapshots::default()
             },
         }
+    }
+
+    /// Why nothing more is stored.
+    pub(super) fn failure(&self) -> Option<StoreFailure> {
+        let refused = self.refused.as_ref().map(|(_, failure)| failure);
+        self.failure.as_ref().or(refused).cloned()
     }
 
     /// The last batch that was appended.
@@ -197,7 +208,7 @@ impl Queue {
         {
             match &job {
                 Job::Batch(payload) => work.bytes += BatchHead::LEN + payload.len(),
-                Job::NewSegment(_) | Job::Sync(_) => self.urgent -= 1,
+                Job::NewSegment(_) | Job::Sync(_) | Job::Refused(_) => self.urgent -= 1,
             }
             work.jobs.push(job);
         }
@@ -239,7 +250,7 @@ impl Shared {
         let lsn = queue.next;
         queue.next = lsn.next();
         // Nobody writes it any more, and `durable` says so.
-        if queue.failure.is_some() {
+        if queue.failure.is_some() || queue.refused.is_some() {
             return lsn;
         }
         let bytes = BatchHead::LEN + payload.len();
@@ -256,10 +267,29 @@ impl Shared {
         lsn
     }
 
+    pub(super) fn refuse(&self, reason: &str) -> Lsn {
+        let mut queue = self.queue();
+        let lsn = queue.next;
+        queue.next = lsn.next();
+        if queue.failure.is_none() && queue.refused.is_none() {
+            let failure = StoreFailure::Unreadable {
+                reason: reason.to_owned(),
+            };
+            queue.refused = Some((lsn, failure.clone()));
+            queue.push(Job::Refused(failure));
+            drop(queue);
+            self.wake_writer();
+        }
+        lsn
+    }
+
     pub(super) fn durable(&self, lsn: Lsn) -> oneshot::Receiver<Result<(), StoreFailure>> {
         let (waiter, answer) = oneshot::channel();
         let mut queue = self.queue();
-        if lsn <= queue.durable(self.durability) {
+        let refused = queue.refused.as_ref().filter(|(first, _)| lsn >= *first);
+        if let Some((_, failure)) = refused {
+            let _ = waiter.send(Err(failure.clone()));
+        } else if lsn <= queue.durable(self.durability) {
             let _ = waiter.send(Ok(()));
         } else if let Some(failure) = &queue.failure {
             let _ = waiter.send(Err(failure.clone()));
@@ -276,8 +306,8 @@ impl Shared {
     pub(super) fn wait_for_room(&self) -> Result<(), StoreFailure> {
         let mut queue = self.queue();
         loop {
-            if let Some(failure) = &queue.failure {
-                return Err(failure.clone());
+            if let Some(failure) = queue.failure() {
+                return Err(failure);
             }
             if queue.bytes < ROOM {
                 return Ok(());

@@ -1,7 +1,7 @@
 //! Reads segments and snapshots from front to back, and verifies what it reads.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::Lsn;
 use super::error::StoreError;
@@ -12,6 +12,10 @@ use super::format::{
 
 /// Bytes that are read at once, unless a record is longer.
 const AT_ONCE: usize = 1 << 20;
+
+/// Where blocks do not read, one that is longer is not looked for, and not one behind so many that are lost together.
+const LONGEST_SOUGHT: usize = 64 << 20;
+const MOST_LOST: u64 = 8;
 
 /// A part of a file in memory, which moves to its end.
 #[derive(Debug)]
@@ -59,6 +63,13 @@ impl Window {
             }
         }
         Ok(self.bytes.get(self.start..self.start + count))
+    }
+
+    /// Goes on from here.
+    fn seek(&mut self, offset: u64) {
+        self.offset = offset;
+        self.bytes.clear();
+        self.start = 0;
     }
 
     fn skip(&mut self, count: usize) {
@@ -145,6 +156,45 @@ impl Source {
             what,
         }
     }
+
+    /// Reads somewhere else; the place at which reading goes on is not moved.
+    fn read(&mut self, at: u64, count: usize, into: &mut Vec<u8>) -> Result<(), StoreError> {
+        into.clear();
+        into.resize(count, 0);
+        let read = self.window.file.read_at(at, into);
+        let read = read.and_then(|read| {
+            let whole = read == count;
+            whole.then_some(()).ok_or_else(shorter_than_it_was)
+        });
+        read.map_err(StoreError::io("read", &self.path))
+    }
+
+    /// The first place from `at` on of which `is_it` holds, which is given the next `head` bytes.
+    fn find(
+        &mut self,
+        mut at: u64,
+        head: usize,
+        mut is_it: impl FnMut(&mut Source, u64, &[u8]) -> Result<bool, StoreError>,
+    ) -> Result<Option<u64>, StoreError> {
+        let mut held = Vec::new();
+        while at < self.window.len {
+            let count = self.window.len.min(at + AT_ONCE as u64) - at;
+            self.read(at, count as usize, &mut held)?;
+            for (skipped, bytes) in held.windows(head).enumerate() {
+                let from = at + skipped as u64;
+                if is_it(self, from, bytes)? {
+                    return Ok(Some(from));
+                }
+            }
+            // The next part begins with what may be the beginning of a head.
+            let seen = (held.len() + 1).saturating_sub(head);
+            if seen == 0 {
+                break;
+            }
+            at += seen as u64;
+        }
+        Ok(None)
+    }
 }
 
 /// Reads the blocks of a snapshot.
@@ -173,6 +223,10 @@ impl SnapshotReader {
     /// Bytes of the file.
     pub(super) fn len(&self) -> u64 {
         self.source.window.len
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.source.path
     }
 
     /// Bytes that were read.
@@ -216,6 +270,59 @@ impl SnapshotReader {
         }
         self.head = None;
         Ok(end)
+    }
+
+    /// Where the bytes of the block that was read last begin.
+    pub(super) fn begin(&self) -> u64 {
+        let head = self.head.map_or(0, |head| u64::from(head.length));
+        self.source.window.offset - head
+    }
+
+    /// Goes on with the next block that reads, behind one that does not. Answers whether there is one; otherwise
+    /// nothing more is to be had of the snapshot.
+    pub(super) fn resync(&mut self) -> Result<bool, StoreError> {
+        self.head = None;
+        let (len, from) = (self.source.window.len, self.source.window.offset);
+        let (salt, blocks) = (self.source.salt, self.blocks);
+        let mut numbered = None;
+        let is_it = |source: &mut Source, at: u64, bytes: &[u8]| {
+            let Some(head) = BlockHead::decode(bytes) else {
+                return Ok(false);
+            };
+            let end = at + head.whole() as u64;
+            if head.length as usize > LONGEST_SOUGHT || end > len {
+                return Ok(false);
+            }
+            // What follows must look like a block as well, before so many bytes are hashed.
+            if (end == len) != (head.section == END_SECTION) {
+                return Ok(false);
+            }
+            let mut next = Vec::new();
+            if end < len {
+                if len - end < BlockHead::LEN as u64 {
+                    return Ok(false);
+                }
+                source.read(end, BlockHead::LEN, &mut next)?;
+                let next = BlockHead::decode(&next);
+                if next.is_none_or(|next| next.whole() as u64 > len - end) {
+                    return Ok(false);
+                }
+            }
+            let mut record = Vec::new();
+            source.read(at, head.whole(), &mut record)?;
+            let number = (blocks + 1..=blocks + MOST_LOST)
+                .find(|number| is_sound(&record, salt.wrapping_add(*number)));
+            numbered = number.or(numbered);
+            Ok(number.is_some())
+        };
+        let found = self.source.find(from + 1, BlockHead::LEN, is_it)?;
+        let Some((at, number)) = found.zip(numbered) else {
+            self.source.window.seek(len);
+            return Ok(false);
+        };
+        self.source.window.seek(at);
+        self.blocks = number;
+        Ok(true)
     }
 
     /// Section and bytes of the block that was read last.
@@ -265,6 +372,10 @@ impl SegmentReader {
     /// Bytes of the file.
     pub(super) fn len(&self) -> u64 {
         self.source.window.len
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.source.path
     }
 
     /// Bytes that were read.
@@ -328,54 +439,65 @@ impl SegmentReader {
         Some((head.lsn, payload))
     }
 
+    /// Where the payload of the batch that was read last begins.
+    pub(super) fn begin(&self) -> u64 {
+        let head = self.head.map_or(0, |head| u64::from(head.length));
+        self.source.window.offset - head
+    }
+
+    /// Goes on with the next batch that reads, behind something that does not, or at the end of the file.
+    pub(super) fn resync(&mut self) -> Result<(), StoreError> {
+        let expected = self.expected;
+        let found = self.find(|head| head.lsn >= expected)?;
+        match found {
+            Some((at, lsn)) => {
+                self.source.window.seek(at);
+                self.expected = lsn;
+            }
+            None => self.source.window.seek(self.source.window.len),
+        }
+        Ok(())
+    }
+
     /// Whether a batch behind the one that does not read says that this was on the disk: then it is damaged, and not torn.
     pub(super) fn is_vouched_for(&mut self) -> Result<bool, StoreError> {
         let expected = self.expected;
-        // Each takes at least its head.
-        let most = self.source.window.rest() / BatchHead::LEN as u64;
-        let seed = self.source.salt;
-        // The place at which reading goes on is not moved.
-        let mut at = self.source.window.offset;
-        let mut held = Vec::new();
-        while at < self.source.window.len {
-            let count = self.source.window.len.min(at + AT_ONCE as u64) - at;
-            self.read(at, count as usize, &mut held)?;
-            for (skipped, bytes) in held.windows(BatchHead::LEN).enumerate() {
-                let Some(head) = BatchHead::decode(bytes) else {
-                    continue;
-                };
-                let numbers = expected.0 < head.lsn.0 && head.lsn.0 - expected.0 <= most;
-                if !numbers || head.synced < expected || head.synced >= head.lsn {
-                    continue;
-                }
-                let from = at + skipped as u64;
-                let fits = head.whole() as u64 <= self.source.window.len - from;
-                if fits && head.length as usize <= LONGEST {
-                    let mut record = Vec::new();
-                    self.read(from, head.whole(), &mut record)?;
-                    if is_sound(&record, seed) {
-                        return Ok(true);
-                    }
-                }
-            }
-            // The next part begins with what may be the beginning of a head.
-            let seen = (held.len() + 1).saturating_sub(BatchHead::LEN);
-            if seen == 0 {
-                break;
-            }
-            at += seen as u64;
-        }
-        Ok(false)
+        let found = self.find(|head| expected < head.lsn && expected <= head.synced)?;
+        Ok(found.is_some())
     }
 
-    fn read(&mut self, at: u64, count: usize, into: &mut Vec<u8>) -> Result<(), StoreError> {
-        into.clear();
-        into.resize(count, 0);
-        let read = self.source.window.file.read_at(at, into);
-        let read = read.and_then(|read| {
-            let whole = read == count;
-            whole.then_some(()).ok_or_else(shorter_than_it_was)
-        });
-        read.map_err(StoreError::io("read", &self.source.path))
+    /// The first batch behind the place at which reading stands that is sound and wanted: where it is, and its number.
+    fn find(
+        &mut self,
+        is_wanted: impl Fn(&BatchHead) -> bool,
+    ) -> Result<Option<(u64, Lsn)>, StoreError> {
+        let expected = self.expected;
+        // Each takes at least its head.
+        let most = self.source.window.rest() / BatchHead::LEN as u64;
+        let (seed, len, from) = (
+            self.source.salt,
+            self.source.window.len,
+            self.source.window.offset,
+        );
+        let mut lsn = None;
+        let is_it = |source: &mut Source, at: u64, bytes: &[u8]| {
+            let Some(head) = BatchHead::decode(bytes) else {
+                return Ok(false);
+            };
+            let numbers = expected <= head.lsn && head.lsn.0 - expected.0 <= most;
+            if !numbers || head.synced >= head.lsn || !is_wanted(&head) {
+                return Ok(false);
+            }
+            let fits = head.whole() as u64 <= len - at;
+            if !fits || head.length as usize > LONGEST {
+                return Ok(false);
+            }
+            let mut record = Vec::new();
+            source.read(at, head.whole(), &mut record)?;
+            lsn = Some(head.lsn);
+            Ok(is_sound(&record, seed))
+        };
+        let at = self.source.find(from, BatchHead::LEN, is_it)?;
+        Ok(at.zip(lsn))
     }
 }

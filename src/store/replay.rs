@@ -10,6 +10,7 @@ use tracing::warn;
 use super::directory::{DataDir, Directory, IDENTITY, Named, file_name_of};
 use super::error::StoreError;
 use super::format::Header;
+use super::gap::Gap;
 use super::identity::Identity;
 use super::queue::{Queue, Shared};
 use super::reader::{Next, SegmentReader, SnapshotReader};
@@ -77,12 +78,35 @@ pub struct Replay {
     torn: Option<TornEnd>,
     /// All is read.
     finished: bool,
+    /// What does not read is passed over.
+    salvages: bool,
+    gaps: Vec<Gap>,
 }
 
 #[derive(Debug)]
 enum Reading {
     Snapshot(SnapshotReader),
     Segment(SegmentReader),
+    /// No file is left.
+    Nothing,
+}
+
+impl Reading {
+    fn offset(&self) -> u64 {
+        match self {
+            Reading::Snapshot(reader) => reader.offset(),
+            Reading::Segment(reader) => reader.offset(),
+            Reading::Nothing => 0,
+        }
+    }
+
+    fn len(&self) -> u64 {
+        match self {
+            Reading::Snapshot(reader) => reader.len(),
+            Reading::Segment(reader) => reader.len(),
+            Reading::Nothing => 0,
+        }
+    }
 }
 
 /// What there is in a directory.
@@ -148,7 +172,9 @@ impl Replay {
         data_dir: &DataDir,
         wanted: &Identity,
         durability: Durability,
+        salvages: bool,
     ) -> Result<Replay, StoreError> {
+        let mut gaps = Vec::new();
         let directory = Directory::of(data_dir, wanted.forest())?;
         let mut found = Found::in_directory(&directory)?;
         let identity = if found.identity {
@@ -167,13 +193,33 @@ impl Replay {
             make(&directory, wanted)?
         };
         let start = found.snapshots.last().copied();
-        let segments = segments_from(start, &found.segments, &directory)?;
+        let mut start = start;
+        let segments = match segments_from(start, &found.segments, &directory) {
+            Err(error) if salvages => {
+                gaps.push(Gap::of(error, 0, &directory));
+                let from = start.unwrap_or(Lsn::FIRST);
+                let segments = found.segments.iter().copied();
+                segments.filter(|&lsn| lsn >= from).collect()
+            }
+            segments => segments?,
+        };
         let snapshot = start.map(|lsn| {
             let name = file_name_of::snapshot(lsn);
             let (path, file) = (directory.file(&name), directory.open(&name)?);
             SnapshotReader::open(path, file, lsn, identity)
         });
-        let snapshot = snapshot.transpose()?;
+        let snapshot = match snapshot.transpose() {
+            Err(error) if salvages && error.is_unreadable() => {
+                let len =
+                    start.and_then(|lsn| len_of(&directory, &file_name_of::snapshot(lsn)).ok());
+                gaps.push(Gap::of(error, len.unwrap_or_default(), &directory));
+                None
+            }
+            snapshot => snapshot?,
+        };
+        if salvages && snapshot.is_none() {
+            start = segments.first().copied();
+        }
         let snapshot_len = snapshot.as_ref().map_or(0, SnapshotReader::len);
         let mut total = snapshot_len;
         for &first in &segments {
@@ -190,9 +236,11 @@ impl Replay {
         let mut segments = VecDeque::from(segments);
         let reading = match snapshot {
             Some(snapshot) => Reading::Snapshot(snapshot),
+            None if salvages => Reading::Nothing,
             None => open_next(&directory, identity, &mut segments, start)?,
         };
-        Ok(Replay {
+        let opens = matches!(reading, Reading::Nothing);
+        let mut replay = Replay {
             directory,
             identity,
             durability,
@@ -206,7 +254,13 @@ impl Replay {
             leftovers,
             torn: None,
             finished: false,
-        })
+            salvages,
+            gaps,
+        };
+        if opens {
+            replay.open_next(start)?;
+        }
+        Ok(replay)
     }
 
     /// The next record; none at the end. Blocks of the snapshot come first, then batches. Of each key the last one counts, and
@@ -231,7 +285,27 @@ impl Replay {
                 let batch = reader.batch();
                 batch.map(|(lsn, payload)| Record::Batch { lsn, payload })
             }
+            Reading::Nothing => None,
         })
+    }
+
+    /// The file of the record that was read last, and where in it the bytes begin that were given.
+    pub fn place(&self) -> (PathBuf, u64) {
+        match &self.reading {
+            Reading::Snapshot(reader) => (reader.path().to_owned(), reader.begin()),
+            Reading::Segment(reader) => (reader.path().to_owned(), reader.begin()),
+            Reading::Nothing => (self.directory.path.clone(), 0),
+        }
+    }
+
+    /// Whether what does not read is passed over.
+    pub fn salvages(&self) -> bool {
+        self.salvages
+    }
+
+    /// What did not read and was passed over, so far.
+    pub fn gaps(&self) -> &[Gap] {
+        &self.gaps
     }
 
     /// Reads a record, if there is one more.
@@ -239,56 +313,129 @@ impl Replay {
         while !self.finished {
             match &mut self.reading {
                 Reading::Snapshot(reader) => {
-                    let Some(end) = reader.advance()? else {
+                    let read = reader.advance();
+                    let end = match read {
+                        Err(error) if self.salvages && error.is_unreadable() => {
+                            self.pass_over(error)?;
+                            continue;
+                        }
+                        read => read?,
+                    };
+                    let Some(end) = end else {
                         return Ok(true);
                     };
                     self.needed = end.end;
                     self.open_next(self.start)?;
                 }
-                Reading::Segment(reader) => match reader.advance()? {
-                    Next::Batch => return Ok(true),
-                    Next::Torn if !self.segments.is_empty() => {
-                        return Err(reader.damaged("a batch that does not read"));
+                Reading::Nothing => self.end()?,
+                Reading::Segment(reader) => match reader.advance() {
+                    Err(error) if self.salvages && error.is_unreadable() => {
+                        self.pass_over(error)?;
                     }
-                    Next::Torn if reader.is_vouched_for()? => {
-                        return Err(reader.damaged("a batch that does not read, before valid ones"));
-                    }
-                    Next::End if let Some(&first) = self.segments.front() => {
-                        let expected = reader.expected();
-                        if first < expected {
-                            return Err(reader.damaged("batches that the next file has too"));
+                    Err(error) => return Err(error),
+                    Ok(next) => match next {
+                        Next::Batch => return Ok(true),
+                        Next::Torn
+                            if self.salvages
+                                && (!self.segments.is_empty() || reader.is_vouched_for()?) =>
+                        {
+                            let error = reader.damaged("a batch that does not read");
+                            self.pass_over(error)?;
                         }
-                        self.open_next(expected)?;
-                    }
-                    Next::Torn | Next::End => self.end()?,
+                        Next::Torn if !self.segments.is_empty() => {
+                            return Err(reader.damaged("a batch that does not read"));
+                        }
+                        Next::Torn if reader.is_vouched_for()? => {
+                            return Err(
+                                reader.damaged("a batch that does not read, before valid ones")
+                            );
+                        }
+                        Next::End if let Some(&first) = self.segments.front() => {
+                            let expected = reader.expected();
+                            if first < expected && !self.salvages {
+                                return Err(reader.damaged("batches that the next file has too"));
+                            }
+                            self.open_next(expected)?;
+                        }
+                        Next::Torn | Next::End => self.end()?,
+                    },
                 },
             }
         }
         Ok(false)
     }
 
+    /// Goes on behind what does not read, and takes down what that was.
+    fn pass_over(&mut self, error: StoreError) -> Result<(), StoreError> {
+        let from = self.reading.offset();
+        match &mut self.reading {
+            Reading::Snapshot(reader) => {
+                let goes_on = reader.resync()?;
+                let bytes = reader.offset() - from;
+                self.gaps.push(Gap::of(error, bytes, &self.directory));
+                if !goes_on {
+                    self.open_next(self.start)?;
+                }
+            }
+            Reading::Segment(reader) => {
+                reader.resync()?;
+                let bytes = reader.offset() - from;
+                self.gaps.push(Gap::of(error, bytes, &self.directory));
+            }
+            Reading::Nothing => {}
+        }
+        Ok(())
+    }
+
     /// Goes on with the next segment, which has to begin with this batch.
     fn open_next(&mut self, expected: Lsn) -> Result<(), StoreError> {
-        self.done += match &self.reading {
-            Reading::Snapshot(reader) => reader.len(),
-            Reading::Segment(reader) => reader.len(),
-        };
-        self.reading = open_next(&self.directory, self.identity, &mut self.segments, expected)?;
+        self.done += self.reading.len();
+        if !self.salvages {
+            self.reading = open_next(&self.directory, self.identity, &mut self.segments, expected)?;
+            return Ok(());
+        }
+        let mut expected = expected;
+        self.reading = Reading::Nothing;
+        while let Some(&first) = self.segments.front() {
+            if first != expected {
+                let error = missing_segment(&self.directory, expected);
+                self.gaps.push(Gap::of(error, 0, &self.directory));
+            }
+            match open_next(&self.directory, self.identity, &mut self.segments, first) {
+                Ok(reading) => {
+                    self.reading = reading;
+                    return Ok(());
+                }
+                Err(error) if error.is_unreadable() => {
+                    let len = len_of(&self.directory, &file_name_of::journal(first))?;
+                    self.done += len;
+                    self.gaps.push(Gap::of(error, len, &self.directory));
+                    // How many batches it had nobody knows.
+                    expected = self.segments.front().copied().unwrap_or(first);
+                }
+                Err(error) => return Err(error),
+            }
+        }
         Ok(())
     }
 
     /// Behind the last batch is nothing, or nothing that reads.
     fn end(&mut self) -> Result<(), StoreError> {
         let Reading::Segment(reader) = &self.reading else {
+            self.finished = true;
             return Ok(());
         };
         let (needed, reached) = (self.needed, reader.expected().before());
         if reached < needed {
-            return Err(StoreError::ShortJournal {
+            let error = StoreError::ShortJournal {
                 dir: self.directory.path.clone(),
                 reached,
                 needed,
-            });
+            };
+            if !self.salvages {
+                return Err(error);
+            }
+            self.gaps.push(Gap::of(error, 0, &self.directory));
         }
         let (offset, len) = (reader.offset(), reader.len());
         self.torn = (offset < len).then(|| TornEnd {
@@ -302,12 +449,8 @@ impl Replay {
 
     /// How much is read.
     pub fn progress(&self) -> Progress {
-        let current = match &self.reading {
-            Reading::Snapshot(reader) => reader.offset(),
-            Reading::Segment(reader) => reader.offset(),
-        };
         Progress {
-            done: self.done + current,
+            done: self.done + self.reading.offset(),
             total: self.total,
         }
     }
@@ -336,7 +479,8 @@ impl Replay {
         let Reading::Segment(reader) = self.reading else {
             return Err(StoreError::NotReplayed);
         };
-        if !self.finished {
+        // What was read in spite of gaps is written anew, and not gone on with.
+        if !self.finished || self.salvages {
             return Err(StoreError::NotReplayed);
         }
         let (first, next, salt) = (reader.first(), reader.expected(), reader.salt());

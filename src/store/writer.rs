@@ -149,6 +149,11 @@ impl Writer {
                     let bytes = payload.len();
                     return Err(self.give_up(StoreFailure::TooLarge { bytes }));
                 }
+                Job::Refused(failure) => {
+                    self.write()?;
+                    self.sync()?;
+                    return Err(self.give_up(failure));
+                }
                 Job::Batch(payload) => self.segment.put(&payload),
                 Job::NewSegment(done) => {
                     self.write()?;

@@ -407,3 +407,58 @@ async fn a_start_does_not_wait_for_a_cluster_that_is_away() {
     });
     server.delete_index(&index).await;
 }
+
+/// In the middle of a journal bytes are damaged: a start says so, and the command, or a start that may, goes on with
+/// the rest and with the index.
+#[tokio::test]
+async fn a_part_that_does_not_read_costs_no_other() {
+    let upstream = common::opensearch();
+    let (server, dir) = (Server::new(&upstream), DataDir::new("part"));
+    let other = DataDir::new("part-at-start");
+    let index = common::unique_index("part");
+    let args = arguments(&upstream, &index, dir.path(), &[]);
+    let mut spinney = Spinney::start(&args);
+    let numbers: Vec<usize> = (0..100).collect();
+    for numbers in numbers.chunks(10) {
+        let stored = send(&common::http(), &spinney.url, &index, numbers).await;
+        assert_eq!(stored.as_deref(), Some(numbers));
+    }
+    let before = near(&spinney, &index, 0..100).await;
+    assert_eq!(spinney.terminate(), Some(0));
+    server.refresh(&index).await;
+
+    let journal = folder(dir.path()).unwrap().join("journal-0000000000000001");
+    let mut bytes = std::fs::read(&journal).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 40].fill(0xA5);
+    std::fs::write(&journal, bytes).unwrap();
+    copy(dir.path(), other.path());
+    let refused = Spinney::try_start("127.0.0.1:0", &args).err().unwrap().log;
+    for part in [
+        "journal-0000000000000001",
+        "at byte",
+        "--on-unreadable recover",
+    ] {
+        assert!(refused.contains(part), "{part}: {refused}");
+    }
+    let (code, said) = recover(&args);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(
+        said.contains("a part did not read; 100 documents read"),
+        "{said}"
+    );
+    let mut spinney = Spinney::start(&args);
+    assert_as_before(&server, &spinney, &index, &before).await;
+    assert_eq!(spinney.terminate(), Some(0));
+
+    let may = ["--on-unreadable", "recover"];
+    let at_start = arguments(&upstream, &index, other.path(), &may);
+    let mut spinney = Spinney::start(&at_start);
+    let known = spinney.log_line("what the index has", |line| {
+        line.contains("of which a part did not read, is known now")
+    });
+    assert!(known.contains("read=100"), "{known}");
+    assert_as_before(&server, &spinney, &index, &before).await;
+    assert_eq!(spinney.terminate(), Some(0));
+    server.delete_index(&index).await;
+}

@@ -11,6 +11,7 @@ mod check;
 mod methods;
 mod out_of_service;
 mod producers;
+mod salvage;
 mod standing;
 
 const LONG: &str = "the harbour bridge was closed to traffic this morning after engineers found cracks in two of its piers";

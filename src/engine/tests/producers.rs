@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Barrier;
 
 use super::*;
-use crate::config::{OnFailure, Storage};
+use crate::config::{OnFailure, OnUnreadable, Storage};
 use crate::forest::Change;
 use crate::forest::local::StateChange;
 use crate::store::{DataDir, Durability, Record, Store};
@@ -69,6 +69,7 @@ fn eight_producers_get_what_some_order_would_have_given() {
         data_dir: dir.clone(),
         durability: Durability::None,
         on_failure: OnFailure::Refuse,
+        on_unreadable: OnUnreadable::Refuse,
     };
     let routes = [route_of_prints()];
     let stored = Engine::stored(&routes, "cluster_", 2, HashKey::FIXED, Some(&storage));

@@ -343,12 +343,7 @@ impl<P: Proof + Durable> Look<P> {
         let free = self.wanted.iter();
         let free = free.filter(|&&wanted| picture.tree_of(wanted).is_none());
         let claim: Vec<_> = free
-            .map(|&wanted| {
-                (
-                    wanted,
-                    picture.read.kept(wanted).map(|kept| kept.bytes.clone()),
-                )
-            })
+            .map(|&wanted| (wanted, picture.read.value(wanted).map(<[u8]>::to_vec)))
             .collect();
         match kill.is_empty() && claim.is_empty() {
             true => Next::Confirm,

@@ -19,7 +19,7 @@ use crate::forest::{
     Change, Forest, Moment, Portions, Restoring, Root, Settings, Summary, Tick, TreeSize,
 };
 use crate::hash::HashKey;
-use crate::method::{Durable, Family, Proof};
+use crate::method::{Durable, Family, FounderTokens, Proof};
 use crate::time::Millis;
 
 /// Nodes of one step.
@@ -83,14 +83,14 @@ struct OwnForest<P> {
 
 struct OwnTree<P> {
     value: RootValue<P>,
-    evidence: Option<Arc<[u16]>>,
+    evidence: Option<FounderTokens>,
 }
 
 /// What was read of an engine.
 struct Found<P> {
     roots: HashMap<Fingerprint, RootValue<P>>,
     leaves: Vec<(Fingerprint, Leaf)>,
-    evidence: HashMap<Fingerprint, (Token, Arc<[u16]>)>,
+    evidence: HashMap<Fingerprint, (Token, FounderTokens)>,
     keys: u64,
 }
 
@@ -539,7 +539,10 @@ fn own_nodes<P: Proof>(forest: &Forest<P>, calendar: Calendar) -> Vec<Own<P>> {
                     tally: tally.filter(|tally| tally.documents > 1),
                     proof: proof.clone(),
                 },
-                evidence: forest.evidence.get(node.fingerprint).map(Arc::from),
+                evidence: forest
+                    .evidence
+                    .get(node.fingerprint)
+                    .map(FounderTokens::from),
             }
         });
         Own {

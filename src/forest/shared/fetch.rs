@@ -59,13 +59,20 @@ impl<F: Family> Inner<F> {
             for fingerprint in due {
                 let bytes = replies.next().and_then(bytes);
                 let is_news = read.put(fingerprint, bytes);
+                if is_news && read.is_unreadable(fingerprint) {
+                    self.unreadable(Kind::Node, fingerprint);
+                }
                 if let Some(leaf) = read.leaf(fingerprint).filter(|_| is_news) {
                     next.insert(leaf.root.0);
                 }
             }
             for root in evidence {
                 let found = replies.next().and_then(bytes);
-                read.put_evidence(root, found.and_then(|bytes| read_evidence(&bytes)));
+                let evidence = found.as_deref().and_then(read_evidence);
+                if found.is_some() && evidence.is_none() {
+                    self.unreadable(Kind::Evidence, root);
+                }
+                read.put_evidence(root, evidence);
             }
             for bucket in std::mem::take(&mut buckets) {
                 let found = replies.next().and_then(bytes);

@@ -15,7 +15,7 @@ use super::settle::{Handle, Used};
 use crate::fingerprint::Fingerprint;
 use crate::forest::port::Unavailable;
 use crate::forest::{Rollback, Root};
-use crate::method::Family;
+use crate::method::{Family, FounderTokens};
 use crate::time::Millis;
 
 /// What became of the claims of one document.
@@ -65,7 +65,7 @@ pub(super) struct Founding<P> {
     pub(super) value: RootValue<P>,
     /// What stands in its place and is dead.
     pub(super) before: Option<Vec<u8>>,
-    pub(super) evidence: Option<Arc<[u16]>>,
+    pub(super) evidence: Option<FounderTokens>,
     pub(super) question: Question<P>,
 }
 
@@ -170,7 +170,7 @@ impl<F: Family> Inner<F> {
             if decided.new.is_empty() && decided.used.is_empty() {
                 continue;
             }
-            let dead = |fingerprint| read.kept(fingerprint).map(|kept| kept.bytes.clone());
+            let dead = |fingerprint| read.value(fingerprint).map(<[u8]>::to_vec);
             let place = *places.entry(root).or_insert_with(|| {
                 let founding = plans.trees.get(&root).map(|own| Founding {
                     value: RootValue {

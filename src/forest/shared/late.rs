@@ -2,7 +2,6 @@
 //! What is kept of their founders is read from the engine; the law is docs/merges.md.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
 
 use super::Inner;
 use super::keys::{Kind, Reply, Token, What};
@@ -13,7 +12,7 @@ use crate::forest::late_merges::{LateMerges, are_one, founders_agree, may_be_one
 use crate::forest::port::Unavailable;
 use crate::forest::words::{Word, Words};
 use crate::forest::{Late, LateStats, Root};
-use crate::method::{Family, Proof};
+use crate::method::{Family, FounderTokens, Proof};
 
 /// Pairs that are judged for the documents of one request, whose client waits for it. Others are met again by later documents.
 const MOST_JUDGED: u32 = 64;
@@ -21,12 +20,12 @@ const MOST_JUDGED: u32 = 64;
 const TRIES: u32 = 3;
 
 /// What is kept of the founders of living trees: the proof and the evidence of each.
-struct Founders<P>(HashMap<Root, (P, Arc<[u16]>)>);
+struct Founders<P>(HashMap<Root, (P, FounderTokens)>);
 
 impl<P: Proof> Founders<P> {
     fn agree(&self, one: Root, other: Root, thresholds: P::Thresholds) -> Option<bool> {
         let kept = |root| {
-            let (proof, words): &(P, Arc<[u16]>) = self.0.get(&root)?;
+            let (proof, words): &(P, FounderTokens) = self.0.get(&root)?;
             Some((proof, &**words))
         };
         Some(founders_agree(kept(one)?, kept(other)?, thresholds))
@@ -126,7 +125,7 @@ impl<F: Family> Inner<F> {
         commands.extend(self.read_clock());
         let mut replies = self.run_all(commands).await?;
         let nodes: Vec<Option<Reply>> = roots.iter().map(|_| replies.next()).collect();
-        let mut evidence: HashMap<Fingerprint, (Token, Arc<[u16]>)> = HashMap::new();
+        let mut evidence: HashMap<Fingerprint, (Token, FounderTokens)> = HashMap::new();
         if has_evidence {
             for root in &roots {
                 if let Some(Reply::Bytes(bytes)) = replies.next() {
@@ -146,7 +145,7 @@ impl<F: Family> Inner<F> {
             let is_there = kept.is_confirmed && !calendar.is_over(kept.step);
             let words = evidence.remove(&root.0);
             let words = words.filter(|(token, _)| *token == kept.token);
-            let words = words.map_or_else(|| Arc::from([]), |(_, words)| words);
+            let words = words.map_or_else(|| FounderTokens::from(&[][..]), |(_, words)| words);
             is_there.then_some((root, (kept.proof, words)))
         });
         Ok(Founders(living.collect()))

@@ -14,13 +14,12 @@
 //! A leaf is told from a root by its length. Twelve bytes and a key of nine are the smallest allocations there are. The *step* is
 //! when the node last arrived, in parts of the window; *before* are the children of the window before this one.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::keys::{Life, Token};
 use crate::fingerprint::Fingerprint;
 use crate::forest::Root;
-use crate::method::{Durable, Tally, take};
+use crate::method::{Durable, FounderTokens, Tally, take};
 use crate::time::Millis;
 
 /// Steps in a window.
@@ -372,12 +371,12 @@ pub(super) fn living_names(bytes: &[u8], step: u8) -> Option<Vec<u8>> {
 }
 
 /// What [`write_evidence`] wrote.
-pub(super) fn read_evidence(bytes: &[u8]) -> Option<(Token, Arc<[u16]>)> {
+pub(super) fn read_evidence(bytes: &[u8]) -> Option<(Token, FounderTokens)> {
     let mut rest = bytes;
     let token = Token::from_bytes(take(&mut rest)?);
     let (words, []) = rest.as_chunks::<2>() else {
         return None;
     };
-    let words = words.iter().map(|&word| u16::from_be_bytes(word));
-    Some((token, words.collect()))
+    let words: Vec<u16> = words.iter().map(|&word| u16::from_be_bytes(word)).collect();
+    Some((token, words.as_slice().into()))
 }

@@ -85,6 +85,26 @@ impl Memory {
         nodes
     }
 
+    /// The same values, and nothing else, in another engine.
+    pub(crate) fn copy(&self) -> Memory {
+        let copy = Memory::default();
+        let values = self.0.values.lock();
+        let mut into = copy.0.values.lock();
+        for (key, value) in values.iter() {
+            let (bytes, until) = (value.bytes.clone(), value.until);
+            into.insert(*key, Value { bytes, until });
+        }
+        drop(into);
+        copy
+    }
+
+    /// Somebody puts another value in a place.
+    pub(crate) fn overwrite(&self, key: Key, bytes: &[u8]) {
+        if let Some(value) = self.0.values.lock().get_mut(&key) {
+            value.bytes = bytes.to_vec();
+        }
+    }
+
     /// What is there of one kind.
     pub(crate) fn of_kind(&self, kind: Kind) -> Vec<(Key, Vec<u8>)> {
         let values = self.0.values.lock();

@@ -37,13 +37,14 @@ mod tests;
 mod turns;
 mod words;
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_channel::oneshot;
 use parking_lot::{Mutex, RwLock};
+use tracing::warn;
 
 use self::blocks::Blocks;
 pub use self::carry::{Carried, Carry, Told};
@@ -139,7 +140,13 @@ pub(super) struct Counters {
     withdrawn: AtomicU64,
     expired: AtomicU64,
     without_evidence: AtomicU64,
+    unreadable: AtomicU64,
+    /// Those of which the log has said so.
+    named: Mutex<HashSet<(Kind, Fingerprint)>>,
 }
+
+/// So many values that do not read are named in the log, each once; more are only counted.
+const MOST_UNREADABLE_NAMED: usize = 1_000;
 
 /// What a shared forest has done in this process, for people.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -152,6 +159,8 @@ pub struct SharedStats {
     pub round_trips: u64,
     /// Placements that had to begin again, because another process was faster or was not done.
     pub conflicts: u64,
+    /// Values that were read and are none of this version; they count as absent.
+    pub unreadable: u64,
     /// Keys, of this and other forests, by which nodes, roots and evidence are reckoned.
     pub sampled: u64,
     /// Keys that the engine holds; where they are as many, what is reckoned is counted.
@@ -422,6 +431,20 @@ impl<F: Family> Inner<F> {
         }
     }
 
+    /// A value is none that this version reads. It counts as absent.
+    fn unreadable(&self, kind: Kind, fingerprint: Fingerprint) {
+        self.counters.unreadable.fetch_add(1, Relaxed);
+        let mut named = self.counters.named.lock();
+        if named.len() < MOST_UNREADABLE_NAMED && named.insert((kind, fingerprint)) {
+            warn!(
+                forest = self.name,
+                ?kind,
+                %fingerprint,
+                "a value in the forest store does not read: it counts as absent"
+            );
+        }
+    }
+
     async fn stats(&self) -> Result<Stats, Unavailable> {
         let forest = self.number().await?;
         let size = self.keys.size().await;
@@ -462,6 +485,7 @@ impl<F: Family> Inner<F> {
                 commands: count(&counters.commands),
                 round_trips: count(&counters.rounds),
                 conflicts: count(&counters.conflicts),
+                unreadable: count(&counters.unreadable),
                 sampled: sample.of as u64,
                 keys: sample.keys as u64,
                 names: names as u64,

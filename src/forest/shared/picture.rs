@@ -3,7 +3,6 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::Arc;
 
 use super::blocks::Blocks;
 use super::glance::Glance;
@@ -14,7 +13,7 @@ use crate::forest::change::Change;
 use crate::forest::law::{self, Outcome};
 use crate::forest::seen::Claim;
 use crate::forest::{Decision, Near, Root};
-use crate::method::{Durable, Proof, Query, Refusal, Tallies, Tally};
+use crate::method::{Durable, FounderTokens, Proof, Query, Refusal, Tallies, Tally};
 use crate::time::Millis;
 
 /// A value and what it says.
@@ -25,12 +24,14 @@ pub(super) struct Kept<P> {
 }
 
 /// The words of a founder, of the attempt with this token.
-type Evidence = (Token, Arc<[u16]>);
+type Evidence = (Token, FounderTokens);
 
 /// What was read. A key that is not in it was not asked for.
 #[derive(Debug)]
 pub(super) struct Read<P> {
     nodes: HashMap<Fingerprint, Option<Kept<P>>>,
+    /// Values that are no nodes: as good as none, and whoever puts a node there puts it in their place.
+    unreadable: HashMap<Fingerprint, Vec<u8>>,
     evidence: HashMap<Fingerprint, Option<Evidence>>,
     /// What buckets name.
     buckets: HashMap<Fingerprint, Vec<Fingerprint>>,
@@ -54,6 +55,7 @@ impl<P> Default for Read<P> {
     fn default() -> Self {
         Read {
             nodes: HashMap::new(),
+            unreadable: HashMap::new(),
             evidence: HashMap::new(),
             buckets: HashMap::new(),
         }
@@ -63,20 +65,31 @@ impl<P> Default for Read<P> {
 impl<P: Durable> Read<P> {
     /// Takes down what a key holds now. Answers whether it is another thing than before.
     pub(super) fn put(&mut self, fingerprint: Fingerprint, bytes: Option<Vec<u8>>) -> bool {
-        let before = self.nodes.get(&fingerprint);
-        let before = before.map(|kept| kept.as_ref().map(|kept| kept.bytes.as_slice()));
-        if before == Some(bytes.as_deref()) {
+        if self.nodes.contains_key(&fingerprint) && self.value(fingerprint) == bytes.as_deref() {
             return false;
         }
-        // What cannot be read is of a later version: it is left alone, and so is no node.
-        let kept = bytes.and_then(|bytes| {
-            Some(Kept {
-                node: Node::read(&bytes)?,
-                bytes,
-            })
+        self.unreadable.remove(&fingerprint);
+        let kept = bytes.and_then(|bytes| match Node::read(&bytes) {
+            Some(node) => Some(Kept { node, bytes }),
+            None => {
+                self.unreadable.insert(fingerprint, bytes);
+                None
+            }
         });
         self.nodes.insert(fingerprint, kept);
         true
+    }
+
+    /// What a key holds, whether it is a node or not.
+    pub(super) fn value(&self, fingerprint: Fingerprint) -> Option<&[u8]> {
+        let kept = self.kept(fingerprint).map(|kept| &kept.bytes);
+        kept.or_else(|| self.unreadable.get(&fingerprint))
+            .map(Vec::as_slice)
+    }
+
+    /// Whether a key holds something that is no node.
+    pub(super) fn is_unreadable(&self, fingerprint: Fingerprint) -> bool {
+        self.unreadable.contains_key(&fingerprint)
     }
 
     pub(super) fn put_evidence(&mut self, root: Fingerprint, evidence: Option<Evidence>) {
@@ -142,7 +155,7 @@ impl<P: Durable> Read<P> {
 pub(super) struct OwnTree<P> {
     pub(super) added: Millis,
     pub(super) proof: P,
-    pub(super) evidence: Option<Arc<[u16]>>,
+    pub(super) evidence: Option<FounderTokens>,
 }
 
 /// What the documents of a request plan.

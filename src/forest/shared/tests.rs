@@ -1,6 +1,7 @@
 mod dated;
 mod log;
 mod near;
+mod records;
 mod turns;
 mod words;
 
@@ -430,7 +431,7 @@ proptest! {
         };
         prop_assert_eq!(Node::read(&value.bytes()), Some(Node::Root(value)));
         let evidence = write_evidence(token, &words);
-        prop_assert_eq!(read_evidence(&evidence), Some((token, words.into())));
+        prop_assert_eq!(read_evidence(&evidence), Some((token, words.as_slice().into())));
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod memory;
 mod method_short;
 mod method_verified;
 mod port;
+pub(super) mod records;
 mod recovery;
 mod save;
 mod strict;

@@ -13,7 +13,7 @@ use crate::method::{
 };
 use crate::text::Fields;
 
-fn settings(k: Distance, window: Option<Millis>) -> Settings {
+pub(super) fn settings(k: Distance, window: Option<Millis>) -> Settings {
     Settings {
         k,
         window,
@@ -229,7 +229,7 @@ impl<F: Family> Run<F> {
     }
 }
 
-fn seen<F: Family>(state: &State<F>) -> (Vec<String>, Stats, String) {
+pub(super) fn seen<F: Family>(state: &State<F>) -> (Vec<String>, Stats, String) {
     let forest = state.forest();
     let nodes = forest.nodes();
     // Debug, since not every proof can be compared.

@@ -201,3 +201,93 @@ fn a_batch_in_a_payload_is_none() {
     assert!(matches!(replay.next(), Ok(None)));
     assert!(replay.torn_end().is_some());
 }
+
+/// All that reads, in its order, however little that is.
+fn salvage(disk: &Disk) -> Result<(Vec<(u64, Vec<u8>)>, Replay), StoreError> {
+    let data_dir = DataDir::lock_in(disk.files(), Path::new(DIR))?;
+    let mut replay = Store::salvage(&data_dir, &identity())?;
+    let mut records = Vec::new();
+    while let Some(record) = replay.next()? {
+        records.push(match record {
+            Record::Block { section, bytes } => ((u64::from(section) + 1) << 32, bytes.to_vec()),
+            Record::Batch { lsn, payload } => (lsn.0, payload.to_vec()),
+        });
+    }
+    Ok((records, replay))
+}
+
+/// Whatever byte is damaged costs its record, or its file if it is in the header, and nothing else.
+#[test]
+fn one_record_that_does_not_read_costs_no_other() {
+    let (disk, _) = disk_with(9, Some(4));
+    let (all, replay) = salvage(&disk).unwrap();
+    assert_eq!(replay.gaps(), []);
+    drop(replay);
+    let (mut passed_over, mut files) = (0, 0);
+    for path in disk.paths() {
+        let bytes = disk.bytes(&path);
+        let is_journal = path.to_string_lossy().contains("journal");
+        for at in 0..bytes.len() {
+            let mut flipped = bytes.clone();
+            flipped[at] ^= 0x10;
+            let disk = disk.copy();
+            disk.put(&path, &flipped);
+            let context = format!("{}, byte {at}", path.display());
+            let Ok((read, replay)) = salvage(&disk) else {
+                // Whose files these are is not known, or what reads them.
+                assert!(path.ends_with("identity") || at < 44, "{context}");
+                continue;
+            };
+            let lost: Vec<_> = all.iter().filter(|one| !read.contains(one)).collect();
+            assert!(read.iter().all(|one| all.contains(one)), "{context}");
+            let is_told = !replay.gaps().is_empty() || replay.torn_end().is_some();
+            assert!(is_told, "{context}");
+            match at < 44 {
+                // Only its file.
+                true => {
+                    let of_file = |lsn: u64| (lsn < 1 << 32) == is_journal;
+                    assert!(lost.iter().all(|(lsn, _)| of_file(*lsn)), "{context}");
+                    files += 1;
+                }
+                false => {
+                    assert!(lost.len() <= 1, "{context}: {lost:?}");
+                    passed_over += lost.len();
+                }
+            }
+            for gap in replay.gaps() {
+                assert!(!gap.what.is_empty());
+            }
+            assert!(matches!(replay.into_store(), Err(StoreError::NotReplayed)));
+        }
+    }
+    assert!(passed_over > 200 && files > 60, "{passed_over} {files}");
+}
+
+/// A batch in the place of which nothing can be written that is read again.
+#[test]
+fn what_is_refused_is_never_durable_and_all_before_it_is() {
+    for durability in [
+        Durability::Batch,
+        Durability::Interval(Duration::from_secs(1)),
+        Durability::None,
+    ] {
+        let disk = Disk::new(0);
+        let (mut process, _) = Process::start(&disk, durability).unwrap();
+        let changes = Changes(vec![(1, Some(2))]);
+        let before = process.append(&changes);
+        let refused = process.store.refuse("it is of no kind");
+        let after = process.append(&Changes(vec![(1, Some(3))]));
+        assert_eq!((refused, after), (before.next(), before.next().next()));
+        for lsn in [refused, after] {
+            let told = process.is_durable(lsn).unwrap().unwrap_err();
+            assert!(told.to_string().contains("it is of no kind"), "{told}");
+        }
+        assert!(process.store.failure().is_some());
+        process.write();
+        assert!(matches!(process.is_durable(before), Some(Ok(()))));
+        assert!(process.is_durable(refused).unwrap().is_err());
+        drop(process);
+        let (_, read) = Process::start(&disk, durability).unwrap();
+        assert_eq!(read.batches, [(before, changes)]);
+    }
+}

@@ -1,0 +1,118 @@
+//! What reads of a stored forest that does not read as a whole, as a forest to go on with. The old files are kept
+//! beside it, and nothing of them is changed.
+//!
+//! ```text
+//! news/              does not read           -> UNREADABLE-1-news/
+//! SALVAGED-news/     what reads, a snapshot  -> news/, with a mark until the index's documents were read
+//! ```
+
+use std::path::Path;
+
+use tracing::warn;
+
+use super::inspect::Inline;
+use super::stored::{Stores, read, snapshot};
+use crate::fingerprint::Distance;
+use crate::forest::Settings;
+use crate::forest::local::{Local, State};
+use crate::hash::HashKey;
+use crate::method::Family;
+use crate::store::{DataDir, Durability, Gap, Identity, Store, StoreError};
+
+/// Where what reads is gathered until it is whole. No forest's own directory has a name in upper case.
+const SALVAGED: &str = "SALVAGED";
+
+/// As much as a stored forest needs to be read: what is over by now is the window's to say, which is no part of what
+/// is stored.
+pub(super) fn empty_of<F: Family>(identity: &Identity) -> Result<State<F>, StoreError> {
+    let k = identity.settings().find(|(key, _)| *key == "k");
+    let settings = Settings {
+        k: Distance(k.and_then(|(_, k)| k.parse().ok()).unwrap_or_default()),
+        window: None,
+        key: HashKey::FIXED,
+    };
+    let empty = State::<F>::new(settings, Default::default(), F::Learned::default());
+    empty.map_err(|_| StoreError::NoForest {
+        forest: identity.forest().to_owned(),
+    })
+}
+
+impl Stores {
+    /// Whether a forest was put together of what reads of it, and what the index has of it was not read since.
+    pub(super) fn is_salvaged(&self, forest: &str) -> bool {
+        self.data_dir.is_marked(forest)
+    }
+
+    /// Brings to its end what a process was killed in the middle of.
+    pub(super) fn finish_salvage(&self, forest: &str) -> Result<(), StoreError> {
+        let aside = self.data_dir.aside(SALVAGED, forest);
+        if !aside.is_dir() || self.data_dir.has_directory(forest)? {
+            return Ok(());
+        }
+        let aside = DataDir::lock(&aside)?;
+        match aside.holds(forest)? {
+            true => self.data_dir.adopt(&aside, forest),
+            false => Ok(()),
+        }
+    }
+
+    /// Puts what reads of a forest in the place of one that does not read as a whole.
+    pub(super) fn salvage<F: Family>(
+        &self,
+        identity: &Identity,
+        error: &StoreError,
+    ) -> Result<(), StoreError> {
+        let forest = identity.forest();
+        warn!(forest, %error, "the stored forest does not read as a whole");
+        let mut replay = Store::salvage(&self.data_dir, identity)?;
+        let (state, gaps) = read::<F>(&mut replay, empty_of(identity)?, |_| ())?;
+        drop(replay);
+        let aside = self.data_dir.aside(SALVAGED, forest);
+        let _ = std::fs::remove_dir_all(&aside);
+        let nodes = state.forest().stats().nodes;
+        self.put_in_its_place(&aside, identity, state)?;
+        let _ = std::fs::remove_dir_all(&aside);
+        let lost = gaps.iter().map(|gap| gap.bytes).sum::<u64>();
+        for gap in &gaps {
+            warn!(forest, "does not read: {gap}");
+        }
+        warn!(
+            forest,
+            gaps = gaps.len(),
+            bytes = lost,
+            nodes,
+            "the forest goes on with what reads, and with what the index has; the old files are beside it, in a \
+             directory that begins with UNREADABLE"
+        );
+        Ok(())
+    }
+
+    fn put_in_its_place<F: Family>(
+        &self,
+        aside: &Path,
+        identity: &Identity,
+        state: State<F>,
+    ) -> Result<(), StoreError> {
+        let forest = identity.forest();
+        let failed = |reason: String| StoreError::NotSalvaged {
+            forest: forest.to_owned(),
+            reason,
+        };
+        let aside = DataDir::lock(aside)?;
+        let mut replay = Store::open(&aside, identity, Durability::Batch)?;
+        while replay.next()?.is_some() {}
+        aside.mark(forest)?;
+        let store = replay.into_store()?;
+        let local = Local::<F>::with_state(forest, state, std::sync::Arc::new(Inline));
+        snapshot(&store, &*local.copied()).map_err(|error| failed(error.to_string()))?;
+        store.close().map_err(|error| failed(error.to_string()))?;
+        drop(store);
+        self.data_dir.set_aside(forest)?;
+        self.data_dir.adopt(&aside, forest)
+    }
+}
+
+/// What of a stored forest does not read, in one line each.
+pub(super) fn listed(gaps: &[Gap]) -> Vec<String> {
+    gaps.iter().map(Gap::to_string).collect()
+}
