@@ -294,7 +294,10 @@ impl Search<'_> {
             self.check_end(world)?;
             Ok(Ended::AtRest)
         };
-        let (steps, check) = (|world: &World| self.steps(world), |world: &World| self.check(world));
+        let (steps, check) = (
+            |world: &World| self.steps(world),
+            |world: &World| self.check(world),
+        );
         explore(start, self.most, ended, steps, check)
     }
 

@@ -246,7 +246,10 @@ impl Search<'_> {
             split += usize::from(self.near_roots(world).is_some());
             Ok(Ended::Yes)
         };
-        let (steps, check) = (|world: &World| self.steps(world), |world: &World| self.check(world));
+        let (steps, check) = (
+            |world: &World| self.steps(world),
+            |world: &World| self.check(world),
+        );
         let (states, ends) = explore(start, self.most, ended, steps, check)?;
         Ok((states, ends, split))
     }
