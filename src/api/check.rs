@@ -1,11 +1,12 @@
 //! `POST /_spinney/{index}/_check`: what would happen to a document.
 
+use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use serde_json::{Value, json};
 
 use super::ANSWER_BYTES;
-use super::body::decode;
+use super::body::{QUESTION_BYTES, read};
 use crate::engine::{CheckError, Checked, Fate};
 use crate::forest::port::{CheckedFingerprint, CheckedTree};
 use crate::forest::{Decision, Near};
@@ -52,8 +53,7 @@ pub(super) async fn handle(
             return Err(error);
         }
     };
-    let buffered = body::buffer(&state.budget, state.body_timeout, &parts, body).await?;
-    let (document, _reservation) = decode(state, buffered, encoding(&parts.headers)).await?;
+    let (document, _reservation) = read(state, QUESTION_BYTES, &parts, body, Bytes::clone).await?;
     if document.trim_ascii().is_empty() {
         return Err(ProxyError::BadDocument("the body is empty".into()));
     }

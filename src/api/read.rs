@@ -3,11 +3,12 @@
 use std::future::Future;
 use std::time::Duration;
 
+use bytes::Bytes;
 use hyper::body::{Body as _, Incoming};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use serde_json::Value;
 
-use super::body::decode;
+use super::body::{QUESTION_BYTES, ask_first, read};
 use crate::clock;
 use crate::engine::ReaderFields;
 use crate::http::headers::{Encoding, encoding, is_json};
@@ -91,16 +92,20 @@ pub(super) async fn handle(
     let pretty = parameter(parts.uri.query(), "pretty").is_some_and(|value| value != "false");
     let answer = match *target {
         Target::Groups { index } => {
-            let buffered = body::buffer(&state.budget, state.body_timeout, &parts, body).await?;
-            let (question, _reservation) =
-                decode(state, buffered, encoding(&parts.headers)).await?;
+            // Without a body there is nothing to be read, and the searches ask.
+            let asked = match body.is_end_stream() {
+                true => Ok(body),
+                false => ask_first(state, index, &parts, body).await,
+            };
+            let body = match asked {
+                Ok(body) => body,
+                Err(answer) => return answer,
+            };
+            let parse = |question: &Bytes| GroupsRequest::parse(question);
+            let (question, _reservation) = read(state, QUESTION_BYTES, &parts, body, parse).await?;
             let asked = AskedIndex::new(state, index);
             let reader = asked.reader(state, &parts.headers);
-            in_time(async {
-                let request = GroupsRequest::parse(&question)?;
-                Ok(reader.groups(&request).await?.to_json())
-            })
-            .await
+            in_time(async { Ok(reader.groups(&question?).await?.to_json()) }).await
         }
         Target::Members { index, of } => {
             body::discard(body, &parts.headers);

@@ -54,18 +54,37 @@ impl Aliases {
     }
 }
 
+/// The cluster does not tell a caller what a name stands for: 401 or 403.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Denied(StatusCode);
+
+impl Denied {
+    fn by(status: StatusCode) -> Option<Denied> {
+        let denies = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+        denies.then_some(Denied(status))
+    }
+
+    /// Whether the cluster does not know the caller, so that it would say the same of any name.
+    pub(crate) fn is_of_caller(self) -> bool {
+        self.0 == StatusCode::UNAUTHORIZED
+    }
+}
+
 impl Client {
-    /// The index that is written to under an alias. `None` if the name is none, or the caller may not know. `caller` is a hash
+    /// The index that is written to under an alias. `None` if the name is none, or the cluster does not say. `caller` is a hash
     /// of what the cluster knows callers by.
+    ///
+    /// # Errors
+    /// When the cluster denies it to the caller; for a while it is then not asked about this name again.
     pub(crate) async fn write_index(
         &self,
         caller: u64,
         headers: &HeaderMap,
         name: &str,
         now: Millis,
-    ) -> Option<String> {
+    ) -> Result<Option<String>, Denied> {
         if let Some(known) = self.aliases.remembered(caller, name, now) {
-            return known;
+            return Ok(known);
         }
         let path = format!("/_alias/{}", utf8_percent_encode(name, NON_ALPHANUMERIC));
         let asking = self.get_as(headers, &path, ANSWER);
@@ -75,38 +94,47 @@ impl Client {
                 "the cluster does not say in time what a name stands for"
             );
             self.aliases.remember(caller, name, now, None);
-            return None;
+            return Ok(None);
         };
-        let index = match answer {
-            Ok(answer) if answer.status() == StatusCode::OK => write_index(answer.body(), name),
-            Ok(answer) => {
-                debug!(name, status = %answer.status(), "no alias, as far as the writer may know");
-                None
-            }
+        let answer = match answer {
+            Ok(answer) => answer,
             Err(error) => {
                 debug!(name, %error, "the cluster does not say what a name stands for");
-                return None;
+                return Ok(None);
+            }
+        };
+        let status = answer.status();
+        let index = match status {
+            StatusCode::OK => write_index(answer.body(), name),
+            _ => {
+                debug!(name, %status, "no alias, as far as the writer may know");
+                None
             }
         };
         self.aliases.remember(caller, name, now, index.clone());
-        index
+        Denied::by(status).map_or(Ok(index), Err)
     }
-}
 
-impl Client {
     /// The indices behind an alias or a data stream, as the caller may know them; none where the cluster says nothing.
-    pub(crate) async fn indices_behind(&self, caller: &HeaderMap, name: &str) -> Vec<String> {
+    ///
+    /// # Errors
+    /// When the cluster denies it to the caller.
+    pub(crate) async fn indices_behind(
+        &self,
+        caller: &HeaderMap,
+        name: &str,
+    ) -> Result<Vec<String>, Denied> {
         let name = utf8_percent_encode(name, NON_ALPHANUMERIC);
         let path = format!("/_resolve/index/{name}");
         match self.get_as(caller, &path, ANSWER).await {
-            Ok(answer) if answer.status() == StatusCode::OK => behind(answer.body()),
+            Ok(answer) if answer.status() == StatusCode::OK => Ok(behind(answer.body())),
             Ok(answer) => {
                 debug!(%name, status = %answer.status(), "the cluster does not say what is behind a name");
-                Vec::new()
+                Denied::by(answer.status()).map_or(Ok(Vec::new()), Err)
             }
             Err(error) => {
                 debug!(%name, %error, "the cluster does not say what is behind a name");
-                Vec::new()
+                Ok(Vec::new())
             }
         }
     }

@@ -37,6 +37,7 @@ use crate::config::Identity;
 use crate::http::tls::{self, TlsError};
 use crate::http::{Body, ClientBodyError, ProxyError, full, headers};
 use aliases::Aliases;
+pub(crate) use aliases::Denied;
 use early_response::EarlyResponseConnector;
 use nodes::Nodes;
 
@@ -240,8 +241,24 @@ impl Client {
         body: Option<&serde_json::Value>,
         limit: usize,
     ) -> Result<Response<Bytes>, ClusterError> {
-        let sent = body.map(|body| Bytes::from(body.to_string()));
-        let mut request = Request::new(full(sent.unwrap_or_default()));
+        let body = body.map(|body| Bytes::from(body.to_string()));
+        self.send_as(caller, method, path, body, limit).await
+    }
+
+    /// The same with the text of a body of JSON.
+    ///
+    /// # Errors
+    /// As [`Client::get_as`].
+    pub(crate) async fn send_as(
+        &self,
+        caller: &HeaderMap,
+        method: Method,
+        path: &str,
+        body: Option<Bytes>,
+        limit: usize,
+    ) -> Result<Response<Bytes>, ClusterError> {
+        let has_body = body.is_some();
+        let mut request = Request::new(full(body.unwrap_or_default()));
         *request.method_mut() = method;
         *request.uri_mut() =
             Uri::try_from(path).map_err(|e| ClusterError::Unreachable(e.to_string()))?;
@@ -257,7 +274,7 @@ impl Client {
         }
         headers::strip_hop_by_hop(request.headers_mut());
         request.headers_mut().remove(EXPECT);
-        if body.is_some() {
+        if has_body {
             let json = HeaderValue::from_static("application/json");
             request.headers_mut().insert(CONTENT_TYPE, json);
         }

@@ -32,13 +32,13 @@ mod url;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::http::request;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 
 use crate::clock;
 use crate::engine::ReaderFields;
+use crate::http::body::Buffered;
 use crate::http::headers::{Encoding, encoding};
 use crate::http::query::decode_segment;
 use crate::http::{Body, ProxyError, body, caller};
@@ -135,7 +135,11 @@ pub(crate) async fn handle(
         shell: &shell,
         headers: shell::for_cluster(&parts.headers),
     };
-    let shown = tokio::time::timeout(TIMEOUT, page.show(&target, form.as_deref())).await;
+    let shown = tokio::time::timeout(
+        TIMEOUT,
+        page.show(&target, form.as_ref().map(|form| &*form.bytes)),
+    )
+    .await;
     let shown = shown.unwrap_or(Err(ReadError::TimedOut(TIMEOUT).into()));
     let answer = shown.unwrap_or_else(|problem| problem.page(&shell));
     Ok(shell.remembered(answer))
@@ -146,13 +150,13 @@ async fn read_form(
     state: &AppState,
     parts: &request::Parts,
     body: Incoming,
-) -> Result<Bytes, ProxyError> {
+) -> Result<Buffered, ProxyError> {
     if encoding(&parts.headers) != Encoding::Identity {
         body::discard(body, &parts.headers);
         return Err(ProxyError::UnsupportedBody);
     }
-    let buffered = body::buffer(&state.budget, state.body_timeout, parts, body).await?;
-    Ok(buffered.bytes)
+    let (most, time) = (say::FORM_BYTES, state.body_timeout);
+    body::buffer_up_to(most, &state.budget, time, parts, body).await
 }
 
 /// A page in the making.
@@ -178,7 +182,6 @@ impl Page<'_> {
             Target::Article(index, id) => article::show(self, index, id).await,
             Target::Root(index, root) => article::first_of(self, index, root).await,
             Target::Say(index) => match form {
-                Some(form) if form.len() > say::FORM_BYTES => Err(say::too_long()),
                 Some(form) => say::said(self, index, form).await,
                 None => say::show(self, index),
             },

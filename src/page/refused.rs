@@ -81,7 +81,7 @@ pub(super) async fn neighbours(
     let medium = names.medium.as_deref().and_then(fields::parent);
     let shown: Vec<&str> = shown.map(String::as_str).chain(medium).collect();
     let request = GroupsRequest {
-        query: json!({"bool": {"filter": [{"terms": {(&names.key): keys}}]}}),
+        query: json!({"bool": {"filter": [{"terms": {(&names.key): keys}}]}}).into(),
         sort: SortBy::Field(names.time.clone()),
         direction: Direction::Descending,
         size: SHOWN,

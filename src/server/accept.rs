@@ -22,6 +22,10 @@ use crate::state::AppState;
 /// How many headers a request may have: the servers bound the bytes of a head only, and 16 KiB hold no more.
 const MAX_HEADERS: usize = 4096;
 
+/// The most bytes of a head that is still coming, which no budget counts. The servers take 20 KiB; an article for a docId may stand
+/// in an address, and addresses of more than 64 KiB there are none.
+const HEAD_BYTES: usize = 64 << 10;
+
 const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long to wait when the system gives no more connections: those in use come back.
@@ -157,6 +161,7 @@ where
         .keep_alive(purpose != Purpose::TooMany)
         .preserve_header_case(true)
         .max_headers(MAX_HEADERS)
+        .max_buf_size(HEAD_BYTES)
         .auto_date_header(false);
     let service = service_fn(move |mut request| {
         let state = state.clone();
