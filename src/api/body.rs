@@ -13,15 +13,27 @@ use crate::http::headers::{Encoding, encoding};
 use crate::http::{Body, ProxyError, full};
 use crate::state::AppState;
 
-/// The most bytes of a question or a document, decompressed.
-pub(super) const QUESTION_BYTES: usize = 1 << 20;
+/// What the bodies of an endpoint may take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limit {
+    /// The most bytes, decompressed.
+    pub(super) bytes: usize,
+    /// How many times its own size one takes besides until it is answered: read, and in the requests to the cluster that are
+    /// made of it.
+    pub(super) times: usize,
+}
 
-/// The most bytes of what somebody says about groups.
-pub(super) const WORD_BYTES: usize = 256 << 10;
+/// Of a question or a document.
+pub(super) const QUESTION: Limit = Limit {
+    bytes: 1 << 20,
+    times: 8,
+};
 
-/// How many times its own size a body takes until it is answered: as it came, decompressed, read, and in the requests to the
-/// cluster that are made of it.
-const TIMES: usize = 8;
+/// Of what somebody says about groups.
+pub(super) const WORD: Limit = Limit {
+    bytes: 256 << 10,
+    times: 8,
+};
 
 /// Shorter bodies are read where they came in: what that takes is less than to wait for another thread.
 const READ_INLINE: usize = 4 << 10;
@@ -48,18 +60,19 @@ pub(super) async fn ask_first(
     Err(refused)
 }
 
-/// Takes a body of so many bytes at most, and reads it where that blocks no connection. What it takes of the budget is to be kept
+/// Takes a body within its limit, and reads it where that blocks no connection. What it takes of the budget is to be kept
 /// until the answer is there.
 ///
 /// # Errors
 /// When it is too long, does not fit into the budget, or is not what its encoding says.
 pub(super) async fn read<T: Send + 'static>(
     state: &AppState,
-    most: usize,
+    limit: Limit,
     parts: &Parts,
     body: Incoming,
     read: impl FnOnce(&Bytes) -> T + Send + 'static,
 ) -> Result<(T, Reservation), ProxyError> {
+    let Limit { bytes: most, times } = limit;
     let time = state.body_timeout;
     let buffered = body::buffer_up_to(most, &state.budget, time, parts, body).await?;
     let Buffered {
@@ -74,7 +87,7 @@ pub(super) async fn read<T: Send + 'static>(
             DecompressError::Budget(error) => error,
             DecompressError::Malformed(error) => ProxyError::BadBody(error.to_string()),
         })?;
-        reservation.grow_to(raw.len() + TIMES * plain.len())?;
+        reservation.grow_to(raw.len() + times * plain.len())?;
         Ok((read(&plain), reservation))
     };
     if is_short {

@@ -6,7 +6,7 @@ use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use serde_json::{Value, json};
 
 use super::ANSWER_BYTES;
-use super::body::{QUESTION_BYTES, read};
+use super::body::{QUESTION, read};
 use crate::engine::{CheckError, Checked, Fate};
 use crate::forest::port::{CheckedFingerprint, CheckedTree};
 use crate::forest::{Decision, Near};
@@ -53,7 +53,7 @@ pub(super) async fn handle(
             return Err(error);
         }
     };
-    let (document, _reservation) = read(state, QUESTION_BYTES, &parts, body, Bytes::clone).await?;
+    let (document, _reservation) = read(state, QUESTION, &parts, body, Bytes::clone).await?;
     if document.trim_ascii().is_empty() {
         return Err(ProxyError::BadDocument("the body is empty".into()));
     }

@@ -24,8 +24,12 @@ use crate::state::AppState;
 
 const PATH: &str = "/docId/getDocId";
 
-/// The most bytes of a form: one article of which each byte is written as three, and a little beside it.
-const FORM_BYTES: usize = 3 * ARTICLE_BYTES + (1 << 10);
+/// A form: one article of which each byte is written as three, and a little beside it. Read, it is there three times: as text,
+/// to be placed, and to be kept.
+const FORM: body::Limit = body::Limit {
+    bytes: 3 * ARTICLE_BYTES + (1 << 10),
+    times: 3,
+};
 
 /// Whether this path is ours.
 pub(crate) fn is_asked(state: &AppState, path: &str) -> bool {
@@ -70,23 +74,12 @@ pub(crate) async fn handle(
             };
         }
     };
-    let form = read_form(state, &parts, body).await?;
-    let json = match &form {
-        Some((form, _)) => {
-            let text = std::str::from_utf8(form).unwrap_or_default();
-            parameter(Some(text), "json")
-        }
-        None => parameter(parts.uri.query(), "json"),
+    let (asked, _reservation) = match read_form(state, &parts, body).await? {
+        Some((asked, reservation)) => (asked, Some(reservation)),
+        None => (Asked::read(parts.uri.query()), None),
     };
-    let json = json.ok_or_else(|| {
-        ProxyError::BadRequest(
-            "there is no article: send it as the parameter json, one JSON object with url, title and content".into(),
-        )
-    })?;
-    let article =
-        Article::parse(&json).map_err(|error| ProxyError::BadRequest(error.to_string()))?;
+    let Asked { article, text } = asked?;
     let context = state.request_context(0);
-    let text = Bytes::from(json.into_owned());
     let placed = state
         .engine
         .place_article(text, &docids.index, context)
@@ -103,6 +96,27 @@ pub(crate) async fn handle(
     counters.docid_repeats.inc_by(placed.stage.is_some().into());
     let hottest = docids.note(placed.root, article, context.now);
     answer(placed, hottest.as_deref())
+}
+
+/// The article of a question, and its text.
+struct Asked {
+    article: Article,
+    text: Bytes,
+}
+
+impl Asked {
+    /// Reads the parameters of an address or a form.
+    fn read(parameters: Option<&str>) -> Result<Asked, ProxyError> {
+        let json = parameter(parameters, "json").ok_or_else(|| {
+            ProxyError::BadRequest(
+                "there is no article: send it as the parameter json, one JSON object with url, title and content".into(),
+            )
+        })?;
+        let article =
+            Article::parse(&json).map_err(|error| ProxyError::BadRequest(error.to_string()))?;
+        let text = Bytes::from(json.into_owned());
+        Ok(Asked { article, text })
+    }
 }
 
 /// Why a request is not even read. A page of somebody else's, open in a browser, could place articles with the rights of
@@ -167,7 +181,7 @@ async fn read_form(
     state: &AppState,
     parts: &Parts,
     body: Incoming,
-) -> Result<Option<(Bytes, Reservation)>, ProxyError> {
+) -> Result<Option<(Result<Asked, ProxyError>, Reservation)>, ProxyError> {
     if parts.method != Method::POST {
         discard(body, &parts.headers);
         return Ok(None);
@@ -179,8 +193,8 @@ async fn read_form(
                 .into(),
         ));
     }
-    let form = body::read(state, FORM_BYTES, parts, body, Bytes::clone).await?;
-    Ok(Some(form))
+    let asked = |form: &Bytes| Asked::read(std::str::from_utf8(form).ok());
+    body::read(state, FORM, parts, body, asked).await.map(Some)
 }
 
 fn is_form(headers: &HeaderMap) -> bool {

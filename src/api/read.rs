@@ -8,7 +8,7 @@ use hyper::body::{Body as _, Incoming};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use serde_json::Value;
 
-use super::body::{QUESTION_BYTES, ask_first, read};
+use super::body::{QUESTION, ask_first, read};
 use crate::clock;
 use crate::engine::ReaderFields;
 use crate::http::headers::{Encoding, encoding, is_json};
@@ -102,7 +102,7 @@ pub(super) async fn handle(
                 Err(answer) => return answer,
             };
             let parse = |question: &Bytes| GroupsRequest::parse(question);
-            let (question, _reservation) = read(state, QUESTION_BYTES, &parts, body, parse).await?;
+            let (question, _reservation) = read(state, QUESTION, &parts, body, parse).await?;
             let asked = AskedIndex::new(state, index);
             let reader = asked.reader(state, &parts.headers);
             in_time(async { Ok(reader.groups(&question?).await?.to_json()) }).await

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde_json::{Value, json};
 
-use super::body::{self, WORD_BYTES, ask_first};
+use super::body::{self, WORD, ask_first};
 use super::check::is_one_name;
 use crate::fingerprint::Fingerprint;
 use crate::forest::words::{Word, Words};
@@ -187,7 +187,7 @@ pub(super) async fn handle(
                 Ok(body) => body,
                 Err(answer) => return answer,
             };
-            let (said, reservation) = body::read(state, WORD_BYTES, &parts, body, reads).await?;
+            let (said, reservation) = body::read(state, WORD, &parts, body, reads).await?;
             (Some(said), Some(reservation))
         }
         None => {
@@ -378,7 +378,7 @@ mod tests {
             let reason = format!("ids: takes 1 to {MOST_NAMED}, not {wrong}");
             assert_eq!(error.to_string(), reason);
         }
-        let deep = format!("{{\"ids\": {}", "[".repeat(WORD_BYTES));
+        let deep = format!("{{\"ids\": {}", "[".repeat(WORD.bytes));
         assert!(read_split(&deep.into()).is_err());
     }
 
