@@ -285,7 +285,8 @@ fn filters() -> Vec<Attacker> {
     senders(4, requests)
 }
 
-/// Bodies for spinney's own endpoints: a few kilobytes that become a tree of millions of values, and as much as may come plain.
+/// Bodies for spinney's own endpoints: a few kilobytes that become a tree of millions of values, and as much as may
+/// come plain.
 fn questions() -> Vec<Attacker> {
     let packed = texts::gzip(texts::repeated("{\"query\":[", "{},", "0]}", 24 * MIB).as_bytes());
     let plain = Bytes::from(texts::repeated("{\"query\":[", "{},", "0]}", MIB));

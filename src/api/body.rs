@@ -1,5 +1,5 @@
-//! Bodies of requests to the own endpoints: none is longer than its endpoint needs, and nothing is read of one before the cluster
-//! has said that its sender may ask.
+//! Bodies of requests to the own endpoints: none is longer than its endpoint needs, and nothing is read of one before
+//! the cluster has said that its sender may ask.
 
 use bytes::Bytes;
 use hyper::Response;
@@ -18,8 +18,8 @@ use crate::state::AppState;
 pub(super) struct Limit {
     /// The most bytes, decompressed.
     pub(super) bytes: usize,
-    /// How many times its own size one takes besides until it is answered: read, and in the requests to the cluster that are
-    /// made of it.
+    /// How many times its own size one takes besides until it is answered: read, and in the requests to the cluster
+    /// that are made of it.
     pub(super) times: usize,
 }
 
@@ -38,8 +38,8 @@ pub(super) const WORD: Limit = Limit {
 /// Shorter bodies are read where they came in: what that takes is less than to wait for another thread.
 const READ_INLINE: usize = 4 << 10;
 
-/// Asks the cluster, as `_check` does, whether the caller may search the index. Answers with the body if so: nothing of it has been
-/// read yet. What the searches are answered later holds all the same.
+/// Asks the cluster, as `_check` does, whether the caller may search the index. Answers with the body if so: nothing
+/// of it has been read yet. What the searches are answered later holds all the same.
 ///
 /// # Errors
 /// What is answered if not: the cluster's own answer, or why there is none. The body is discarded.
@@ -60,8 +60,8 @@ pub(super) async fn ask_first(
     Err(refused)
 }
 
-/// Takes a body within its limit, and reads it where that blocks no connection. What it takes of the budget is to be kept
-/// until the answer is there.
+/// Takes a body within its limit, and reads it where that blocks no connection. What it takes of the budget is to be
+/// kept until the answer is there.
 ///
 /// # Errors
 /// When it is too long, does not fit into the budget, or is not what its encoding says.

@@ -24,8 +24,8 @@ use crate::state::AppState;
 
 const PATH: &str = "/docId/getDocId";
 
-/// A form: one article of which each byte is written as three, and a little beside it. Read, it is there three times: as text,
-/// to be placed, and to be kept.
+/// A form: one article of which each byte is written as three, and a little beside it. Read, it is there three times:
+/// as text, to be placed, and to be kept.
 const FORM: body::Limit = body::Limit {
     bytes: 3 * ARTICLE_BYTES + (1 << 10),
     times: 3,
@@ -133,8 +133,8 @@ fn refuse(parts: &Parts) -> Option<ProxyError> {
     })
 }
 
-/// Whether a browser says that a page of another origin asks. It says so by `Sec-Fetch-Site` where the connection is safe, and
-/// over plain HTTP by no more than `Origin` and `Referer`.
+/// Whether a browser says that a page of another origin asks. It says so by `Sec-Fetch-Site` where the connection is
+/// safe, and over plain HTTP by no more than `Origin` and `Referer`.
 fn is_of_another_page(headers: &HeaderMap) -> bool {
     let of_own = |site: &HeaderValue| site == "same-origin" || site == "none";
     let host = headers.get(HOST).and_then(|host| host.to_str().ok());

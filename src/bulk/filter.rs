@@ -44,8 +44,8 @@ struct Name {
     is_last: bool,
 }
 
-/// Places in the paths of a filter: each is that of the name which comes next. However the paths are made, there are no more
-/// than names.
+/// Places in the paths of a filter: each is that of the name which comes next. However the paths are made, there are
+/// no more than names.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Positions(u128);
 
@@ -74,8 +74,8 @@ enum Kept {
 }
 
 impl FilterPath {
-    /// Whether it is known here what a value leaves of an answer: it is not too long, and it neither excludes nor has a name
-    /// that is escaped. Takes no memory.
+    /// Whether it is known here what a value leaves of an answer: it is not too long, and it neither excludes nor has
+    /// a name that is escaped. Takes no memory.
     pub fn is_understood(value: &str) -> bool {
         let names = |path: &str| path.split('.').count();
         value.len() <= LONGEST_FILTER
@@ -84,8 +84,8 @@ impl FilterPath {
             && (1..=MOST_NAMES).contains(&paths(value).map(names).sum())
     }
 
-    /// Reads the decoded value of the parameter. `None` if it is not [understood](Self::is_understood): then the server alone
-    /// knows what it means.
+    /// Reads the decoded value of the parameter. `None` if it is not [understood](Self::is_understood): then the
+    /// server alone knows what it means.
     pub fn parse(value: &str) -> Option<FilterPath> {
         if !Self::is_understood(value) {
             return None;

@@ -71,8 +71,8 @@ impl Denied {
 }
 
 impl Client {
-    /// The index that is written to under an alias. `None` if the name is none, or the cluster does not say. `caller` is a hash
-    /// of what the cluster knows callers by.
+    /// The index that is written to under an alias. `None` if the name is none, or the cluster does not say. `caller`
+    /// is a hash of what the cluster knows callers by.
     ///
     /// # Errors
     /// When the cluster denies it to the caller; for a while it is then not asked about this name again.

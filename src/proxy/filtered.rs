@@ -28,9 +28,10 @@ use crate::state::AppState;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Wanted(String);
 
-/// Makes a request ask for status and result of every item. Answers with what its sender asked for; `None` if that has it already,
-/// or if it is not known here what the answer will look like: then the request stays as it is. A stranger's paths are not
-/// followed before the cluster has answered: that they have the outcome already is not looked at.
+/// Makes a request ask for status and result of every item. Answers with what its sender asked for; `None` if that
+/// has it already, or if it is not known here what the answer will look like: then the request stays as it is. A
+/// stranger's paths are not followed before the cluster has answered: that they have the outcome already is not
+/// looked at.
 pub(super) fn ask_for_outcome(parts: &mut request::Parts, is_stranger: bool) -> Option<Wanted> {
     // Some servers read a semicolon as the end of a parameter, too.
     let query = parts.uri.query().filter(|query| !query.contains(';'))?;

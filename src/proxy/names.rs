@@ -13,8 +13,9 @@ use crate::http::query::decode_segment;
 use crate::state::AppState;
 use crate::time::Millis;
 
-/// What names of indices that stand for routes are taken as. Nobody makes spinney ask about name after name in vain: where the
-/// cluster knows no such caller, or denies it to one who has written nothing yet, the other names are not asked about.
+/// What names of indices that stand for routes are taken as. Nobody makes spinney ask about name after name in vain:
+/// where the cluster knows no such caller, or denies it to one who has written nothing yet, the other names are not
+/// asked about.
 pub(super) async fn resolve(
     state: &AppState,
     (caller, headers): (u64, &HeaderMap),

@@ -41,8 +41,8 @@ const DECODE_INLINE: usize = 256 << 10;
 /// Smaller bodies don't make spinney ask for the cluster's limit: no cluster is set below it.
 const ASK_LIMIT_ABOVE: u64 = 1 << 20;
 
-/// The documents that a request carries, if a route may want them. What is not JSON or has another encoding than gzip or
-/// deflate is relayed, and counted.
+/// The documents that a request carries, if a route may want them. What is not JSON or has another encoding than gzip
+/// or deflate is relayed, and counted.
 pub(super) async fn classify(
     state: &AppState,
     target: Target<'_>,

@@ -31,8 +31,8 @@ struct MembersCursor {
     shown: Vec<(String, String)>,
 }
 
-/// Documents at one place, each of them in another shard, that a cursor may name. They are asked for again with the next page:
-/// whoever makes up a cursor gets no more of the cluster than that.
+/// Documents at one place, each of them in another shard, that a cursor may name. They are asked for again with the
+/// next page: whoever makes up a cursor gets no more of the cluster than that.
 const MOST_SHOWN: usize = 512;
 
 impl MembersCursor {

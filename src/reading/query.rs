@@ -1,5 +1,5 @@
-//! Queries in the cluster's own language. A caller's stays the text that it came as: what it means is the cluster's to say, and
-//! a tree of it would take many times its bytes.
+//! Queries in the cluster's own language. A caller's stays the text that it came as: what it means is the cluster's
+//! to say, and a tree of it would take many times its bytes.
 
 use std::fmt;
 use std::sync::Arc;

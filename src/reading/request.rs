@@ -113,8 +113,8 @@ pub(crate) enum RequestError {
     Cursor(&'static str),
 }
 
-/// The most bytes of a member that is read here, which is all but the query and the cursor: as a tree it takes many times
-/// that.
+/// The most bytes of a member that is read here, which is all but the query and the cursor: as a tree it takes many
+/// times that.
 const MEMBER_BYTES: usize = 16 << 10;
 
 /// The body as it is written.

@@ -22,8 +22,8 @@ use crate::state::AppState;
 /// How many headers a request may have: the servers bound the bytes of a head only, and 16 KiB hold no more.
 const MAX_HEADERS: usize = 4096;
 
-/// The most bytes of a head that is still coming, which no budget counts. The servers take 20 KiB; an article for a docId may stand
-/// in an address, and addresses of more than 64 KiB there are none.
+/// The most bytes of a head that is still coming, which no budget counts. The servers take 20 KiB; an article for a
+/// docId may stand in an address, and addresses of more than 64 KiB there are none.
 const HEAD_BYTES: usize = 64 << 10;
 
 const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);

@@ -1,5 +1,5 @@
-//! What anybody can send before the cluster has said that it may: each such place ends in time linear in its bytes, and in memory
-//! that has a bound. docs/security.md lists them.
+//! What anybody can send before the cluster has said that it may: each such place ends in time linear in its bytes,
+//! and in memory that has a bound. docs/security.md lists them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 
 const MIB: usize = 1 << 20;
 
-/// What a request may take of memory besides all that a spinney takes at rest: buffers, stacks, and what an allocator keeps.
+/// What a request may take of memory besides all that a spinney takes at rest: buffers, stacks, and what an allocator
+/// keeps.
 const ROOM: usize = 24 * MIB;
 
 fn status(status: u16) -> Reply {
