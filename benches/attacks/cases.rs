@@ -90,6 +90,7 @@ pub const CASES: [Case; 12] = [
     },
     Case {
         attackers: questions,
+        is_relayed: true,
         ..case("questions")
     },
     Case {

@@ -244,3 +244,73 @@ fn names_are_asked_about_until_the_cluster_denies_it() {
         );
     }
 }
+
+/// What a stranger may ask besides, whatever it is: with the method, and the path behind that of spinney's own endpoints.
+const OTHERS: [(&str, &str); 12] = [
+    ("GET", "news-1/_similar/a"),
+    ("GET", "news-1/_roots/00000000000000ab"),
+    ("GET", "news-1/_words"),
+    ("GET", "news-1/_merges"),
+    ("DELETE", "news-1/_words/7"),
+    ("GET", "_stats"),
+    ("GET", "_metrics"),
+    ("GET", "_ready"),
+    ("GET", "ui/"),
+    ("GET", "ui/news-1"),
+    ("GET", "ui/news-1/article/a"),
+    ("GET", "ui/overview"),
+];
+
+/// Bodies that nobody wants are read to their end, since clients write them to their end, and what is relayed goes on: nothing
+/// of them is kept.
+#[test]
+fn bodies_that_nobody_reads_are_not_kept() {
+    let fake = Fake::start(|_| status(401));
+    let spinney = start(&fake.url, &[]);
+    let body = vec![b' '; 32 * MIB];
+    let taken = taking(&spinney, || {
+        let others = OTHERS.map(|(method, path)| (method, format!("/_spinney/{path}")));
+        let relayed = ["/news-1/_search", "/logs-1/_bulk"].map(|path| ("POST", path.to_owned()));
+        for (method, path) in others.into_iter().chain(relayed) {
+            let answer = Request::json(method, &path, &body).to(&spinney.url);
+            assert!(answer.status >= 400 || path.contains("/ui/"), "{path}");
+        }
+    });
+    assert!(taken < ROOM, "{} MiB", taken / MIB);
+}
+
+/// A request of somebody whom the cluster does not know makes it answer few questions.
+#[test]
+fn a_request_asks_the_cluster_few_questions() {
+    const MOST: usize = 4;
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let fake = Fake::in_any_health(move |_| {
+        count.fetch_add(1, SeqCst);
+        status(401)
+    });
+    let spinney = start(&fake.url, &["--counts", "off"]);
+    let own = |method: &str, path: &str| Request::json(method, &format!("/_spinney/{path}"), "{}");
+    let others = OTHERS.iter().map(|(method, path)| own(method, path));
+    let endpoints = ENDPOINTS.iter();
+    let endpoints = endpoints.map(|(name, _)| own("POST", &format!("news-1/{name}")));
+    let relayed = ["/news-1/_search", "/logs-1/_doc", "/news-1/_doc"];
+    let relayed = relayed.map(|path| Request::json("POST", path, "{}"));
+    let bulk = Request::bulk("/news-1/_bulk", article("a", 1));
+    let without_body = Request::get("/_spinney/news-1/_groups");
+    let all = others
+        .chain(endpoints)
+        .chain(relayed)
+        .chain([bulk, without_body]);
+    for request in all {
+        asked.store(0, SeqCst);
+        let answer = request.to(&spinney.url);
+        let asked = asked.load(SeqCst);
+        assert!(
+            (1..=MOST).contains(&asked),
+            "{} {asked} {}",
+            request.describe(),
+            answer.status
+        );
+    }
+}
