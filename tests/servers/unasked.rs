@@ -261,8 +261,8 @@ const OTHERS: [(&str, &str); 12] = [
     ("GET", "ui/overview"),
 ];
 
-/// Bodies that nobody wants are read to their end, since clients write them to their end, and what is relayed goes on: nothing
-/// of them is kept.
+/// Bodies that nobody wants are read to their end, or the connection is closed, and what is relayed goes on: nothing of
+/// them is kept.
 #[test]
 fn bodies_that_nobody_reads_are_not_kept() {
     let fake = Fake::start(|_| status(401));
@@ -272,8 +272,12 @@ fn bodies_that_nobody_reads_are_not_kept() {
         let others = OTHERS.map(|(method, path)| (method, format!("/_spinney/{path}")));
         let relayed = ["/news-1/_search", "/logs-1/_bulk"].map(|path| ("POST", path.to_owned()));
         for (method, path) in others.into_iter().chain(relayed) {
-            let answer = Request::json(method, &path, &body).to(&spinney.url);
-            assert!(answer.status >= 400 || path.contains("/ui/"), "{path}");
+            let mut wire = Wire::connect(&spinney.url);
+            let request = Request::json(method, &path, &body);
+            // Some close the connection instead.
+            if wire.try_send(&request.bytes()).is_ok() {
+                wire.answer(false);
+            }
         }
     });
     assert!(taken < ROOM, "{} MiB", taken / MIB);
