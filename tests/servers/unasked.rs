@@ -270,7 +270,7 @@ fn bodies_that_nobody_reads_are_not_kept() {
     let body = vec![b' '; 32 * MIB];
     let taken = taking(&spinney, || {
         let others = OTHERS.map(|(method, path)| (method, format!("/_spinney/{path}")));
-        let relayed = ["/news-1/_search", "/logs-1/_bulk"].map(|path| ("POST", path.to_owned()));
+        let relayed = ["/news-1/_search", "/_msearch"].map(|path| ("POST", path.to_owned()));
         for (method, path) in others.into_iter().chain(relayed) {
             let mut wire = Wire::connect(&spinney.url);
             let request = Request::json(method, &path, &body);
