@@ -36,7 +36,7 @@ pub struct Case {
 const VERIFIED: &[&str] = &["--title-field", "title"];
 
 /// All of them, in the order in which they run.
-pub const CASES: [Case; 8] = [
+pub const CASES: [Case; 12] = [
     Case {
         attackers: hostile_text,
         ..case("hostile-text")
@@ -83,6 +83,24 @@ pub const CASES: [Case; 8] = [
     Case {
         attackers: many_documents,
         ..case("many-documents")
+    },
+    Case {
+        attackers: filters,
+        ..case("filters")
+    },
+    Case {
+        attackers: questions,
+        is_relayed: true,
+        ..case("questions")
+    },
+    Case {
+        attackers: heads,
+        ..case("heads")
+    },
+    Case {
+        attackers: names,
+        is_relayed: true,
+        ..case("names")
     },
 ];
 
@@ -252,4 +270,58 @@ fn many_documents() -> Vec<Attacker> {
     let bodies: Arc<[Bytes]> = load::bulks(&mut Documents::new(51, None), 12);
     let requests = bodies.iter().map(|body| bulk(Caller::Nobody, body.clone()));
     senders(6, requests.collect())
+}
+
+/// Filters of an answer that stand for very many paths.
+fn filters() -> Vec<Attacker> {
+    let paths = ["**.".repeat(1_300), "**.*.".repeat(64), "**.a,".repeat(63)];
+    let body = load::bulks(&mut Documents::new(61, None), 1)[0].clone();
+    let mut requests = Vec::new();
+    for paths in paths {
+        for caller in [Caller::Nobody, Caller::Reader, Caller::WrongPassword] {
+            let path = path(&format!("?filter_path={paths}x"));
+            requests.push(Request::bulk(caller, &path, "", body.clone()));
+        }
+    }
+    senders(4, requests)
+}
+
+/// Bodies for spinney's own endpoints: a few kilobytes that become a tree of millions of values, and as much as may
+/// come plain.
+fn questions() -> Vec<Attacker> {
+    let packed = texts::gzip(texts::repeated("{\"query\":[", "{},", "0]}", 24 * MIB).as_bytes());
+    let plain = Bytes::from(texts::repeated("{\"query\":[", "{},", "0]}", MIB));
+    let gzip = "Content-Encoding: gzip\r\n";
+    let mut requests = Vec::new();
+    for endpoint in ["_groups", "_check", "_merge", "_split", "_pin"] {
+        let path = format!("/_spinney/{INDEX}/{endpoint}");
+        for caller in [Caller::Nobody, Caller::Reader, Caller::WrongPassword] {
+            requests.push(Request::bulk(caller, &path, gzip, packed.clone()));
+            requests.push(Request::bulk(caller, &path, "", plain.clone()));
+        }
+    }
+    senders(6, requests)
+}
+
+/// Heads that do not end.
+fn heads() -> Vec<Attacker> {
+    vec![Attacker::BeginsHead(400_000); 300]
+}
+
+/// Bulks for very many indices that have no route: each may be an alias.
+fn names() -> Vec<Attacker> {
+    let bulk_of = |turn: usize| {
+        let lines = (0..64).map(|n| {
+            let action = json!({"index": {"_index": format!("name-{turn}-{n}")}});
+            format!("{action}\n{{\"content\":\"a\"}}\n")
+        });
+        lines.collect::<String>()
+    };
+    let mut requests = Vec::new();
+    for turn in 0..32 {
+        for caller in [Caller::Nobody, Caller::Reader] {
+            requests.push(Request::bulk(caller, "/_bulk", "", bulk_of(turn)));
+        }
+    }
+    senders(4, requests)
 }

@@ -109,6 +109,8 @@ pub enum Attacker {
     Trickles(usize),
     /// Connects and says nothing.
     IsSilent,
+    /// Sends so many bytes of a head that does not end.
+    BeginsHead(usize),
 }
 
 impl Attacker {
@@ -123,7 +125,8 @@ impl Attacker {
                     request.send(to, from).await
                 }
                 Attacker::Trickles(length) => trickle(to, from, *length).await.is_ok(),
-                Attacker::IsSilent => stay(to, from).await.is_ok(),
+                Attacker::IsSilent => stay(to, from, b"").await.is_ok(),
+                Attacker::BeginsHead(bytes) => stay(to, from, &head(*bytes)).await.is_ok(),
             };
             turn += 1;
             if !went_well {
@@ -164,9 +167,17 @@ async fn trickle(to: SocketAddr, from: IpAddr, length: usize) -> std::io::Result
     }
 }
 
-/// Keeps a connection open until the other side closes it.
-async fn stay(to: SocketAddr, from: IpAddr) -> std::io::Result<()> {
+/// The beginning of a request, without the end of its head.
+fn head(bytes: usize) -> Vec<u8> {
+    let mut head = b"GET / HTTP/1.1\r\nHost: search\r\nX-Long: ".to_vec();
+    head.resize(bytes, b'a');
+    head
+}
+
+/// Says something and keeps a connection open until the other side closes it.
+async fn stay(to: SocketAddr, from: IpAddr, begin: &[u8]) -> std::io::Result<()> {
     let mut stream = connect(to, from).await?;
+    stream.write_all(begin).await?;
     stream.read_to_end(&mut Vec::new()).await?;
     Err(std::io::ErrorKind::ConnectionReset.into())
 }

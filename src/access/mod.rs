@@ -80,7 +80,7 @@ impl Access<'_> {
     /// What stands behind a name, as the service user knows it.
     async fn behind(&self, asked: &IndexName) -> Behind {
         let behind = self.cluster.indices_behind(self.service, asked.as_str());
-        behind.await
+        behind.await.unwrap_or_default()
     }
 
     /// Whether an index without a route belongs to that of the name before it.

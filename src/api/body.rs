@@ -1,34 +1,98 @@
-//! Bodies of requests to the own endpoints.
+//! Bodies of requests to the own endpoints: none is longer than its endpoint needs, and nothing is read of one before
+//! the cluster has said that its sender may ask.
 
 use bytes::Bytes;
+use hyper::Response;
+use hyper::body::Incoming;
+use hyper::http::request::Parts;
 
-use crate::http::ProxyError;
+use super::ANSWER_BYTES;
 use crate::http::body::{self, Buffered, DecompressError};
 use crate::http::budget::Reservation;
-use crate::http::headers::Encoding;
+use crate::http::headers::{Encoding, encoding};
+use crate::http::{Body, ProxyError, full};
 use crate::state::AppState;
 
-/// Decompresses a body where that blocks no connection.
+/// What the bodies of an endpoint may take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limit {
+    /// The most bytes, decompressed.
+    pub(super) bytes: usize,
+    /// How many times its own size one takes besides until it is answered: read, and in the requests to the cluster
+    /// that are made of it.
+    pub(super) times: usize,
+}
+
+/// Of a question or a document.
+pub(super) const QUESTION: Limit = Limit {
+    bytes: 1 << 20,
+    times: 8,
+};
+
+/// Of what somebody says about groups.
+pub(super) const WORD: Limit = Limit {
+    bytes: 256 << 10,
+    times: 8,
+};
+
+/// Shorter bodies are read where they came in: what that takes is less than to wait for another thread.
+const READ_INLINE: usize = 4 << 10;
+
+/// Asks the cluster, as `_check` does, whether the caller may search the index. Answers with the body if so: nothing
+/// of it has been read yet. What the searches are answered later holds all the same.
 ///
 /// # Errors
-/// When it is no gzip, or does not fit into the budget.
-pub(super) async fn decode(
+/// What is answered if not: the cluster's own answer, or why there is none. The body is discarded.
+pub(super) async fn ask_first(
     state: &AppState,
-    buffered: Buffered,
-    encoding: Encoding,
-) -> Result<(Bytes, Reservation), ProxyError> {
+    raw_index: &str,
+    parts: &Parts,
+    body: Incoming,
+) -> Result<Incoming, Result<Response<Body>, ProxyError>> {
+    let path = format!("/{raw_index}/_count?terminate_after=1");
+    let asked = state.cluster.get_as(&parts.headers, &path, ANSWER_BYTES);
+    let refused = match asked.await {
+        Ok(answer) if answer.status().is_success() => return Ok(body),
+        Ok(answer) => Ok(answer.map(full)),
+        Err(error) => Err(error.into()),
+    };
+    body::discard(body, &parts.headers);
+    Err(refused)
+}
+
+/// Takes a body within its limit, and reads it where that blocks no connection. What it takes of the budget is to be
+/// kept until the answer is there.
+///
+/// # Errors
+/// When it is too long, does not fit into the budget, or is not what its encoding says.
+pub(super) async fn read<T: Send + 'static>(
+    state: &AppState,
+    limit: Limit,
+    parts: &Parts,
+    body: Incoming,
+    read: impl FnOnce(&Bytes) -> T + Send + 'static,
+) -> Result<(T, Reservation), ProxyError> {
+    let Limit { bytes: most, times } = limit;
+    let time = state.body_timeout;
+    let buffered = body::buffer_up_to(most, &state.budget, time, parts, body).await?;
     let Buffered {
         bytes: raw,
         mut reservation,
     } = buffered;
-    if encoding != Encoding::Gzip {
-        return Ok((raw, reservation));
-    }
-    let decompress = move || match body::decompress(&raw, &mut reservation) {
-        Ok(plain) => Ok((plain, reservation)),
-        Err(DecompressError::Budget(error)) => Err(error),
-        Err(DecompressError::Malformed(error)) => Err(ProxyError::BadBody(error.to_string())),
+    let encoding = encoding(&parts.headers);
+    let is_short = encoding == Encoding::Identity && raw.len() <= READ_INLINE;
+    let take = move || {
+        let plain = body::decompress_up_to(most, &raw, encoding, &mut reservation);
+        let plain = plain.map_err(|error| match error {
+            DecompressError::Budget(error) => error,
+            DecompressError::Malformed(error) => ProxyError::BadBody(error.to_string()),
+        })?;
+        reservation.grow_to(raw.len() + times * plain.len())?;
+        Ok((read(&plain), reservation))
     };
-    let decompressed = state.engine.run(decompress).await;
-    decompressed.map_err(|reason| state.engine_failed(&reason))?
+    if is_short {
+        return take();
+    }
+    let taken = state.engine.run(take).await;
+    taken.map_err(|reason| state.engine_failed(&reason))?
 }

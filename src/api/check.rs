@@ -1,10 +1,11 @@
 //! `POST /_spinney/{index}/_check`: what would happen to a document.
 
+use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::{HeaderMap, Request, Response, StatusCode};
 use serde_json::{Value, json};
 
-use super::body::decode;
+use super::body::{QUESTION, read};
 use crate::access::{AccessError, ForestReader};
 use crate::engine::{CheckError, Checked, Fate};
 use crate::forest::port::{CheckedFingerprint, CheckedTree};
@@ -41,8 +42,7 @@ pub(super) async fn handle(
             return error.into_response();
         }
     };
-    let buffered = body::buffer(&state.budget, state.body_timeout, &parts, body).await?;
-    let (document, _reservation) = decode(state, buffered, encoding(&parts.headers)).await?;
+    let (document, _reservation) = read(state, QUESTION, &parts, body, Bytes::clone).await?;
     if document.trim_ascii().is_empty() {
         return Err(ProxyError::BadDocument("the body is empty".into()));
     }

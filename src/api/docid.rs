@@ -3,26 +3,34 @@
 
 use bytes::Bytes;
 use hyper::body::Incoming;
-use hyper::header::CONTENT_TYPE;
+use hyper::header::{CONTENT_TYPE, HOST, HeaderValue, ORIGIN, REFERER};
 use hyper::http::request::Parts;
-use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+use hyper::http::uri::Authority;
+use hyper::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::ANSWER_BYTES;
-use super::body::decode;
-use crate::docid::{Article, DocIds};
+use super::body;
+use crate::docid::{ARTICLE_BYTES, Article, DocIds};
 use crate::engine::{PlacedArticle, StampError};
 use crate::http::budget::Reservation;
 use crate::http::headers::{Encoding, encoding};
 use crate::http::json::{JSON, with_type};
 use crate::http::query::parameter;
-use crate::http::{Body, ProxyError, body, full};
+use crate::http::{Body, ProxyError, body::discard, full};
 use crate::state::AppState;
 
 const PATH: &str = "/docId/getDocId";
+
+/// A form: one article of which each byte is written as three, and a little beside it. Read, it is there three times:
+/// as text, to be placed, and to be kept.
+const FORM: body::Limit = body::Limit {
+    bytes: 3 * ARTICLE_BYTES + (1 << 10),
+    times: 3,
+};
 
 /// The members of an answer, in the order in which such a service writes them.
 #[derive(Serialize)]
@@ -55,30 +63,19 @@ pub(super) async fn handle(
     let _in_flight = match (denied, in_flight) {
         (Ok(None), Ok(in_flight)) => in_flight,
         (denied, in_flight) => {
-            body::discard(body, &parts.headers);
+            discard(body, &parts.headers);
             return match denied? {
                 Some(answer) => Ok(answer),
                 None => in_flight.and(Err(ProxyError::Stopping)),
             };
         }
     };
-    let form = read_form(state, &parts, body).await?;
-    let json = match &form {
-        Some((form, _)) => {
-            let text = std::str::from_utf8(form).unwrap_or_default();
-            parameter(Some(text), "json")
-        }
-        None => parameter(parts.uri.query(), "json"),
+    let (asked, _reservation) = match read_form(state, &parts, body).await? {
+        Some((asked, reservation)) => (asked, Some(reservation)),
+        None => (Asked::read(parts.uri.query()), None),
     };
-    let json = json.ok_or_else(|| {
-        ProxyError::BadRequest(
-            "there is no article: send it as the parameter json, one JSON object with url, title and content".into(),
-        )
-    })?;
-    let article =
-        Article::parse(&json).map_err(|error| ProxyError::BadRequest(error.to_string()))?;
+    let Asked { article, text } = asked?;
     let context = state.request_context(0);
-    let text = Bytes::from(json.into_owned());
     let placed = state
         .engine
         .place_article(text, &docids.index, context)
@@ -97,16 +94,61 @@ pub(super) async fn handle(
     answer(placed, hottest.as_deref())
 }
 
+/// The article of a question, and its text.
+struct Asked {
+    article: Article,
+    text: Bytes,
+}
+
+impl Asked {
+    /// Reads the parameters of an address or a form.
+    fn read(parameters: Option<&str>) -> Result<Asked, ProxyError> {
+        let json = parameter(parameters, "json").ok_or_else(|| {
+            ProxyError::BadRequest(
+                "there is no article: send it as the parameter json, one JSON object with url, title and content".into(),
+            )
+        })?;
+        let article =
+            Article::parse(&json).map_err(|error| ProxyError::BadRequest(error.to_string()))?;
+        let text = Bytes::from(json.into_owned());
+        Ok(Asked { article, text })
+    }
+}
+
 /// Why a request is not even read. A page of somebody else's, open in a browser, could place articles with the rights of
 /// whoever looks at it: an image is enough to send a `GET`.
 fn refuse(parts: &Parts) -> Option<ProxyError> {
-    let site = parts.headers.get("sec-fetch-site");
-    site.is_some_and(|site| site == "cross-site").then(|| {
+    is_of_another_page(&parts.headers).then(|| {
         ProxyError::NotForReaders(
             "a page of another site asks: an article is placed for programs and for spinney's own address only"
                 .into(),
         )
     })
+}
+
+/// Whether a browser says that a page of another origin asks. It says so by `Sec-Fetch-Site` where the connection is
+/// safe, and over plain HTTP by no more than `Origin` and `Referer`.
+fn is_of_another_page(headers: &HeaderMap) -> bool {
+    let of_own = |site: &HeaderValue| site == "same-origin" || site == "none";
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+    let host: Option<Authority> = host.and_then(|host| host.parse().ok());
+    let is_own = |page: &HeaderValue| {
+        let page = page.to_str().ok().and_then(|page| page.parse::<Uri>().ok());
+        page.zip(host.as_ref()).is_some_and(|(page, host)| {
+            let default = match page.scheme_str() {
+                Some("https") => 443,
+                _ => 80,
+            };
+            let is_host = page
+                .host()
+                .is_some_and(|p| p.eq_ignore_ascii_case(host.host()));
+            is_host && page.port_u16().unwrap_or(default) == host.port_u16().unwrap_or(default)
+        })
+    };
+    !headers.get_all("sec-fetch-site").iter().all(of_own)
+        || ![ORIGIN, REFERER]
+            .iter()
+            .all(|name| headers.get_all(name).iter().all(is_own))
 }
 
 /// The cluster's own answer when it does not let the caller ask. An answer says whether a text like this one is known, so
@@ -169,22 +211,20 @@ async fn read_form(
     state: &AppState,
     parts: &Parts,
     body: Incoming,
-) -> Result<Option<(Bytes, Reservation)>, ProxyError> {
+) -> Result<Option<(Result<Asked, ProxyError>, Reservation)>, ProxyError> {
     if parts.method != Method::POST {
-        body::discard(body, &parts.headers);
+        discard(body, &parts.headers);
         return Ok(None);
     }
     if !is_form(&parts.headers) || encoding(&parts.headers) == Encoding::Other {
-        body::discard(body, &parts.headers);
+        discard(body, &parts.headers);
         return Err(ProxyError::BadRequest(
             "a POST is a form: send json=… as application/x-www-form-urlencoded, with gzip or without any encoding"
                 .into(),
         ));
     }
-    let buffered = body::buffer(&state.budget, state.body_timeout, parts, body).await?;
-    decode(state, buffered, encoding(&parts.headers))
-        .await
-        .map(Some)
+    let asked = |form: &Bytes| Asked::read(std::str::from_utf8(form).ok());
+    body::read(state, FORM, parts, body, asked).await.map(Some)
 }
 
 fn is_form(headers: &HeaderMap) -> bool {
@@ -225,6 +265,7 @@ fn answer(placed: PlacedArticle, hottest: Option<&RawValue>) -> Result<Response<
 #[cfg(test)]
 mod tests {
     use http_body_util::BodyExt;
+    use hyper::header::HeaderName;
 
     use super::*;
     use crate::fingerprint::Fingerprint;
@@ -248,6 +289,52 @@ mod tests {
             said(Some(Stage::Content), Some(hottest)).await,
             r#"{"filterReason":"docId_filter content repeat","docId":"00000000000000ab","filterStatus":"repeat","status":"success","hottest":{"heat" : 1.50}}"#
         );
+    }
+
+    #[test]
+    fn pages_of_others_are_told_by_what_browsers_send() {
+        let is_of_another = |host: &'static str, told: &[(&'static str, &'static str)]| {
+            let host = (HOST, HeaderValue::from_static(host));
+            let told = told.iter().map(|&(name, value)| {
+                (
+                    HeaderName::from_static(name),
+                    HeaderValue::from_static(value),
+                )
+            });
+            is_of_another_page(&told.chain([host]).collect())
+        };
+        for (host, name, own) in [
+            ("a:9201", "origin", "http://a:9201"),
+            ("A:9201", "referer", "http://a:9201/_spinney/ui/x?y"),
+            ("a", "origin", "https://a"),
+            ("a:443", "referer", "https://a/"),
+            ("a", "origin", "http://a:80"),
+            ("[::1]:9201", "origin", "http://[::1]:9201"),
+            ("a", "sec-fetch-site", "same-origin"),
+            ("a", "sec-fetch-site", "none"),
+        ] {
+            assert!(!is_of_another(host, &[(name, own)]), "{host} {name} {own}");
+        }
+        assert!(!is_of_another("a", &[]));
+        for (host, name, other) in [
+            ("a:9201", "origin", "http://a:9202"),
+            ("a:9201", "origin", "http://a"),
+            ("a:9201", "origin", "null"),
+            ("a:9201", "origin", ""),
+            ("a:9201", "referer", "http://evil.example/?http://a:9201"),
+            ("a:9201", "referer", "http://a:9201@evil.example/"),
+            ("a:9201", "referer", "/x"),
+            ("a", "sec-fetch-site", "same-site"),
+            ("a", "sec-fetch-site", "cross-site"),
+            ("a", "sec-fetch-site", "anything"),
+        ] {
+            assert!(
+                is_of_another(host, &[(name, other)]),
+                "{host} {name} {other}"
+            );
+        }
+        let both = [("sec-fetch-site", "same-origin"), ("origin", "http://b")];
+        assert!(is_of_another("a", &both));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use hyper::http::request::Parts;
 use hyper::{HeaderMap, Request, Response, StatusCode};
 use serde_json::Value;
 
-use super::body::decode;
+use super::body::{QUESTION, ask_first, read};
 use crate::clock;
 use crate::engine::ReaderFields;
 use crate::http::budget::Reservation;
@@ -52,15 +52,21 @@ pub(super) async fn groups(
             return Err(error);
         }
     };
-    let buffered = body::buffer(&state.budget, state.body_timeout, &parts, body).await?;
-    let (question, _reservation) = decode(state, buffered, encoding(&parts.headers)).await?;
+    // Without a body there is nothing to be read, and the searches ask.
+    let asked = match body.is_end_stream() {
+        true => Ok(body),
+        false => ask_first(state, raw_index, &parts, body).await,
+    };
+    let body = match asked {
+        Ok(body) => body,
+        Err(answer) => return answer,
+    };
+    let parse = |question: &Bytes| GroupsRequest::parse(question);
+    let (question, _reservation) = read(state, QUESTION, &parts, body, parse).await?;
     let asked = AskedIndex::new(state, &parts.headers, raw_index).await;
     let turn = Turn::new(&state.readers);
     let reader = asked.reader(state, &parts.headers, &turn);
-    let answer = in_time(async {
-        let request = GroupsRequest::parse(&question)?;
-        Ok(reader.groups(&request).await?.to_json())
-    });
+    let answer = in_time(async { Ok(reader.groups(&question?).await?.to_json()) });
     answered(state, &parts, answer.await)
 }
 

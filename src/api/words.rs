@@ -1,15 +1,17 @@
 //! What people say about groups: `POST /_spinney/{index}/_merge`, `_split` and `_pin`, `GET /_spinney/{index}/_words` and `_merges`, and
 //! `DELETE /_spinney/{index}/_words/{number}`.
 
+use std::fmt;
+
 use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde_json::{Value, json};
 
-use super::body::decode;
+use super::body::{self, WORD};
 use crate::access::{AccessError, ForestEditor, ForestReader};
 use crate::fingerprint::Fingerprint;
 use crate::forest::words::{Word, Words};
@@ -17,7 +19,7 @@ use crate::forest::{Late, Root, Suggestion};
 use crate::http::headers::{Encoding, encoding, is_json};
 use crate::http::json::json as answer_json;
 use crate::http::query::parameter;
-use crate::http::{Body, ProxyError, body};
+use crate::http::{Body, ProxyError, body::discard};
 use crate::shutdown::InFlightGuard;
 use crate::state::AppState;
 use crate::words::{self, MOST_NAMED, Said, SayError, Speaker};
@@ -42,23 +44,100 @@ pub(super) enum What<'p> {
     TakeBack(&'p str),
 }
 
+impl What<'_> {
+    /// How the body is read, where there is one.
+    fn reads(self) -> Option<Reads> {
+        match self {
+            What::Merge => Some(read_merge),
+            What::Split => Some(read_split),
+            What::Pin => Some(read_pin),
+            What::List | What::Suggestions | What::TakeBack(_) => None,
+        }
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Merge {
-    roots: Vec<String>,
+    roots: Named,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Split {
-    ids: Vec<String>,
+    ids: Named,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Pin {
-    ids: Vec<String>,
+    ids: Named,
     root: String,
+}
+
+/// The first so many of a list of names, and how many there are.
+struct Named {
+    first: Vec<String>,
+    count: usize,
+}
+
+impl<'de> Deserialize<'de> for Named {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Named, D::Error> {
+        struct First;
+
+        impl<'de> Visitor<'de> for First {
+            type Value = Named;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of texts")
+            }
+
+            fn visit_seq<S: SeqAccess<'de>>(self, mut names: S) -> Result<Named, S::Error> {
+                let mut first = Vec::new();
+                while first.len() < MOST_NAMED {
+                    match names.next_element()? {
+                        Some(name) => first.push(name),
+                        None => break,
+                    }
+                }
+                let mut count = first.len();
+                while names.next_element::<IgnoredAny>()?.is_some() {
+                    count += 1;
+                }
+                Ok(Named { first, count })
+            }
+        }
+
+        deserializer.deserialize_seq(First)
+    }
+}
+
+/// What a body says.
+enum Told {
+    Merge(Vec<Root>),
+    Split(Vec<String>),
+    Pin(Vec<String>, Root),
+}
+
+/// Reads the body of a word.
+type Reads = fn(&Bytes) -> Result<Told, SayError>;
+
+fn read_merge(body: &Bytes) -> Result<Told, SayError> {
+    let Merge { roots } = read(body)?;
+    let roots = bounded("roots", roots)?;
+    let roots: Result<Vec<Root>, SayError> = roots.iter().map(|r| root_of("roots", r)).collect();
+    roots.map(Told::Merge)
+}
+
+fn read_split(body: &Bytes) -> Result<Told, SayError> {
+    let Split { ids } = read(body)?;
+    bounded("ids", ids).map(Told::Split)
+}
+
+fn read_pin(body: &Bytes) -> Result<Told, SayError> {
+    let Pin { ids, root } = read(body)?;
+    let root = root_of("root", &root)?;
+    Ok(Told::Pin(bounded("ids", ids)?, root))
 }
 
 /// Answers somebody who says something about groups.
@@ -76,20 +155,28 @@ pub(super) async fn handle(
     let (admitted, _in_flight) = match admitted {
         Ok(admitted) => admitted,
         Err(error) => {
-            body::discard(body, &parts.headers);
+            discard(body, &parts.headers);
             return error.into_response();
         }
     };
     let editor = match admitted {
         Admitted::Editor(editor) => editor,
         Admitted::Reader(reader) => {
-            body::discard(body, &parts.headers);
+            discard(body, &parts.headers);
             return answered(shows(state, what, &reader, parts.uri.query()).await);
         }
     };
-    let buffered = body::buffer(&state.budget, state.body_timeout, &parts, body).await?;
-    let (text, _reservation) = decode(state, buffered, encoding(&parts.headers)).await?;
-    answered(changes(state, what, editor, &text).await)
+    let (said, _reservation) = match what.reads() {
+        Some(reads) => {
+            let (said, reservation) = body::read(state, WORD, &parts, body, reads).await?;
+            (Some(said), Some(reservation))
+        }
+        None => {
+            discard(body, &parts.headers);
+            (None, None)
+        }
+    };
+    answered(changes(state, what, editor, said).await)
 }
 
 /// Whom the cluster lets do it.
@@ -147,36 +234,25 @@ async fn changes(
     state: &AppState,
     what: What<'_>,
     editor: ForestEditor<'_>,
-    text: &Bytes,
+    said: Option<Result<Told, SayError>>,
 ) -> Result<Value, SayError> {
     let speaker = Speaker::new(state, editor)?;
-    match what {
-        What::Merge => {
-            let Merge { roots } = read(text)?;
-            let roots = bounded("roots", roots)?;
-            let roots: Result<Vec<Root>, SayError> =
-                roots.iter().map(|r| root_of("roots", r)).collect();
-            speaker.merge(&roots?).await.map(|said| told("merge", said))
+    match (said.transpose()?, what) {
+        (Some(Told::Merge(roots)), _) => {
+            speaker.merge(&roots).await.map(|said| told("merge", said))
         }
-        What::Split => {
-            let Split { ids } = read(text)?;
-            let said = speaker.split(&bounded("ids", ids)?).await;
-            said.map(|said| told("pin", said))
+        (Some(Told::Split(ids)), _) => speaker.split(&ids).await.map(|said| told("pin", said)),
+        (Some(Told::Pin(ids, root)), _) => {
+            speaker.pin(&ids, root).await.map(|said| told("pin", said))
         }
-        What::Pin => {
-            let Pin { ids, root } = read(text)?;
-            let root = root_of("root", &root)?;
-            let said = speaker.pin(&bounded("ids", ids)?, root).await;
-            said.map(|said| told("pin", said))
-        }
-        What::TakeBack(number) => {
+        (None, What::TakeBack(number)) => {
             let bad =
                 |_| SayError::bad("the number of a word is a whole number, as _words lists it");
             let number = number.parse().map_err(bad)?;
             let word = speaker.take_back(number).await?;
             Ok(json!({"taken_back": shown(number, &word)}))
         }
-        What::List | What::Suggestions => Err(ProxyError::Internal.into()),
+        (None, _) => Err(ProxyError::Internal.into()),
     }
 }
 
@@ -191,12 +267,12 @@ fn read<T: DeserializeOwned>(body: &Bytes) -> Result<T, SayError> {
     serde_json::from_slice(body).map_err(|error| SayError::bad(&format!("the body: {error}")))
 }
 
-fn bounded(member: &str, named: Vec<String>) -> Result<Vec<String>, SayError> {
-    if named.is_empty() || named.len() > MOST_NAMED {
-        let reason = format!("{member}: takes 1 to {MOST_NAMED}, not {}", named.len());
+fn bounded(member: &str, named: Named) -> Result<Vec<String>, SayError> {
+    if !(1..=MOST_NAMED).contains(&named.count) {
+        let reason = format!("{member}: takes 1 to {MOST_NAMED}, not {}", named.count);
         return Err(SayError::bad(&reason));
     }
-    Ok(named)
+    Ok(named.first)
 }
 
 /// A root as documents show it.
@@ -358,6 +434,23 @@ mod tests {
         }
         let (page, next) = page(&words, Listed::parse(None).unwrap());
         assert_eq!((page.len(), next), (10, Some(10)));
+    }
+
+    #[test]
+    fn as_many_names_as_a_word_may_have_are_kept() {
+        let split = |count: usize| {
+            let body = json!({"ids": vec!["a"; count]}).to_string();
+            read_split(&body.into())
+        };
+        let most = split(MOST_NAMED).unwrap();
+        assert!(matches!(most, Told::Split(ids) if ids.len() == MOST_NAMED));
+        for wrong in [0, MOST_NAMED + 1, 50_000] {
+            let error = split(wrong).map(drop).unwrap_err();
+            let reason = format!("ids: takes 1 to {MOST_NAMED}, not {wrong}");
+            assert_eq!(error.to_string(), reason);
+        }
+        let deep = format!("{{\"ids\": {}", "[".repeat(WORD.bytes));
+        assert!(read_split(&deep.into()).is_err());
     }
 
     #[test]

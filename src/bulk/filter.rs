@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::op::Op;
@@ -18,37 +18,98 @@ use super::op::Op;
 pub const OUTCOME_OF_ITEMS: &str =
     "%2Citems.*.status%2Citems.*.result%2Citems.*._index%2Citems.*._id%2Citems.*._seq_no";
 
+/// Bytes that the value of a parameter may have: the servers take 4 KiB for a whole request line.
+const LONGEST_FILTER: usize = 4 << 10;
+
+/// Names that all paths together may have: as many as a [`Positions`] has bits.
+const MOST_NAMES: usize = u128::BITS as usize;
+
+/// Objects and arrays inside each other in an answer that is filtered. No answer of the servers has more than ten.
+const DEEPEST: usize = 32;
+
 /// The paths of one `filter_path`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FilterPath(Vec<Vec<String>>);
+pub struct FilterPath {
+    /// The names of all paths, one path behind the other. No two neighbours in a path are `**`: one says the same.
+    names: Vec<Name>,
+    /// Where paths begin.
+    begin: Positions,
+}
 
-/// The rest of a path behind the names that have been matched.
-type Rest<'f> = &'f [String];
+/// One name of a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Name {
+    pattern: String,
+    is_any_number: bool,
+    is_last: bool,
+}
+
+/// Places in the paths of a filter: each is that of the name which comes next. However the paths are made, there are
+/// no more than names.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Positions(u128);
+
+impl Positions {
+    fn insert(&mut self, at: usize) {
+        self.0 |= 1_u128.checked_shl(at as u32).unwrap_or_default();
+    }
+
+    fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Takes the first one out.
+    fn take(&mut self) -> Option<usize> {
+        let at = self.0.trailing_zeros();
+        self.0 &= self.0.wrapping_sub(1);
+        (at < u128::BITS).then_some(at as usize)
+    }
+}
 
 /// What filters say of a member.
-enum Kept<'f> {
+enum Kept {
     Whole,
     /// What these say of what is in it; nothing if there are none.
-    Part(Vec<Rest<'f>>),
+    Part(Positions),
 }
 
 impl FilterPath {
-    /// Reads the decoded value of the parameter. `None` if it excludes, or has a name that is escaped: then the server alone
-    /// knows what it means.
+    /// Whether it is known here what a value leaves of an answer: it is not too long, and it neither excludes nor has
+    /// a name that is escaped. Takes no memory.
+    pub fn is_understood(value: &str) -> bool {
+        let names = |path: &str| path.split('.').count();
+        value.len() <= LONGEST_FILTER
+            && !value.contains('\\')
+            && paths(value).all(|path| !path.starts_with('-'))
+            && (1..=MOST_NAMES).contains(&paths(value).map(names).sum())
+    }
+
+    /// Reads the decoded value of the parameter. `None` if it is not [understood](Self::is_understood): then the
+    /// server alone knows what it means.
     pub fn parse(value: &str) -> Option<FilterPath> {
-        if value.contains('\\') {
+        if !Self::is_understood(value) {
             return None;
         }
-        let mut paths = Vec::new();
-        for path in value.split(',').map(str::trim) {
-            if path.starts_with('-') {
-                return None;
-            }
-            if !path.is_empty() {
-                paths.push(path.split('.').map(str::to_owned).collect());
+        let mut filter = FilterPath {
+            names: Vec::new(),
+            begin: Positions::default(),
+        };
+        for path in paths(value) {
+            filter.begin.insert(filter.names.len());
+            let mut names = path.split('.').peekable();
+            while let Some(name) = names.next() {
+                let is_any_number = name == "**";
+                if is_any_number && names.peek() == Some(&"**") {
+                    continue;
+                }
+                filter.names.push(Name {
+                    pattern: name.to_owned(),
+                    is_any_number,
+                    is_last: names.peek().is_none(),
+                });
             }
         }
-        (!paths.is_empty()).then_some(FilterPath(paths))
+        Some(filter)
     }
 
     /// Whether the answer to a bulk has in spite of this filter what [`OUTCOME_OF_ITEMS`] asks for.
@@ -58,11 +119,11 @@ impl FilterPath {
             .iter()
             .flat_map(|op| fields.map(|field| ["items", op.name(), field]));
         paths.all(|path| {
-            let mut filters = self.paths();
+            let mut at = self.begin;
             for name in path {
-                match step(&filters, name) {
+                match self.step(at, name) {
                     Kept::Whole => return true,
-                    Kept::Part(rest) => filters = rest,
+                    Kept::Part(behind) => at = behind,
                 }
             }
             false
@@ -70,51 +131,53 @@ impl FilterPath {
     }
 
     /// What the filter leaves of a JSON object that has no white space between its tokens, byte for byte as it stood there.
-    /// `None` if it is no JSON object.
+    /// `None` if it is no JSON object, or one that is too deep.
     pub fn apply(&self, json: &[u8]) -> Option<Vec<u8>> {
         let whole: &RawValue = serde_json::from_slice(json).ok()?;
         if !whole.get().starts_with('{') {
             return None;
         }
         let mut out = Vec::new();
-        if !filter(whole, &self.paths(), &mut out)? {
+        let filter = Filter {
+            paths: self,
+            at: self.begin,
+            room: DEEPEST,
+        };
+        if !filter.value(whole, &mut out).ok()? {
             out.extend_from_slice(b"{}");
         }
         Some(out)
     }
 
-    fn paths(&self) -> Vec<Rest<'_>> {
-        self.0.iter().map(Vec::as_slice).collect()
+    /// Follows all paths by one name.
+    fn step(&self, mut at: Positions, name: &str) -> Kept {
+        let mut behind = Positions::default();
+        while let Some(position) = at.take() {
+            let Some(next) = self.names.get(position) else {
+                continue;
+            };
+            if next.is_any_number {
+                // It stands for this name and may stand for more, or for none.
+                if next.is_last {
+                    return Kept::Whole;
+                }
+                behind.insert(position);
+                at.insert(position + 1);
+            } else if matches(&next.pattern, name) {
+                if next.is_last {
+                    return Kept::Whole;
+                }
+                behind.insert(position + 1);
+            }
+        }
+        Kept::Part(behind)
     }
 }
 
-/// Follows all paths by one name.
-fn step<'f>(filters: &[Rest<'f>], name: &str) -> Kept<'f> {
-    let mut rest: Vec<Rest<'f>> = Vec::new();
-    for &path in filters {
-        let mut path = path;
-        // `**` stands for this name and may stand for more, or for none.
-        while let Some((first, behind)) = path.split_first() {
-            if first != "**" {
-                break;
-            }
-            if behind.is_empty() {
-                return Kept::Whole;
-            }
-            rest.push(path);
-            path = behind;
-        }
-        if let Some((first, behind)) = path.split_first()
-            && matches(first, name)
-        {
-            if behind.is_empty() {
-                return Kept::Whole;
-            }
-            rest.push(behind);
-        }
-    }
-    rest.dedup();
-    Kept::Part(rest)
+/// The paths of a value.
+fn paths(value: &str) -> impl Iterator<Item = &str> {
+    let paths = value.split(',').map(str::trim);
+    paths.filter(|path| !path.is_empty())
 }
 
 /// Whether a name fits a pattern with `*`s.
@@ -136,88 +199,111 @@ fn matches(pattern: &str, name: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// Writes what filters leave of a value; false, and nothing written, if that is nothing. `None`: the value is broken.
-fn filter(value: &RawValue, filters: &[Rest<'_>], out: &mut Vec<u8>) -> Option<bool> {
-    let start = out.len();
-    let mut any = false;
-    match value.get().as_bytes().first()? {
-        b'{' => {
-            let members: Members<'_> = serde_json::from_str(value.get()).ok()?;
-            for (name, value) in members.0 {
-                let before = out.len();
-                out.push(if any { b',' } else { b'{' });
-                serde_json::to_writer(&mut *out, &name).ok()?;
-                out.push(b':');
-                let kept = match step(filters, &name) {
-                    Kept::Whole => {
-                        out.extend_from_slice(value.get().as_bytes());
-                        true
-                    }
-                    Kept::Part(rest) if rest.is_empty() => false,
-                    Kept::Part(rest) => filter(value, &rest, out)?,
-                };
-                any |= kept;
-                if !kept {
-                    out.truncate(before);
-                }
-            }
-            if any {
-                out.push(b'}');
-            }
-        }
-        b'[' => {
-            let values: Vec<&RawValue> = serde_json::from_str(value.get()).ok()?;
-            for value in values {
-                let before = out.len();
-                out.push(if any { b',' } else { b'[' });
-                let kept = filter(value, filters, out)?;
-                any |= kept;
-                if !kept {
-                    out.truncate(before);
-                }
-            }
-            if any {
-                out.push(b']');
-            }
-        }
-        _ => {}
-    }
-    if !any {
-        out.truncate(start);
-    }
-    Some(any)
+/// What is left of a value where paths have been followed so far.
+#[derive(Clone, Copy)]
+struct Filter<'f> {
+    paths: &'f FilterPath,
+    at: Positions,
+    /// Objects and arrays that may still be entered.
+    room: usize,
 }
 
-/// The members of an object in their order.
-struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct InOrder;
-
-        impl<'de> Visitor<'de> for InOrder {
-            type Value = Members<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Members<'de>, M::Error> {
-                let mut members = Vec::new();
-                while let Some(member) = map.next_entry::<Name<'de>, &'de RawValue>()? {
-                    members.push((member.0.0, member.1));
-                }
-                Ok(Members(members))
-            }
+impl Filter<'_> {
+    /// Writes what is left of a value; false, and nothing written, if that is nothing.
+    fn value(self, value: &RawValue, out: &mut Vec<u8>) -> serde_json::Result<bool> {
+        let json = value.get();
+        if !json.starts_with(['{', '[']) {
+            return Ok(false);
         }
+        let room = self.room.checked_sub(1);
+        let room = room.ok_or_else(|| serde_json::Error::custom("the answer is too deep"))?;
+        let parts = Parts {
+            filter: Filter { room, ..self },
+            out,
+        };
+        parts.deserialize(&mut serde_json::Deserializer::from_str(json))
+    }
+}
 
-        deserializer.deserialize_map(InOrder)
+/// Filters the members of an object, or the values of an array, as they are read.
+struct Parts<'f, 'o> {
+    filter: Filter<'f>,
+    out: &'o mut Vec<u8>,
+}
+
+impl Parts<'_, '_> {
+    /// Writes one part, if it is kept, behind those before it.
+    fn add<E: Error>(
+        &mut self,
+        open: u8,
+        any: &mut bool,
+        write: impl FnOnce(Filter<'_>, &mut Vec<u8>) -> serde_json::Result<bool>,
+    ) -> Result<(), E> {
+        let before = self.out.len();
+        self.out.push(if *any { b',' } else { open });
+        match write(self.filter, self.out).map_err(E::custom)? {
+            true => *any = true,
+            false => self.out.truncate(before),
+        }
+        Ok(())
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Parts<'_, '_> {
+    type Value = bool;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Parts<'_, '_> {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object or an array")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(mut self, mut map: M) -> Result<bool, M::Error> {
+        let mut any = false;
+        while let Some(MemberName(name)) = map.next_key()? {
+            let kept = self.filter.paths.step(self.filter.at, &name);
+            if matches!(kept, Kept::Part(behind) if behind.is_empty()) {
+                map.next_value::<IgnoredAny>()?;
+                continue;
+            }
+            let value: &RawValue = map.next_value()?;
+            self.add(b'{', &mut any, |filter, out| {
+                serde_json::to_writer(&mut *out, &name)?;
+                out.push(b':');
+                match kept {
+                    Kept::Whole => out.extend_from_slice(value.get().as_bytes()),
+                    Kept::Part(at) => return Filter { at, ..filter }.value(value, out),
+                }
+                Ok(true)
+            })?;
+        }
+        if any {
+            self.out.push(b'}');
+        }
+        Ok(any)
+    }
+
+    fn visit_seq<S: SeqAccess<'de>>(mut self, mut values: S) -> Result<bool, S::Error> {
+        let mut any = false;
+        while let Some(value) = values.next_element::<&RawValue>()? {
+            self.add(b'[', &mut any, |filter, out| filter.value(value, out))?;
+        }
+        if any {
+            self.out.push(b']');
+        }
+        Ok(any)
     }
 }
 
 /// A name that is borrowed where it has no escapes.
 #[derive(serde::Deserialize)]
-struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+struct MemberName<'a>(#[serde(borrow)] Cow<'a, str>);
 
 #[cfg(test)]
 mod tests {
@@ -263,6 +349,11 @@ mod tests {
             ),
             ("*", ANSWER),
             ("**", ANSWER),
+            ("**.**", ANSWER),
+            (
+                "**.**.type,took.**.**",
+                r#"{"items":[{"create":{"error":{"type":"x","caused_by":{"type":"y"}}}}]}"#,
+            ),
             ("t*k,e*", r#"{"took":3,"errors":true}"#),
         ] {
             assert_eq!(filtered(filter), left, "{filter}");
@@ -297,6 +388,48 @@ mod tests {
             let filter = FilterPath::parse(filter).unwrap();
             assert_eq!(filter.keeps_outcome(), keeps, "{filter:?}");
         }
+    }
+
+    /// However a filter is made, it takes as many places as it has names, and a step looks at each of them once.
+    #[test]
+    fn filters_have_an_end() {
+        let of = |name: &str, count: usize| [vec![name; count - 1], vec!["x"]].concat().join(".");
+        for name in ["**", "*", "a", "**.*", "*.**"] {
+            let names = name.split('.').count();
+            let most = of(name, MOST_NAMES / names);
+            assert!(FilterPath::parse(&most).is_some(), "{most}");
+            assert_eq!(FilterPath::parse(&of(name, MOST_NAMES + 1)), None, "{name}");
+            let filter = FilterPath::parse(&most).unwrap();
+            assert!(filter.apply(ANSWER.as_bytes()).is_some());
+            assert!(!filter.keeps_outcome());
+        }
+        let many = FilterPath::parse(&vec!["**.x"; MOST_NAMES / 2].join(",")).unwrap();
+        assert_eq!(many.names.len(), MOST_NAMES);
+        assert_eq!(
+            FilterPath::parse(&vec!["**.x"; MOST_NAMES / 2 + 1].join(",")),
+            None
+        );
+        let collapsed = FilterPath::parse(&of("**", MOST_NAMES)).unwrap();
+        assert_eq!(collapsed.names.len(), 2);
+        let long = |bytes: usize| FilterPath::is_understood(&"a".repeat(bytes));
+        assert!(long(LONGEST_FILTER) && !long(LONGEST_FILTER + 1));
+        // The servers' line has room for 1,300 of them.
+        assert!(!FilterPath::is_understood(&vec!["**"; 1300].join(".")));
+    }
+
+    #[test]
+    fn answers_that_are_too_deep_are_left_alone() {
+        let filter = FilterPath::parse("**.x").unwrap();
+        let nested = |depth: usize| {
+            let inner = format!("{}1{}", "[".repeat(depth - 1), "]".repeat(depth - 1));
+            format!(r#"{{"a":{inner}}}"#)
+        };
+        assert_eq!(
+            filter.apply(nested(DEEPEST).as_bytes()),
+            Some(b"{}".to_vec())
+        );
+        assert_eq!(filter.apply(nested(DEEPEST + 1).as_bytes()), None);
+        assert_eq!(filter.apply(nested(100_000).as_bytes()), None);
     }
 
     /// Every path of a value on which filters were decided one name at a time, by looking at whole paths.

@@ -54,42 +54,19 @@ impl Aliases {
     }
 }
 
-impl Client {
-    /// The index that is written to under an alias. `None` if the name is none, or the caller may not know. `caller` is a hash
-    /// of what the cluster knows callers by.
-    pub(crate) async fn write_index(
-        &self,
-        caller: u64,
-        headers: &HeaderMap,
-        name: &str,
-        now: Millis,
-    ) -> Option<String> {
-        if let Some(known) = self.aliases.remembered(caller, name, now) {
-            return known;
-        }
-        let path = format!("/_alias/{}", utf8_percent_encode(name, NON_ALPHANUMERIC));
-        let asking = self.get_as(headers, &path, ANSWER);
-        let Ok(answer) = tokio::time::timeout(ASK_TIMEOUT, asking).await else {
-            debug!(
-                name,
-                "the cluster does not say in time what a name stands for"
-            );
-            self.aliases.remember(caller, name, now, None);
-            return None;
-        };
-        let index = match answer {
-            Ok(answer) if answer.status() == StatusCode::OK => write_index(answer.body(), name),
-            Ok(answer) => {
-                debug!(name, status = %answer.status(), "no alias, as far as the writer may know");
-                None
-            }
-            Err(error) => {
-                debug!(name, %error, "the cluster does not say what a name stands for");
-                return None;
-            }
-        };
-        self.aliases.remember(caller, name, now, index.clone());
-        index
+/// The cluster does not tell a caller what a name stands for: 401 or 403.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Denied(StatusCode);
+
+impl Denied {
+    fn by(status: StatusCode) -> Option<Denied> {
+        let denies = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+        denies.then_some(Denied(status))
+    }
+
+    /// Whether the cluster does not know the caller, so that it would say the same of any name.
+    pub(crate) fn is_of_caller(self) -> bool {
+        self.0 == StatusCode::UNAUTHORIZED
     }
 }
 
@@ -110,19 +87,70 @@ impl Behind {
 }
 
 impl Client {
+    /// The index that is written to under an alias. `None` if the name is none, or the cluster does not say. `caller`
+    /// is a hash of what the cluster knows callers by.
+    ///
+    /// # Errors
+    /// When the cluster denies it to the caller; for a while it is then not asked about this name again.
+    pub(crate) async fn write_index(
+        &self,
+        caller: u64,
+        headers: &HeaderMap,
+        name: &str,
+        now: Millis,
+    ) -> Result<Option<String>, Denied> {
+        if let Some(known) = self.aliases.remembered(caller, name, now) {
+            return Ok(known);
+        }
+        let path = format!("/_alias/{}", utf8_percent_encode(name, NON_ALPHANUMERIC));
+        let asking = self.get_as(headers, &path, ANSWER);
+        let Ok(answer) = tokio::time::timeout(ASK_TIMEOUT, asking).await else {
+            debug!(
+                name,
+                "the cluster does not say in time what a name stands for"
+            );
+            self.aliases.remember(caller, name, now, None);
+            return Ok(None);
+        };
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => {
+                debug!(name, %error, "the cluster does not say what a name stands for");
+                return Ok(None);
+            }
+        };
+        let status = answer.status();
+        let index = match status {
+            StatusCode::OK => write_index(answer.body(), name),
+            _ => {
+                debug!(name, %status, "no alias, as far as the writer may know");
+                None
+            }
+        };
+        self.aliases.remember(caller, name, now, index.clone());
+        Denied::by(status).map_or(Ok(index), Err)
+    }
+
     /// The indices behind an alias or a data stream, as the caller may know them; none where the cluster says nothing.
-    pub(crate) async fn indices_behind(&self, caller: &HeaderMap, name: &str) -> Behind {
+    ///
+    /// # Errors
+    /// When the cluster denies it to the caller.
+    pub(crate) async fn indices_behind(
+        &self,
+        caller: &HeaderMap,
+        name: &str,
+    ) -> Result<Behind, Denied> {
         let name = utf8_percent_encode(name, NON_ALPHANUMERIC);
         let path = format!("/_resolve/index/{name}");
         match self.get_as(caller, &path, ANSWER).await {
-            Ok(answer) if answer.status() == StatusCode::OK => behind(answer.body()),
+            Ok(answer) if answer.status() == StatusCode::OK => Ok(behind(answer.body())),
             Ok(answer) => {
                 debug!(%name, status = %answer.status(), "the cluster does not say what is behind a name");
-                Behind::default()
+                Denied::by(answer.status()).map_or(Ok(Behind::default()), Err)
             }
             Err(error) => {
                 debug!(%name, %error, "the cluster does not say what is behind a name");
-                Behind::default()
+                Ok(Behind::default())
             }
         }
     }

@@ -38,7 +38,7 @@ use crate::config::Identity;
 use crate::http::tls::{self, TlsError};
 use crate::http::{Body, ClientBodyError, ProxyError, full, headers};
 use aliases::Aliases;
-pub(crate) use aliases::Behind;
+pub(crate) use aliases::{Behind, Denied};
 use early_response::EarlyResponseConnector;
 use nodes::Nodes;
 
@@ -242,12 +242,14 @@ impl Client {
         body: Option<&serde_json::Value>,
         limit: usize,
     ) -> Result<Response<Bytes>, ClusterError> {
+        let body = body.map(|body| Bytes::from(body.to_string()));
         let more = (usize::MAX, std::future::ready(()));
         self.ask_as_until(caller, method, path, body, more, limit)
             .await
     }
 
-    /// The same, which waits before it reads on beyond some bytes: until then the cluster keeps the rest.
+    /// The same with the text of a body of JSON, which waits before it reads on beyond some bytes: until then the cluster keeps
+    /// the rest.
     ///
     /// # Errors
     /// As [`Client::get_as`].
@@ -256,12 +258,12 @@ impl Client {
         caller: &HeaderMap,
         method: Method,
         path: &str,
-        body: Option<&serde_json::Value>,
+        body: Option<Bytes>,
         (small, more): (usize, impl Future<Output = ()>),
         limit: usize,
     ) -> Result<Response<Bytes>, ClusterError> {
-        let sent = body.map(|body| Bytes::from(body.to_string()));
-        let mut request = Request::new(full(sent.unwrap_or_default()));
+        let has_body = body.is_some();
+        let mut request = Request::new(full(body.unwrap_or_default()));
         *request.method_mut() = method;
         *request.uri_mut() =
             Uri::try_from(path).map_err(|e| ClusterError::Unreachable(e.to_string()))?;
@@ -277,7 +279,7 @@ impl Client {
         }
         headers::strip_hop_by_hop(request.headers_mut());
         request.headers_mut().remove(EXPECT);
-        if body.is_some() {
+        if has_body {
             let json = HeaderValue::from_static("application/json");
             request.headers_mut().insert(CONTENT_TYPE, json);
         }

@@ -19,7 +19,7 @@ use hottest::{Candidate, Hottest};
 const KEPT_BYTES: usize = 64 << 20;
 
 /// The most bytes that one article may have.
-const ARTICLE_BYTES: usize = 4 << 20;
+pub(crate) const ARTICLE_BYTES: usize = 4 << 20;
 
 /// The service, where it is wanted.
 #[derive(Debug)]

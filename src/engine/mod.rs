@@ -528,13 +528,18 @@ impl Engine {
     /// Waits for a caller's turn to have its body looked at: strangers, who have lately written nothing that the cluster has
     /// accepted, have it one after the other.
     pub async fn turn(&self, caller: u64, now: Millis) -> Turn {
-        if self.writers.knows_any(caller, now) {
+        if self.has_written(caller, now) {
             return Turn::default();
         }
         let turn = self.strangers.clone().acquire_owned().await;
         Turn {
             _permit: turn.ok().map(Arc::new),
         }
+    }
+
+    /// Whether the cluster has lately accepted anything of this caller.
+    pub fn has_written(&self, caller: u64, now: Millis) -> bool {
+        self.writers.knows_any(caller, now)
     }
 
     /// Takes back placements whose outcome has been unknown for long, at most `budget` in each forest. Answers how many

@@ -1,12 +1,11 @@
 //! Request bodies that are read whole, held within the budget and decompressed within it.
 
 use std::fmt::Display;
-use std::io::Read as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use flate2::read::MultiGzDecoder;
+use flate2::read::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 use http_body_util::BodyExt;
 use hyper::HeaderMap;
 use hyper::body::{Body as HttpBody, Incoming};
@@ -16,6 +15,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::budget::{Budget, Reservation};
 use super::error::ProxyError;
+use super::headers::Encoding;
 use super::wire::ClientAddress;
 
 /// How long a client may pause inside a body while it holds a part of the budget.
@@ -51,8 +51,22 @@ pub(crate) async fn buffer(
     head: &request::Parts,
     body: Incoming,
 ) -> Result<Buffered, ProxyError> {
+    buffer_up_to(usize::MAX, budget, limit, head, body).await
+}
+
+/// The same of a body that may have so many bytes.
+///
+/// # Errors
+/// As [`buffer`], and [`ProxyError::LongBody`].
+pub(crate) async fn buffer_up_to(
+    most: usize,
+    budget: &Arc<Budget>,
+    limit: Duration,
+    head: &request::Parts,
+    body: Incoming,
+) -> Result<Buffered, ProxyError> {
     let reservation = budget.enter(ClientAddress::of(&head.extensions).0);
-    let read = collect(budget, reservation, limit, body).await;
+    let read = collect(most, budget, reservation, limit, body).await;
     read.map_err(|(error, rest)| {
         discard(rest, &head.headers);
         error
@@ -78,6 +92,7 @@ where
 }
 
 async fn collect<B>(
+    most: usize,
     budget: &Budget,
     mut reservation: Reservation,
     limit: Duration,
@@ -89,7 +104,11 @@ where
 {
     let length = body.size_hint().exact();
     let length = length.map(|length| usize::try_from(length).unwrap_or(usize::MAX));
-    if let Some(Err(error)) = length.map(|length| budget.could_hold(length)) {
+    let could_hold = |length: usize| match length > most {
+        true => Err(ProxyError::LongBody(most)),
+        false => budget.could_hold(length),
+    };
+    if let Some(Err(error)) = length.map(could_hold) {
         return Err((error, body));
     }
     let pace = Pace::new(limit);
@@ -109,7 +128,12 @@ where
                 let Some(data) = frame.data_ref() else {
                     continue;
                 };
-                match reservation.receive(bytes.len() + data.len()) {
+                let wanted = bytes.len() + data.len();
+                let received = match wanted > most {
+                    true => Err(ProxyError::LongBody(most)),
+                    false => reservation.receive(wanted),
+                };
+                match received {
                     Ok(()) => {
                         make_room(&mut bytes, data.len(), length);
                         bytes.extend_from_slice(data);
@@ -170,31 +194,69 @@ impl Pace {
 /// Why a body could not be decompressed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DecompressError {
-    /// The budget does not allow for what comes out.
+    /// The budget, or the limit of such a body, does not allow for what comes out.
     #[error(transparent)]
     Budget(#[from] ProxyError),
-    /// It is no gzip.
+    /// It is not what its encoding says.
     #[error("{0}")]
     Malformed(#[from] std::io::Error),
 }
 
-/// Decompresses gzip, several members too, within the budget.
+/// Decompresses a body within the budget: gzip, several members too, or deflate. Any other is as it came.
 ///
 /// # Errors
-/// When it is no gzip, or what comes out does not fit.
+/// When it is not what its encoding says, or what comes out does not fit.
 pub(crate) fn decompress(
-    raw: &[u8],
+    raw: &Bytes,
+    encoding: Encoding,
     reservation: &mut Reservation,
 ) -> Result<Bytes, DecompressError> {
-    let mut decoder = MultiGzDecoder::new(raw);
-    let mut plain = Vec::with_capacity(raw.len().saturating_mul(3).min(8 << 20));
+    decompress_up_to(usize::MAX, raw, encoding, reservation)
+}
+
+/// The same of a body that may have so many bytes, decompressed.
+///
+/// # Errors
+/// As [`decompress`], and [`ProxyError::LongBody`].
+pub(crate) fn decompress_up_to(
+    most: usize,
+    raw: &Bytes,
+    encoding: Encoding,
+    reservation: &mut Reservation,
+) -> Result<Bytes, DecompressError> {
+    match encoding {
+        Encoding::Gzip => read_all(most, MultiGzDecoder::new(&**raw), raw.len(), reservation),
+        Encoding::Deflate if is_zlib(raw) => {
+            read_all(most, ZlibDecoder::new(&**raw), raw.len(), reservation)
+        }
+        Encoding::Deflate => read_all(most, DeflateDecoder::new(&**raw), raw.len(), reservation),
+        Encoding::Identity | Encoding::Other => Ok(raw.clone()),
+    }
+}
+
+/// Whether deflated bytes have the frame of zlib. As the servers' own decoder decides it.
+fn is_zlib(raw: &[u8]) -> bool {
+    let head = raw.first_chunk().map(|head| u16::from_be_bytes(*head));
+    head.is_some_and(|head| head & 0x7800 == 0x7800 && head % 31 == 0)
+}
+
+fn read_all(
+    most: usize,
+    mut decoder: impl std::io::Read,
+    raw: usize,
+    reservation: &mut Reservation,
+) -> Result<Bytes, DecompressError> {
+    let mut plain = Vec::with_capacity(raw.saturating_mul(3).min(8 << 20).min(most));
     let mut piece = [0; 32 << 10];
     loop {
         let read = decoder.read(&mut piece)?;
         if read == 0 {
             return Ok(plain.into());
         }
-        reservation.grow_to(raw.len() + plain.len() + read)?;
+        if plain.len() + read > most {
+            return Err(ProxyError::LongBody(most).into());
+        }
+        reservation.grow_to(raw + plain.len() + read)?;
         plain.extend_from_slice(piece.get(..read).unwrap_or_default());
     }
 }
@@ -255,11 +317,20 @@ mod tests {
         client: IpAddr,
         length: Option<u64>,
     ) -> (UnboundedSender<Bytes>, Reading) {
+        send_up_to(usize::MAX, budget, client, length)
+    }
+
+    fn send_up_to(
+        most: usize,
+        budget: &Arc<Budget>,
+        client: IpAddr,
+        length: Option<u64>,
+    ) -> (UnboundedSender<Bytes>, Reading) {
         let (sender, pieces) = unbounded_channel();
         let budget = budget.clone();
         let reading = async move {
             let (reservation, body) = (budget.enter(client), Sent { pieces, length });
-            let read = collect(&budget, reservation, LIMIT, body).await;
+            let read = collect(most, &budget, reservation, LIMIT, body).await;
             read.map_err(|(error, _)| error)
         };
         (sender, tokio::spawn(reading))
@@ -417,6 +488,26 @@ mod tests {
         assert_eq!(budget.used(), 0);
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn bodies_have_a_limit_of_their_own() {
+        let budget = halved(1000);
+        for length in [Some(101), None] {
+            let (sender, reading) = send_up_to(100, &budget, A, length);
+            for _ in 0..101 {
+                // Nobody reads a body whose length says already that it is too long.
+                let _ = sender.send(piece(1));
+            }
+            assert_eq!(error(reading).await, ProxyError::LongBody(100));
+            assert_eq!(budget.used(), 0);
+        }
+        for length in [Some(100), None] {
+            let (sender, reading) = send_up_to(100, &budget, A, length);
+            sender.send(piece(100)).unwrap();
+            drop(sender);
+            assert_eq!(reading.await.unwrap().ok().unwrap().bytes.len(), 100);
+        }
+    }
+
     #[test]
     fn room_is_made_as_a_body_comes() {
         for length in [None, Some(1_000_000)] {
@@ -445,15 +536,51 @@ mod tests {
     fn gzip_within_the_budget() {
         let budget = Budget::new(100_000, 50);
         let two_members = [gzip(b"one "), gzip(b"two")].concat();
+        let two_members = Bytes::from(two_members);
         let mut reservation = reserved(&budget, two_members.len());
-        let plain = decompress(&two_members, &mut reservation).unwrap();
+        let plain = decompress(&two_members, Encoding::Gzip, &mut reservation).unwrap();
         assert_eq!(plain, "one two");
         assert_eq!(budget.used(), two_members.len() + plain.len());
 
-        let bomb = gzip(&vec![b' '; 1 << 20]);
-        let result = decompress(&bomb, &mut reserved(&budget, bomb.len()));
+        let bomb = Bytes::from(gzip(&vec![b' '; 1 << 20]));
+        let result = decompress(&bomb, Encoding::Gzip, &mut reserved(&budget, bomb.len()));
         assert!(matches!(result, Err(DecompressError::Budget(_))));
-        let result = decompress(b"no gzip", &mut reservation);
-        assert!(matches!(result, Err(DecompressError::Malformed(_))));
+        for encoding in [Encoding::Gzip, Encoding::Deflate] {
+            let no_gzip = Bytes::from_static(b"no gzip");
+            let result = decompress(&no_gzip, encoding, &mut reservation);
+            assert!(matches!(result, Err(DecompressError::Malformed(_))));
+        }
+    }
+
+    fn deflate(bytes: &[u8]) -> Vec<u8> {
+        let fast = flate2::Compression::fast();
+        let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), fast);
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn zlib(bytes: &[u8]) -> Vec<u8> {
+        let fast = flate2::Compression::fast();
+        let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), fast);
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn what_comes_out_has_a_limit_of_its_own() {
+        let budget = Budget::new(1 << 20, 50);
+        let plain = vec![b'x'; 100_000];
+        let packed = [
+            (Encoding::Gzip, gzip(&plain)),
+            (Encoding::Deflate, zlib(&plain)),
+            (Encoding::Deflate, deflate(&plain)),
+        ];
+        for (encoding, packed) in packed {
+            let (packed, mut reservation) = (Bytes::from(packed), budget.enter(A));
+            let mut of = |most: usize| decompress_up_to(most, &packed, encoding, &mut reservation);
+            assert_eq!(of(100_000).unwrap(), plain);
+            let longer = of(99_999).unwrap_err();
+            assert_eq!(longer.to_string(), ProxyError::LongBody(99_999).to_string());
+        }
     }
 }

@@ -157,6 +157,11 @@ pub(crate) enum ProxyError {
         "the request body was not complete after {0} seconds: send smaller bulks, or raise --body-timeout"
     )]
     BodyTooLong(u64),
+    /// The body of a request to an endpoint of our own is too long.
+    #[error(
+        "the request body has more than {0} bytes, counted without its encoding, and this endpoint of spinney takes no more: send less of it"
+    )]
+    LongBody(usize),
     /// The body broke off or could not be decoded.
     #[error("the request body could not be read: {0}")]
     BadBody(String),
@@ -187,6 +192,9 @@ pub(crate) enum ProxyError {
     /// An endpoint that takes something back.
     #[error("this endpoint of spinney takes DELETE only")]
     DeleteOnly,
+    /// `CONNECT`.
+    #[error("spinney opens no tunnels: send requests for the cluster to spinney itself")]
+    NoTunnel,
     /// A pattern, a list, or an index of another cluster.
     #[error("{0} is not the name of one index: name it, or its alias, as a writer would")]
     NotOneIndex(String),
@@ -195,7 +203,7 @@ pub(crate) enum ProxyError {
     NoRoute(String),
     /// The body of a request to an endpoint of our own cannot be read.
     #[error(
-        "unsupported Content-Type or Content-Encoding: send application/json, with gzip or without any encoding"
+        "unsupported Content-Type or Content-Encoding: send application/json, with gzip, deflate or without any encoding"
     )]
     UnsupportedBody,
     /// The body of a request to an endpoint of our own is not one document.
@@ -232,6 +240,7 @@ impl ProxyError {
             }
             Self::LargerThanBudget { .. }
             | Self::LargerThanShare { .. }
+            | Self::LongBody(_)
             | Self::StampOverLimit { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Stopping
             | Self::TooManyConnections
@@ -255,9 +264,11 @@ impl ProxyError {
             Self::NoEndpoint(_) | Self::NotAdmin(_) | Self::NoRoute(_) | Self::NotFound(_) => {
                 StatusCode::NOT_FOUND
             }
-            Self::GetOnly | Self::GetOrPostOnly | Self::PostOnly | Self::DeleteOnly => {
-                StatusCode::METHOD_NOT_ALLOWED
-            }
+            Self::GetOnly
+            | Self::GetOrPostOnly
+            | Self::PostOnly
+            | Self::DeleteOnly
+            | Self::NoTunnel => StatusCode::METHOD_NOT_ALLOWED,
             // As the servers answer a content type that they do not take.
             Self::UnsupportedBody => StatusCode::NOT_ACCEPTABLE,
             Self::NotShown(_) | Self::NotForReaders(_) => StatusCode::FORBIDDEN,
@@ -273,6 +284,7 @@ impl ProxyError {
             }
             Self::LargerThanBudget { .. }
             | Self::LargerThanShare { .. }
+            | Self::LongBody(_)
             | Self::StampOverLimit { .. } => "spinney_too_large_exception",
             Self::TooManyConnections => "spinney_too_many_connections_exception",
             Self::Stopping => "spinney_stopping_exception",
@@ -303,7 +315,8 @@ impl ProxyError {
             | Self::GetOnly
             | Self::GetOrPostOnly
             | Self::PostOnly
-            | Self::DeleteOnly => "spinney_no_endpoint_exception",
+            | Self::DeleteOnly
+            | Self::NoTunnel => "spinney_no_endpoint_exception",
             Self::Internal => "spinney_internal_exception",
         }
     }
@@ -341,6 +354,7 @@ impl ProxyError {
             Self::GetOrPostOnly => Some("GET, POST"),
             Self::PostOnly => Some("POST"),
             Self::DeleteOnly => Some("DELETE"),
+            Self::NoTunnel => Some("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"),
             _ => None,
         };
         let headers = response.headers_mut();

@@ -72,6 +72,8 @@ pub(crate) enum Encoding {
     Identity,
     /// gzip.
     Gzip,
+    /// zlib, or without its frame: the servers take both for `deflate`.
+    Deflate,
     /// Relayed, not read.
     Other,
 }
@@ -79,18 +81,23 @@ pub(crate) enum Encoding {
 /// Reads `Content-Encoding`.
 pub(crate) fn encoding(headers: &HeaderMap) -> Encoding {
     let mut values = headers.get_all(CONTENT_ENCODING).iter();
-    match (values.next(), values.next()) {
-        (None, _) => Encoding::Identity,
-        (Some(value), None)
-            if value.as_bytes().eq_ignore_ascii_case(b"gzip")
-                || value.as_bytes().eq_ignore_ascii_case(b"x-gzip") =>
-        {
-            Encoding::Gzip
-        }
-        (Some(value), None) if value.as_bytes().eq_ignore_ascii_case(b"identity") => {
-            Encoding::Identity
-        }
-        _ => Encoding::Other,
+    let value = match (values.next(), values.next()) {
+        (None, _) => return Encoding::Identity,
+        (Some(value), None) => value.as_bytes(),
+        (Some(_), Some(_)) => return Encoding::Other,
+    };
+    let is = |names: &[&str]| {
+        let mut names = names.iter();
+        names.any(|name| value.eq_ignore_ascii_case(name.as_bytes()))
+    };
+    if is(&["gzip", "x-gzip"]) {
+        Encoding::Gzip
+    } else if is(&["deflate", "x-deflate"]) {
+        Encoding::Deflate
+    } else if is(&["identity"]) {
+        Encoding::Identity
+    } else {
+        Encoding::Other
     }
 }
 

@@ -247,7 +247,7 @@ async fn find(page: &Page<'_>, raw_index: &str, id: &str) -> Result<Found, Probl
         &page.headers,
         Method::POST,
         &path,
-        Some(&body),
+        Some(body.to_string().into()),
         (SMALL, page.turn.large()),
         DOCUMENT_BYTES,
     );

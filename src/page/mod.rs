@@ -32,7 +32,6 @@ mod url;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::http::request;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
@@ -40,6 +39,7 @@ use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use crate::clock;
 use crate::endpoints::{Found, PageEndpoint};
 use crate::engine::ReaderFields;
+use crate::http::body::Buffered;
 use crate::http::headers::{Encoding, encoding};
 use crate::http::{Body, ProxyError, body, caller};
 use crate::reading::{ReadError, Reader, ReaderParts, Turn};
@@ -81,7 +81,8 @@ pub(crate) async fn handle(
         headers: shell::for_cluster(&parts.headers),
         turn: Turn::new(&state.readers),
     };
-    let shown = tokio::time::timeout(TIMEOUT, page.show(endpoint, found, form.as_deref())).await;
+    let form = form.as_ref().map(|form| &*form.bytes);
+    let shown = tokio::time::timeout(TIMEOUT, page.show(endpoint, found, form)).await;
     let shown = shown.unwrap_or(Err(ReadError::TimedOut(TIMEOUT).into()));
     let answer = shown.unwrap_or_else(|problem| problem.page(&shell));
     Ok(shell.remembered(answer))
@@ -92,13 +93,13 @@ async fn read_form(
     state: &AppState,
     parts: &request::Parts,
     body: Incoming,
-) -> Result<Bytes, ProxyError> {
+) -> Result<Buffered, ProxyError> {
     if encoding(&parts.headers) != Encoding::Identity {
         body::discard(body, &parts.headers);
         return Err(ProxyError::UnsupportedBody);
     }
-    let buffered = body::buffer(&state.budget, state.body_timeout, parts, body).await?;
-    Ok(buffered.bytes)
+    let (most, time) = (say::FORM_BYTES, state.body_timeout);
+    body::buffer_up_to(most, &state.budget, time, parts, body).await
 }
 
 /// A page in the making.
@@ -129,7 +130,6 @@ impl Page<'_> {
             PageEndpoint::Article => article::show(self, index, name).await,
             PageEndpoint::Group => article::first_of(self, index, name).await,
             PageEndpoint::Override => match form {
-                Some(form) if form.len() > say::FORM_BYTES => Err(say::too_long()),
                 Some(form) => say::said(self, index, form).await,
                 None => say::show(self, index),
             },

@@ -140,7 +140,7 @@ impl Question {
             Sorting::Most | Sorting::Fewest => RepresentativeBy::Oldest,
         };
         GroupsRequest {
-            query: self.query(fields),
+            query: self.query(fields).into(),
             sort,
             direction,
             cursor: self.cursor.clone(),
@@ -282,7 +282,7 @@ mod tests {
                 {"term": {"media": "<x>"}},
             ],
         }});
-        assert_eq!(query, expected);
+        assert_eq!(query, expected.into());
     }
 
     #[test]

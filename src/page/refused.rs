@@ -108,7 +108,7 @@ pub(super) async fn seen_groups(
         return Some(Vec::new());
     }
     let request = GroupsRequest {
-        query: json!({"bool": {"filter": [{"terms": {(&names.key): keys}}]}}),
+        query: json!({"bool": {"filter": [{"terms": {(&names.key): keys}}]}}).into(),
         sort: SortBy::Field(names.time.clone()),
         direction: Direction::Descending,
         size: keys.len(),

@@ -16,8 +16,8 @@ use super::{Page, answer, url};
 use crate::access::ForestEditor;
 use crate::fingerprint::Fingerprint;
 use crate::forest::Root;
+use crate::http::Body;
 use crate::http::query::decode_segment;
-use crate::http::{Body, ProxyError};
 use crate::words::{SayError, Speaker};
 
 /// The most bytes of a form.
@@ -228,11 +228,6 @@ impl From<SayError> for Problem {
             SayError::Other(error) => Problem::from(error),
         }
     }
-}
-
-/// A form that is longer than any of ours.
-pub(super) fn too_long() -> Problem {
-    ProxyError::BadRequest("the form is longer than any of spinney's".into()).into()
 }
 
 #[cfg(test)]

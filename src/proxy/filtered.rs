@@ -22,22 +22,33 @@ use crate::http::headers::{self, set_length};
 use crate::http::query::parameter;
 use crate::http::{Body, ProxyError, full};
 use crate::shutdown::InFlightGuard;
+use crate::state::AppState;
 
-/// Makes a request ask for status and result of every item. Answers with what its sender asked for; `None` if that has it already,
-/// or if it is not known here what the answer will look like: then the request stays as it is.
-pub(super) fn ask_for_outcome(parts: &mut request::Parts) -> Option<FilterPath> {
+/// What the sender of a request asked for: the decoded value of its `filter_path`.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Wanted(String);
+
+/// Makes a request ask for status and result of every item. Answers with what its sender asked for; `None` if that
+/// has it already, or if it is not known here what the answer will look like: then the request stays as it is. A
+/// stranger's paths are not followed before the cluster has answered: that they have the outcome already is not
+/// looked at.
+pub(super) fn ask_for_outcome(parts: &mut request::Parts, is_stranger: bool) -> Option<Wanted> {
     // Some servers read a semicolon as the end of a parameter, too.
     let query = parts.uri.query().filter(|query| !query.contains(';'))?;
-    let filter = FilterPath::parse(&parameter(Some(query), "filter_path")?)?;
+    let wanted = parameter(Some(query), "filter_path")?.into_owned();
+    let has_it = match is_stranger {
+        true => !FilterPath::is_understood(&wanted),
+        false => FilterPath::parse(&wanted)?.keeps_outcome(),
+    };
     let pretty = parameter(Some(query), "pretty").is_some_and(|value| value != "false");
     let other_format = parameter(Some(query), "format").is_some_and(|format| format != "json");
-    if filter.keeps_outcome() || pretty || other_format || !wants_json(&parts.headers) {
+    if has_it || pretty || other_format || !wants_json(&parts.headers) {
         return None;
     }
     parts.uri = widened(&parts.uri, query)?;
     // What is to be read here and written again comes as it is.
     parts.headers.remove(ACCEPT_ENCODING);
-    Some(filter)
+    Some(Wanted(wanted))
 }
 
 fn wants_json(headers: &HeaderMap) -> bool {
@@ -70,8 +81,11 @@ fn widened(uri: &Uri, query: &str) -> Option<Uri> {
     Uri::from_parts(parts).ok()
 }
 
-/// How many times its own size an answer takes: as it came, where its members lie, and what is left of it.
+/// How many times its own size an answer takes: as it came, with room to grow, and what is left of it.
 const TIMES: usize = 3;
+
+/// Larger answers are not read through on the threads that serve connections.
+const FILTER_INLINE: usize = 4 << 10;
 
 /// How long an answer may take from its beginning to its end.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(600);
@@ -82,8 +96,9 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(600);
 /// # Errors
 /// When the answer breaks off, or does not end.
 pub(super) async fn answer(
+    state: &AppState,
     response: Response<Incoming>,
-    filter: &FilterPath,
+    wanted: Wanted,
     mut reservation: Reservation,
     placement: PlacementGuard,
     in_flight: InFlightGuard,
@@ -104,16 +119,30 @@ pub(super) async fn answer(
             return Ok(Response::from_parts(parts, body.boxed()));
         }
     };
-    let mut scanner = ResponseScanner::default();
-    scanner.push(&whole);
-    placement
-        .settle_and_wait(Resolution::Items(scanner.finish()))
-        .await;
-    let part = match headers::is_json(&parts.headers) {
-        true => filter.apply(&whole).map(Bytes::from),
-        false => None,
+    let (is_json, answer) = (headers::is_json(&parts.headers), whole.clone());
+    let look = move || {
+        let mut scanner = ResponseScanner::default();
+        scanner.push(&answer);
+        let filter = FilterPath::parse(&wanted.0).filter(|_| is_json);
+        let part = filter.and_then(|filter| filter.apply(&answer));
+        (scanner.finish(), part)
     };
-    let part = part.unwrap_or(whole);
+    let looked = match whole.len() <= FILTER_INLINE {
+        true => Ok(look()),
+        false => state.engine.run(look).await,
+    };
+    let part = match looked {
+        Ok((outcome, part)) => {
+            placement.settle_and_wait(Resolution::Items(outcome)).await;
+            part.map_or(whole, Bytes::from)
+        }
+        // What was sent was answered: the sender gets all of that.
+        Err(reason) => {
+            drop(state.engine_failed(&reason));
+            placement.leave_unknown().await;
+            whole
+        }
+    };
     if parts.headers.contains_key(CONTENT_LENGTH) {
         set_length(&mut parts.headers, part.len() as u64);
     }
@@ -193,13 +222,17 @@ mod tests {
     use super::*;
     use crate::http::budget::Budget;
 
-    fn asked(uri: &str, accept: Option<&str>) -> (Option<FilterPath>, String) {
+    fn asked(uri: &str, accept: Option<&str>) -> (Option<Wanted>, String) {
+        asked_by(uri, accept, false)
+    }
+
+    fn asked_by(uri: &str, accept: Option<&str>, is_stranger: bool) -> (Option<Wanted>, String) {
         let mut request = Request::post(uri).header(ACCEPT_ENCODING, "gzip");
         if let Some(accept) = accept {
             request = request.header(ACCEPT, accept);
         }
         let mut parts = request.body(()).unwrap().into_parts().0;
-        let filter = ask_for_outcome(&mut parts);
+        let filter = ask_for_outcome(&mut parts, is_stranger);
         assert_eq!(
             parts.headers.contains_key(ACCEPT_ENCODING),
             filter.is_none()
@@ -228,6 +261,21 @@ mod tests {
                 .0
                 .is_some()
         );
+    }
+
+    /// What a stranger asks for is not looked at more closely than it takes to read it once.
+    #[test]
+    fn strangers_ask_for_the_outcome_in_any_case() {
+        for filter in ["took", "items", "**.**.status,**.*", "*"] {
+            let uri = format!("/_bulk?filter_path={filter}");
+            let (wanted, asked) = asked_by(&uri, None, true);
+            assert_eq!(wanted, Some(Wanted(filter.into())));
+            assert_eq!(asked, format!("{uri}{OUTCOME_OF_ITEMS}"));
+        }
+        for filter in ["-took", "a%5Cb", "", &vec!["**"; 1300].join(".")] {
+            let uri = format!("/_bulk?filter_path={filter}");
+            assert_eq!(asked_by(&uri, None, true), (None, uri));
+        }
     }
 
     #[tokio::test]

@@ -7,12 +7,15 @@ use hyper::HeaderMap;
 use hyper::header::HeaderValue;
 use tracing::warn;
 
+use crate::cluster::Denied;
 use crate::engine::{Engine, Parsed};
 use crate::http::query::decode_segment;
 use crate::state::AppState;
 use crate::time::Millis;
 
-/// What names of indices that stand for routes are taken as.
+/// What names of indices that stand for routes are taken as. Nobody makes spinney ask about name after name in vain:
+/// where the cluster knows no such caller, or denies it to one who has written nothing yet, the other names are not
+/// asked about.
 pub(super) async fn resolve(
     state: &AppState,
     (caller, headers): (u64, &HeaderMap),
@@ -22,8 +25,11 @@ pub(super) async fn resolve(
     let unrouted: Vec<String> = parsed.unrouted().map(Into::into).collect();
     let asking = async {
         for name in unrouted {
-            if let Some(index) = index_behind(state, caller, headers, &name, now).await {
-                parsed.stands_for(&state.engine, &name, &index);
+            match asked(state, caller, headers, &name, now).await {
+                Ok(Some(index)) => parsed.stands_for(&state.engine, &name, &index),
+                Ok(None) => {}
+                Err(denied) if ends(state, caller, denied, now) => return,
+                Err(_) => {}
             }
         }
     };
@@ -31,13 +37,19 @@ pub(super) async fn resolve(
     let _ = tokio::time::timeout(ASK_TIMEOUT, asking).await;
 }
 
+/// Whether a caller is not asked for any more after this.
+fn ends(state: &AppState, caller: u64, denied: Denied, now: Millis) -> bool {
+    denied.is_of_caller() || !state.engine.has_written(caller, now)
+}
+
 /// Takes indices for those of a route's alias or data stream, where the cluster says to the writer that they are behind it.
-/// `names`: as [`ADOPT`](crate::http::headers::ADOPT) has them.
+/// `names`: as [`ADOPT`](crate::http::headers::ADOPT) has them. Ends as [`resolve`] does.
 pub(super) async fn adopt(
     state: &AppState,
-    headers: &HeaderMap,
+    (caller, headers): (u64, &HeaderMap),
     names: &HeaderValue,
     parsed: &mut Parsed,
+    now: Millis,
 ) {
     let unrouted: Vec<String> = parsed.unrouted().map(Into::into).collect();
     if unrouted.is_empty() {
@@ -49,8 +61,11 @@ pub(super) async fn adopt(
             if !state.engine.routes(&name) {
                 continue;
             }
-            let behind = state.cluster.indices_behind(headers, &name).await;
-            let behind = behind.into_indices();
+            let behind = match state.cluster.indices_behind(headers, &name).await {
+                Ok(behind) => behind.into_indices(),
+                Err(denied) if ends(state, caller, denied, now) => return,
+                Err(_) => continue,
+            };
             for index in unrouted.iter().filter(|index| behind.contains(index)) {
                 parsed.stands_for(&state.engine, index, &name);
             }
@@ -76,22 +91,34 @@ pub(super) async fn index_behind(
     name: &str,
     now: Millis,
 ) -> Option<String> {
+    let asked = asked(state, caller, headers, name, now).await;
+    asked.ok().flatten()
+}
+
+/// The same, and an error where the cluster denies it.
+async fn asked(
+    state: &AppState,
+    caller: u64,
+    headers: &HeaderMap,
+    name: &str,
+    now: Millis,
+) -> Result<Option<String>, Denied> {
     if name.len() > LONGEST_NAME {
-        return None;
+        return Ok(None);
     }
     let index = if name.starts_with('<') {
         let resolved = Engine::resolve_date(name, now);
         if resolved.is_none() {
             warn_of_date(name);
         }
-        resolved?
+        resolved
     } else {
         state
             .cluster
             .write_index(caller, headers, name, now)
             .await?
     };
-    state.engine.routes(&index).then_some(index)
+    Ok(index.filter(|index| state.engine.routes(index)))
 }
 
 /// Says once that a name is not understood.

@@ -98,7 +98,8 @@ impl Scanner {
         let decoder = match encoding {
             Encoding::Identity => Decoder::Plain(sink),
             Encoding::Gzip => Decoder::Gzip(Box::new(MultiGzDecoder::new(sink))),
-            Encoding::Other => Decoder::Unreadable,
+            // Neither was offered to the cluster.
+            Encoding::Deflate | Encoding::Other => Decoder::Unreadable,
         };
         Scanner { answers, decoder }
     }

@@ -41,8 +41,8 @@ const DECODE_INLINE: usize = 256 << 10;
 /// Smaller bodies don't make spinney ask for the cluster's limit: no cluster is set below it.
 const ASK_LIMIT_ABOVE: u64 = 1 << 20;
 
-/// The documents that a request carries, if a route may want them. What is not JSON or has another encoding than gzip is
-/// relayed, and counted.
+/// The documents that a request carries, if a route may want them. What is not JSON or has another encoding than gzip
+/// or deflate is relayed, and counted.
 pub(super) async fn classify(
     state: &AppState,
     target: Target<'_>,
@@ -150,26 +150,29 @@ pub(super) async fn handle(
     // What has been sent is settled by its answer, whether or not the client waits for that: so it is a task of its own.
     let state = state.clone();
     let sending = async move {
-        let filter = match &placement {
+        let is_stranger = placement
+            .as_ref()
+            .is_some_and(PlacementGuard::is_of_stranger);
+        let wanted = match &placement {
             Some(_) => {
                 headers::accept_gzip_only(&mut parts.headers);
                 is_bulk
-                    .then(|| filtered::ask_for_outcome(&mut parts))
+                    .then(|| filtered::ask_for_outcome(&mut parts, is_stranger))
                     .flatten()
             }
             None => None,
         };
         let client = ClientAddress::of(&parts.extensions);
-        let turn = match &placement {
-            Some(placement) if placement.is_of_stranger() => strangers_turn(&state).await,
-            _ => None,
+        let turn = match is_stranger {
+            true => strangers_turn(&state).await,
+            false => None,
         };
         let (response, placement) = forward(&state, parts, body, placement).await?;
         drop(turn);
-        match (filter, placement) {
-            (Some(filter), Some(placement)) if response.status().is_success() => {
+        match (wanted, placement) {
+            (Some(wanted), Some(placement)) if response.status().is_success() => {
                 let reservation = state.budget.enter(client.0);
-                filtered::answer(response, &filter, reservation, placement, in_flight).await
+                filtered::answer(&state, response, wanted, reservation, placement, in_flight).await
             }
             (_, placement) => Ok(attach(response, placement, is_bulk, in_flight).await),
         }
@@ -251,7 +254,7 @@ async fn prepare(
             .await?;
         if let Some(names) = &adopted {
             parsed.updates_are_whole();
-            names::adopt(state, headers, names, &mut parsed).await;
+            names::adopt(state, (caller, headers), names, &mut parsed, context.now).await;
         }
         names::resolve(state, (caller, headers), &mut parsed, context.now).await;
         state.engine.stamp(body, parsed, context).await
@@ -314,17 +317,15 @@ async fn decode(
     let inline = encoding == Encoding::Identity && raw.len() <= DECODE_INLINE;
     let decode = move || {
         let _turn = turn;
-        let plain = match encoding {
-            Encoding::Gzip => match body::decompress(&raw, &mut reservation) {
-                Ok(plain) => plain,
-                Err(DecompressError::Budget(error)) => return Err(error),
-                Err(DecompressError::Malformed(error)) => {
-                    let reason = NotUnderstood::Compression(error.to_string());
-                    return Ok(Decoded::Malformed(reason, reservation));
-                }
-            },
-            Encoding::Identity | Encoding::Other => raw,
+        let plain = match body::decompress(&raw, encoding, &mut reservation) {
+            Ok(plain) => plain,
+            Err(DecompressError::Budget(error)) => return Err(error),
+            Err(DecompressError::Malformed(error)) => {
+                let reason = NotUnderstood::Compression(error.to_string());
+                return Ok(Decoded::Malformed(reason, reservation));
+            }
         };
+        drop(raw);
         let lines = memchr::memchr_iter(b'\n', &plain).count() + 1;
         reservation.grow_to(reservation.bytes() + lines * BYTES_PER_LINE)?;
         Ok(Decoded::Plain(plain, reservation))

@@ -100,11 +100,11 @@ impl ByField<'_, '_> {
             "track_total_hits": false,
             "_source": false,
             "stored_fields": "_none_",
-            "query": source.stamped(&self.request.query, vec![]),
             "collapse": {"field": source.fields.key},
             "sort": self.order.sort(source, true),
         });
-        let hits = source.search::<Value>(body).await?.hits.hits;
+        let query = source.stamped(&self.request.query, vec![]);
+        let hits = source.search_by::<Value>(&query, body).await?.hits.hits;
         let shown: Vec<Walked> = hits
             .into_iter()
             .map(|hit| walk::walked(hit.sort))

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::cursor::Listed;
 use super::error::ReadError;
-use super::request::match_all;
+use super::query::Query;
 use super::search::{Answer, Source};
 
 /// Groups of one answer: the servers refuse more than 65,535.
@@ -23,7 +23,7 @@ pub(super) const NO_TIME: i64 = i64::MIN;
 
 /// What is enumerated.
 pub(super) struct Enumeration<'a> {
-    pub query: &'a Value,
+    pub query: &'a Query,
     /// Groups with fewer documents are left out: 1 or 2.
     pub at_least: u64,
     /// Whether the latest time of each group is wanted.
@@ -117,7 +117,8 @@ async fn all_partitions(
     };
     for partition in 0..partitions {
         let body = body(source, what, (partition, partitions), room);
-        let answer: Answer<Groups> = source.search(body).await?;
+        let query = source.stamped(what.query, vec![]);
+        let answer: Answer<Groups> = source.search_by(&query, body).await?;
         let (documents, exact) = answer.hits.total();
         let found = answer.aggregations.map(|aggregations| aggregations.groups);
         // Without a shard, as for a pattern that no index fits, there is no aggregation either.
@@ -161,7 +162,6 @@ fn body(
     json!({
         "size": 0,
         "track_total_hits": true,
-        "query": source.stamped(what.query, vec![]),
         "aggs": {"groups": groups},
     })
 }
@@ -173,7 +173,7 @@ fn body(
 /// As [`enumerate`].
 pub(super) async fn at_least(
     source: &Source<'_>,
-    query: &Value,
+    query: &Query,
     documents: u64,
     all: u64,
 ) -> Result<u64, ReadError> {
@@ -181,10 +181,7 @@ pub(super) async fn at_least(
     let share = documents as f64 / all.max(1) as f64;
     let end = (share * u64::MAX as f64) as u64;
     let end = i64::MIN.wrapping_add_unsigned(end);
-    let query = json!({"bool": {
-        "must": [query],
-        "filter": [{"range": {(&source.fields.key): {"lt": end}}}],
-    }});
+    let query = query.narrowed(vec![json!({"range": {(&source.fields.key): {"lt": end}}})]);
     let what = Enumeration {
         query: &query,
         at_least: 2,
@@ -200,20 +197,15 @@ pub(super) async fn at_least(
 /// As [`Source::search`].
 pub(super) async fn count(
     source: &Source<'_>,
-    query: &Value,
+    query: &Query,
     limit: u64,
 ) -> Result<((u64, bool), u64), ReadError> {
     let exists = json!({"exists": {"field": source.fields.key}});
-    let stamped = source.search::<Value>(json!({
-        "size": 0,
-        "track_total_hits": limit.saturating_add(1).min(i32::MAX as u64),
-        "query": source.stamped(query, vec![]),
-    }));
-    let unstamped = source.search::<Value>(json!({
-        "size": 0,
-        "track_total_hits": true,
-        "query": {"bool": {"must": [query], "must_not": [exists]}},
-    }));
+    let (with, without) = (source.stamped(query, vec![]), query.without(&exists));
+    let most = limit.saturating_add(1).min(i32::MAX as u64);
+    let stamped = source.search_by::<Value>(&with, json!({"size": 0, "track_total_hits": most}));
+    let unstamped =
+        source.search_by::<Value>(&without, json!({"size": 0, "track_total_hits": true}));
     let (stamped, unstamped) = tokio::try_join!(stamped, unstamped)?;
     let (documents, exact) = stamped.hits.total();
     Ok(((documents, exact), unstamped.hits.total().0))
@@ -231,16 +223,16 @@ pub(super) async fn whole_counts(
     const AT_ONCE: usize = 20_000;
     let mut counted = Vec::with_capacity(keys.len());
     for keys in keys.chunks(AT_ONCE) {
+        let query = Query::all().narrowed(vec![source.of_groups(keys)]);
         let body = json!({
             "size": 0,
             "track_total_hits": false,
-            "query": {"bool": {"must": [match_all()], "filter": [source.of_groups(keys)]}},
             "aggs": {"groups": {
                 "terms": {"field": source.fields.key, "size": keys.len(), "shard_size": keys.len()},
                 "aggs": {"last": {"max": {"field": source.fields.time}}},
             }},
         });
-        let answer: Answer<Groups> = source.search(body).await?;
+        let answer: Answer<Groups> = source.search_by(&query, body).await?;
         let buckets = answer.aggregations.map(|a| a.groups.buckets);
         counted.extend(buckets.unwrap_or_default().into_iter().map(|b| Listed {
             count: b.doc_count,

@@ -7,12 +7,13 @@
 //! counted.
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::cursor::Listed;
 use super::enumerate::NO_TIME;
 use super::error::ReadError;
 use super::numbers;
+use super::query::Query;
 use super::search::{Answer, Source};
 
 /// Groups that a shard tells: more cost more time, and lower the bound slowly.
@@ -102,18 +103,19 @@ fn listed(key: i64, count: u64) -> Listed {
 /// As [`Source::search`].
 pub(super) async fn largest(
     source: &Source<'_>,
-    query: &Value,
+    query: &Query,
     size: usize,
 ) -> Result<Largest, ReadError> {
     let body = json!({
         "size": 0,
         "track_total_hits": false,
-        "query": source.stamped(query, vec![]),
         "aggs": {"groups": {"terms": {
             "field": source.fields.key, "min_doc_count": 2, "size": TOLD, "shard_size": TOLD,
         }}},
     });
-    let answer: Answer<Groups> = source.search(body).await?;
+    let answer: Answer<Groups> = source
+        .search_by(&source.stamped(query, vec![]), body)
+        .await?;
     // Without a shard, as for a pattern that no index fits, there is no aggregation.
     let Some(Groups { groups: told }) = answer.aggregations else {
         return Ok(Largest::All(Vec::new()));

@@ -29,8 +29,25 @@ use crate::time::Millis;
 struct MembersCursor {
     time: i64,
     seq_no: i64,
-    /// Index and id of the documents at this place that were shown.
+    /// Index and id of the documents at this place that were shown, [`MOST_SHOWN`] at most.
     shown: Vec<(String, String)>,
+}
+
+/// Documents at one place, each of them in another shard, that a cursor may name. They are asked for again with the
+/// next page: whoever makes up a cursor gets no more of the cluster than that.
+const MOST_SHOWN: usize = 512;
+
+impl MembersCursor {
+    /// Reads a cursor of this question.
+    fn read(text: &str, question: u64) -> Result<MembersCursor, RequestError> {
+        let cursor: MembersCursor = cursor::decode(text, question)?;
+        if cursor.shown.len() > MOST_SHOWN {
+            return Err(RequestError::Cursor(
+                "names more documents of one time than there can be",
+            ));
+        }
+        Ok(cursor)
+    }
 }
 
 impl Reader<'_> {
@@ -127,10 +144,9 @@ impl Reader<'_> {
     async fn members_of(&self, root: Root, request: &MembersRequest) -> Result<Similar, ReadError> {
         let began = Instant::now();
         let question = xxh3_64(format!("{} {root}", self.index).as_bytes());
-        let cursor: Option<MembersCursor> = request
-            .cursor
-            .as_deref()
-            .map(|text| cursor::decode(text, question))
+        let cursor = request.cursor.as_deref();
+        let cursor = cursor
+            .map(|text| MembersCursor::read(text, question))
             .transpose()?;
         let members = Members {
             source: &self.source,
@@ -296,7 +312,7 @@ impl Members<'_, '_> {
             ],
         });
         if let Some(after) = after {
-            body["search_after"] = json!([after.time, after.seq_no - 1]);
+            body["search_after"] = json!([after.time, after.seq_no.saturating_sub(1)]);
         }
         let mut hits = self.source.search::<Value>(body).await?.hits;
         if let Some(after) = after {
@@ -334,4 +350,27 @@ fn next_cursor(hits: &[Hit], earlier: Option<&MembersCursor>) -> Option<MembersC
         seq_no,
         shown,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A cursor is no secret: whoever knows how can make one up.
+    #[test]
+    fn a_cursor_names_no_more_than_one_place_can_have() {
+        let made_up = |documents: usize| {
+            let cursor = MembersCursor {
+                time: i64::MIN,
+                seq_no: i64::MIN,
+                shown: vec![Default::default(); documents],
+            };
+            MembersCursor::read(&cursor::encode(&cursor, 7), 7)
+        };
+        assert_eq!(made_up(MOST_SHOWN).unwrap().shown.len(), MOST_SHOWN);
+        for more in [MOST_SHOWN + 1, 5_902] {
+            let error = made_up(more).unwrap_err().to_string();
+            assert!(error.contains("more documents of one time"), "{error}");
+        }
+    }
 }

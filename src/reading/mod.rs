@@ -25,6 +25,7 @@ mod lists;
 mod members;
 mod numbers;
 mod page;
+mod query;
 pub(crate) mod request;
 mod roots;
 mod search;

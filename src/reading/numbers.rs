@@ -8,7 +8,8 @@ use super::answer::{Group, Representative};
 use super::cursor::Walked;
 use super::enumerate::{NO_TIME, millis};
 use super::error::ReadError;
-use super::request::{GroupsRequest, RepresentativeBy, match_all};
+use super::query::Query;
+use super::request::{GroupsRequest, RepresentativeBy};
 use super::search::{Answer, Hit, Source};
 use super::walk::{Order, walked};
 use crate::fingerprint::Fingerprint;
@@ -37,7 +38,7 @@ pub(super) async fn groups(
         let whole = wholes(&first.buckets);
         (first, whole)
     } else {
-        let all = match_all();
+        let all = Query::all();
         let whole = terms(source, &all, keys, Some(about));
         let (first, whole) = tokio::try_join!(representatives(source, request, keys, None), whole)?;
         (first, wholes(&whole))
@@ -113,7 +114,7 @@ fn wholes(buckets: &[Value]) -> HashMap<i64, Whole> {
 /// As [`Source::search`].
 pub(super) async fn counts(
     source: &Source<'_>,
-    query: &Value,
+    query: &Query,
     keys: &[i64],
 ) -> Result<HashMap<i64, u64>, ReadError> {
     let buckets = terms(source, query, keys, None).await?;
@@ -122,17 +123,17 @@ pub(super) async fn counts(
 
 async fn terms(
     source: &Source<'_>,
-    query: &Value,
+    query: &Query,
     keys: &[i64],
     about: Option<Value>,
 ) -> Result<Vec<Value>, ReadError> {
     let body = json!({
         "size": 0,
         "track_total_hits": false,
-        "query": {"bool": {"must": [query], "filter": [source.of_groups(keys)]}},
         "aggs": {"groups": by_group(source, keys, about)},
     });
-    Ok(buckets(&mut source.search::<Value>(body).await?))
+    let query = query.narrowed(vec![source.of_groups(keys)]);
+    Ok(buckets(&mut source.search_by::<Value>(&query, body).await?))
 }
 
 /// Exact on any number of shards: every key is named.
@@ -166,7 +167,7 @@ fn counted(bucket: &Value) -> Option<(i64, u64)> {
 /// As [`Source::search`].
 pub(super) async fn best(
     source: &Source<'_>,
-    query: &Value,
+    query: &Query,
     order: &Order,
     keys: &[i64],
 ) -> Result<HashMap<i64, Walked>, ReadError> {
@@ -229,7 +230,7 @@ fn representative(source: &Source<'_>, hit: Hit, by_score: bool) -> Option<(i64,
 /// The first document of each of these groups under the query.
 async fn collapsed(
     source: &Source<'_>,
-    query: &Value,
+    query: &Query,
     keys: &[i64],
     sort: &Value,
     shown: &Value,
@@ -239,7 +240,6 @@ async fn collapsed(
         "size": keys.len(),
         "track_total_hits": false,
         "_source": shown,
-        "query": {"bool": {"must": [query], "filter": [source.of_groups(keys)]}},
         "collapse": {"field": source.fields.key},
         "sort": sort,
     });
@@ -250,5 +250,6 @@ async fn collapsed(
     if let Some(groups) = groups {
         body["aggs"] = json!({ "groups": groups });
     }
-    source.search(body).await
+    let query = query.narrowed(vec![source.of_groups(keys)]);
+    source.search_by(&query, body).await
 }

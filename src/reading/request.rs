@@ -1,7 +1,10 @@
 //! What readers ask for.
 
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::query::Query;
 
 /// Groups of a page where nobody said how many.
 pub(crate) const DEFAULT_SIZE: usize = 20;
@@ -19,7 +22,7 @@ pub(crate) const MAX_COUNTED: u64 = 2_000_000;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct GroupsRequest {
     /// The query, in the cluster's own language.
-    pub query: Value,
+    pub query: Query,
     /// By what the groups are sorted.
     pub sort: SortBy,
     /// Which end comes first.
@@ -110,25 +113,49 @@ pub(crate) enum RequestError {
     Cursor(&'static str),
 }
 
+/// The most bytes of a member that is read here, which is all but the query and the cursor: as a tree it takes many
+/// times that.
+const MEMBER_BYTES: usize = 16 << 10;
+
 /// The body as it is written.
 #[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Body {
-    query: Option<Value>,
-    sort: Option<Value>,
-    size: Option<Value>,
+#[serde(deny_unknown_fields, default, bound(deserialize = "'de: 'a"))]
+struct Body<'a> {
+    query: Option<&'a RawValue>,
+    sort: Option<&'a RawValue>,
+    size: Option<&'a RawValue>,
     cursor: Option<String>,
-    representative: Option<Value>,
+    representative: Option<&'a RawValue>,
     #[serde(rename = "_source")]
-    source: Option<Value>,
-    total: Option<Value>,
+    source: Option<&'a RawValue>,
+    total: Option<&'a RawValue>,
     exact: Option<bool>,
+}
+
+/// The value of a member that is no longer than it may be.
+fn value(member: &'static str, raw: &RawValue) -> Result<Value, RequestError> {
+    let bytes = raw.get().len();
+    if bytes > MEMBER_BYTES {
+        let reason = format!("takes {MEMBER_BYTES} bytes at most, not {bytes}");
+        return Err(RequestError::Member { member, reason });
+    }
+    serde_json::from_str(raw.get()).map_err(|error| RequestError::Body(error.to_string()))
+}
+
+/// What a member says, as it is read; `default` where it is not there.
+fn member<T>(
+    name: &'static str,
+    raw: Option<&RawValue>,
+    default: T,
+    read: impl FnOnce(Value) -> Result<T, RequestError>,
+) -> Result<T, RequestError> {
+    raw.map_or(Ok(default), |raw| read(value(name, raw)?))
 }
 
 impl Default for GroupsRequest {
     fn default() -> GroupsRequest {
         GroupsRequest {
-            query: match_all(),
+            query: Query::all(),
             sort: SortBy::SimilarCount,
             direction: Direction::Descending,
             size: DEFAULT_SIZE,
@@ -160,38 +187,33 @@ impl GroupsRequest {
         if !body.trim_ascii_start().starts_with(b"{") {
             return Err(RequestError::Body("it is no JSON object".into()));
         }
-        let body: Body =
+        let body: Body<'_> =
             serde_json::from_slice(body).map_err(|error| RequestError::Body(error.to_string()))?;
-        let (sort, direction) = match &body.sort {
-            None => (default.sort, default.direction),
-            Some(sort) => parse_sort(sort)?,
-        };
+        let order = (default.sort, default.direction);
+        let (sort, direction) = member("sort", body.sort, order, |sort| parse_sort(&sort))?;
         Ok(GroupsRequest {
-            query: body.query.unwrap_or(default.query),
+            query: body.query.map_or(default.query, Query::of_caller),
             sort,
             direction,
-            size: body
-                .size
-                .map_or(Ok(default.size), |size| parse_size(&size))?,
+            size: member("size", body.size, default.size, |size| parse_size(&size))?,
             cursor: body.cursor,
-            representative: body
-                .representative
-                .map_or(Ok(default.representative), |r| parse_representative(&r))?,
-            source: body.source.unwrap_or(default.source),
-            total: body
-                .total
-                .map_or(Ok(default.total), |total| parse_total(&total))?,
+            representative: member(
+                "representative",
+                body.representative,
+                default.representative,
+                |by| parse_representative(&by),
+            )?,
+            source: member("_source", body.source, default.source, Ok)?,
+            total: member("total", body.total, default.total, |total| {
+                parse_total(&total)
+            })?,
             exact: body.exact.unwrap_or_default(),
         })
     }
 
     /// Whether the query takes every document.
     pub(crate) fn is_whole_index(&self) -> bool {
-        let object = self.query.as_object();
-        let body = object
-            .filter(|object| object.len() == 1)
-            .and_then(|object| object.get("match_all"));
-        body.and_then(Value::as_object).is_some_and(Map::is_empty)
+        self.query.is_all()
     }
 }
 
@@ -412,6 +434,33 @@ mod tests {
             assert!(parse(&wrong).is_err(), "{wrong}");
         }
         assert!(GroupsRequest::parse(b"{").is_err());
+    }
+
+    /// All but the query is short, and the query is not read at all.
+    #[test]
+    fn members_have_a_limit_and_the_query_is_left_as_it_is() {
+        // Of a list of such names, in bytes.
+        let list = |bytes: usize| json!(["a".repeat(bytes - 4)]);
+        for name in ["_source", "sort"] {
+            let of = |bytes: usize| parse(&json!({ name: list(bytes) }));
+            assert!(of(MEMBER_BYTES).is_ok(), "{name}");
+            let error = of(MEMBER_BYTES + 1).unwrap_err().to_string();
+            assert_eq!(
+                error,
+                format!("[{name}] takes 16384 bytes at most, not 16385")
+            );
+        }
+        for name in ["size", "total", "representative"] {
+            let deep = format!(r#"{{"{name}": {}1{}}}"#, "[".repeat(8192), "]".repeat(8192));
+            let error = GroupsRequest::parse(deep.as_bytes()).unwrap_err();
+            assert!(error.to_string().contains("16384 bytes at most"), "{error}");
+        }
+        let nested = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
+        let body = format!(r#"{{"query": {nested}}}"#);
+        let request = GroupsRequest::parse(body.as_bytes()).unwrap();
+        assert_eq!(request.query.to_string(), nested);
+        let request = GroupsRequest::parse(b"{\"query\": null, \"sort\": null}");
+        assert_eq!(request, Ok(GroupsRequest::default()));
     }
 
     #[test]

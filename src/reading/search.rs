@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::error::ReadError;
+use super::query::Query;
 use super::turn::{SMALL, Turn};
 use crate::cluster::Client;
 use crate::engine::ReaderFields;
@@ -99,7 +100,28 @@ fn lacks_the_field(refused: &Response<Bytes>) -> bool {
     refused.status() == StatusCode::BAD_REQUEST && text.contains("in order to collapse on")
 }
 
+/// The body of a search that the servers end in time.
+fn in_time(mut body: Value) -> Value {
+    if let Some(body) = body.as_object_mut() {
+        body.insert("timeout".into(), TIMEOUT.into());
+    }
+    body
+}
+
 impl Source<'_> {
+    /// Searches the index by a query. `rest`: everything else of the body.
+    ///
+    /// # Errors
+    /// As [`Source::search`].
+    pub(super) async fn search_by<A: for<'de> Deserialize<'de>>(
+        &self,
+        query: &Query,
+        rest: Value,
+    ) -> Result<Answer<A>, ReadError> {
+        let body = query.in_body(&in_time(rest));
+        self.answer(self.raw_index, body).await
+    }
+
     /// Searches the index.
     ///
     /// # Errors
@@ -118,16 +140,22 @@ impl Source<'_> {
     pub(super) async fn search_in<A: for<'de> Deserialize<'de>>(
         &self,
         raw_index: &str,
-        mut body: Value,
+        body: Value,
     ) -> Result<Answer<A>, ReadError> {
-        if let Some(body) = body.as_object_mut() {
-            body.insert("timeout".into(), TIMEOUT.into());
-        }
+        self.answer(raw_index, in_time(body).to_string()).await
+    }
+
+    async fn answer<A: for<'de> Deserialize<'de>>(
+        &self,
+        raw_index: &str,
+        body: String,
+    ) -> Result<Answer<A>, ReadError> {
+        let body = Bytes::from(body);
         let path = format!(
             "/{raw_index}/_search?allow_partial_search_results=false&preference={}",
             self.preference
         );
-        let answer = match self.ask(Method::POST, &path, Some(&body)).await {
+        let answer = match self.ask(Method::POST, &path, Some(body.clone())).await {
             Err(ReadError::Refused(refused)) => {
                 if let Some(medium) = self.medium_is_text(&refused) {
                     return Err(ReadError::MediumIsText(medium));
@@ -136,7 +164,7 @@ impl Source<'_> {
                     return Err(ReadError::Refused(refused));
                 }
                 let path = format!("{path}&pre_filter_shard_size=1");
-                self.ask(Method::POST, &path, Some(&body)).await?
+                self.ask(Method::POST, &path, Some(body)).await?
             }
             answer => answer?,
         };
@@ -156,7 +184,7 @@ impl Source<'_> {
         is_text.then(|| medium.clone())
     }
 
-    /// Asks anything in the caller's name.
+    /// Asks anything in the caller's name; `body`: JSON, if there is one.
     ///
     /// # Errors
     /// An answer that is no success comes back as it is.
@@ -164,7 +192,7 @@ impl Source<'_> {
         &self,
         method: Method,
         path: &str,
-        body: Option<&Value>,
+        body: Option<Bytes>,
     ) -> Result<Response<Bytes>, ReadError> {
         self.turn.begin().await;
         let asked = self.cluster.ask_as_until(
@@ -184,10 +212,10 @@ impl Source<'_> {
     }
 
     /// The documents of a query that have a stamp, narrowed by filters.
-    pub(super) fn stamped(&self, query: &Value, filters: Vec<Value>) -> Value {
+    pub(super) fn stamped(&self, query: &Query, filters: Vec<Value>) -> Query {
         let mut filter = vec![json!({"exists": {"field": self.fields.key}})];
         filter.extend(filters);
-        json!({"bool": {"must": [query], "filter": filter}})
+        query.narrowed(filter)
     }
 
     /// The documents of these groups.

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::cursor::Walked;
 use super::error::ReadError;
+use super::query::Query;
 use super::request::Direction;
 use super::search::Source;
 
@@ -61,7 +62,7 @@ pub(super) struct Block {
 /// As [`Source::search`].
 pub(super) async fn block(
     source: &Source<'_>,
-    query: &Value,
+    query: &Query,
     order: &Order,
     after: Option<&Walked>,
     size: usize,
@@ -80,13 +81,13 @@ pub(super) async fn block(
         "track_total_hits": false,
         "_source": false,
         "stored_fields": "_none_",
-        "query": source.stamped(query, narrowed.into_iter().collect()),
         "sort": order.sort(source, true),
     });
     if let Some(after) = after {
         body["search_after"] = json!([after.value, after.key]);
     }
-    let answer = source.search::<Value>(body).await?;
+    let query = source.stamped(query, narrowed.into_iter().collect());
+    let answer = source.search_by::<Value>(&query, body).await?;
     let walked = answer.hits.hits.into_iter().map(|hit| walked(hit.sort));
     let walked: Vec<Walked> = walked.collect::<Result<_, _>>()?;
     Ok(Block {
@@ -117,7 +118,7 @@ enum ByTime {
 /// is asked for, and the documents of one time are put in order here; those of the last time may not be all of them.
 async fn by_time(
     source: &Source<'_>,
-    query: &Value,
+    query: &Query,
     order: &Order,
     after: Option<&Walked>,
     size: usize,
@@ -168,7 +169,7 @@ async fn by_time(
 /// the end.
 async fn times(
     source: &Source<'_>,
-    query: &Value,
+    query: &Query,
     order: &Order,
     behind: Option<i64>,
     size: usize,
@@ -179,13 +180,13 @@ async fn times(
         "_source": false,
         "stored_fields": "_none_",
         "docvalue_fields": [source.fields.key],
-        "query": source.stamped(query, vec![]),
         "sort": order.sort(source, false),
     });
     if let Some(behind) = behind {
         body["search_after"] = json!([behind]);
     }
-    let answer = source.search::<Value>(body).await?;
+    let query = source.stamped(query, vec![]);
+    let answer = source.search_by::<Value>(&query, body).await?;
     let found = answer.hits.hits.iter();
     let found = found.map(|hit| Some((time(hit.sort.first()?)?, hit.number(&source.fields.key)?)));
     Ok(found.collect())

@@ -1,6 +1,7 @@
 //! Connections, from the listener to hyper: how many there are, what becomes of one too many, and how long each may be silent.
 
 use std::convert::Infallible;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,8 +9,10 @@ use hyper::rt::{Read, Write};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tracing::{debug, error};
 
 use super::connections::{Connections, Evict, Slot};
@@ -21,6 +24,10 @@ use crate::state::AppState;
 
 /// How many headers a request may have: the servers bound the bytes of a head only, and 16 KiB hold no more.
 const MAX_HEADERS: usize = 4096;
+
+/// The most bytes of a head that is still coming, which no budget counts. The servers take 20 KiB; an article for a
+/// docId may stand in an address, and addresses of more than 64 KiB there are none.
+const HEAD_BYTES: usize = 64 << 10;
 
 const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -132,12 +139,19 @@ async fn connection(
     let Some(acceptor) = tls else {
         return Ok(serve_http(TokioIo::new(stream), open, state).await?);
     };
-    let handshake = tokio::time::timeout(TLS_HANDSHAKE_TIMEOUT, acceptor.accept(stream));
     let stream = tokio::select! {
-        stream = handshake => stream??,
+        stream = handshake(&acceptor, stream) => stream?,
         () = open.slot.evicted() => return Ok(()),
     };
     Ok(serve_http(TokioIo::new(stream), open, state).await?)
+}
+
+/// Agrees with a client on keys, in time.
+async fn handshake<T>(acceptor: &TlsAcceptor, stream: T) -> io::Result<TlsStream<T>>
+where
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    tokio::time::timeout(TLS_HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await?
 }
 
 async fn serve_http<T>(stream: T, open: Open, state: Arc<AppState>) -> hyper::Result<()>
@@ -157,6 +171,7 @@ where
         .keep_alive(purpose != Purpose::TooMany)
         .preserve_header_case(true)
         .max_headers(MAX_HEADERS)
+        .max_buf_size(HEAD_BYTES)
         .auto_date_header(false);
     let service = service_fn(move |mut request| {
         let state = state.clone();
@@ -198,4 +213,34 @@ where
         slot: Arc::new(slot),
     };
     serve_http(stream, open, state).await
+}
+
+#[cfg(test)]
+mod tests {
+    use rustls::ServerConfig;
+    use rustls::server::ResolvesServerCertUsingSni;
+    use tokio::io::AsyncWriteExt;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn handshakes_come_to_an_end() {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(ResolvesServerCertUsingSni::new()));
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        // Nothing at all, and the beginning of a record.
+        for begin in [&b""[..], b"\x16\x03\x01\x40\x00\x01"] {
+            let (mut client, server) = tokio::io::duplex(1024);
+            client.write_all(begin).await.unwrap();
+            let before = Instant::now();
+            let error = handshake(&acceptor, server).await.err().unwrap();
+            assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+            assert_eq!(before.elapsed(), TLS_HANDSHAKE_TIMEOUT);
+        }
+    }
 }

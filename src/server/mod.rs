@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use hyper::body::Incoming;
 use hyper::header::{CONNECTION, HeaderValue};
-use hyper::{Request, Response};
+use hyper::{Method, Request, Response};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tracing::{Instrument, debug, info, warn};
@@ -273,6 +273,7 @@ async fn respond(
         let found = endpoints::find(&path).filter(is_wanted);
         // The own endpoints answer while the process drains too: liveness and readiness are asked for then.
         let (result, ours) = match (purpose, found) {
+            _ if method == Method::CONNECT => (refuse(request, ProxyError::NoTunnel), true),
             (Purpose::Everything, Some(found)) => (own(state, &found, request).await, true),
             (Purpose::Everything, None) => match router::classify(&method, &path) {
                 Target::Own(_) => (refuse(request, ProxyError::NoEndpoint(path.clone())), true),
@@ -381,6 +382,8 @@ fn record(state: &AppState, error: &ProxyError) {
         | E::GetOnly
         | E::GetOrPostOnly
         | E::PostOnly
+        | E::NoTunnel
+        | E::LongBody(_)
         | E::NotOneIndex(_)
         | E::NoRoute(_)
         | E::UnsupportedBody
@@ -401,7 +404,7 @@ mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
     use http_body_util::BodyExt;
-    use hyper::{Method, StatusCode};
+    use hyper::StatusCode;
     use hyper_util::rt::TokioIo;
     use serde_json::Value;
 
@@ -545,6 +548,20 @@ mod tests {
             assert_eq!(answer.status, status, "{purpose:?} {path}");
         }
         assert_eq!(state.metrics.counters.connections_refused.get(), 2);
+    }
+
+    /// Nobody reaches anything by a tunnel, and hyper has none to give.
+    #[tokio::test]
+    async fn there_are_no_tunnels() {
+        let state = AppState::for_test();
+        for purpose in [Purpose::Everything, Purpose::Admin, Purpose::TooMany] {
+            let answer = ask_as(&state, CLIENT, purpose, Method::CONNECT, "inner:9200", "").await;
+            assert_eq!(answer.status, StatusCode::METHOD_NOT_ALLOWED);
+            assert_eq!(
+                answer.body["error"]["type"],
+                "spinney_no_endpoint_exception"
+            );
+        }
     }
 
     #[tokio::test]

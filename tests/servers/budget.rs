@@ -33,7 +33,7 @@ fn bulk_of(bytes: usize) -> (Bytes, usize) {
 
 /// The largest resident set that the process ever had, in bytes.
 #[cfg(target_os = "linux")]
-fn peak_memory(pid: u32) -> usize {
+pub fn peak_memory(pid: u32) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status
         .lines()

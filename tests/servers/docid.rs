@@ -169,6 +169,21 @@ async fn what_is_no_article_is_refused() {
             "spinney_forbidden_exception",
         ),
         (
+            get(&examples()[0]).header("sec-fetch-site", "same-site"),
+            403,
+            "spinney_forbidden_exception",
+        ),
+        (
+            get(&examples()[0]).header("referer", "http://evil.example/page"),
+            403,
+            "spinney_forbidden_exception",
+        ),
+        (
+            post(&examples()[0]).header("origin", "http://evil.example"),
+            403,
+            "spinney_forbidden_exception",
+        ),
+        (
             get(&examples()[0]).method("DELETE"),
             405,
             "spinney_no_endpoint_exception",

@@ -37,4 +37,5 @@ mod restart;
 mod secure;
 mod shared;
 mod strangers;
+mod unasked;
 mod words;
