@@ -202,8 +202,11 @@ fn a_batch_in_a_payload_is_none() {
     assert!(replay.torn_end().is_some());
 }
 
+/// Batches by their numbers, and what was passed over.
+type Salvaged = (Vec<(u64, Vec<u8>)>, Replay);
+
 /// All that reads, in its order, however little that is.
-fn salvage(disk: &Disk) -> Result<(Vec<(u64, Vec<u8>)>, Replay), StoreError> {
+fn salvage(disk: &Disk) -> Result<Salvaged, StoreError> {
     let data_dir = DataDir::lock_in(disk.files(), Path::new(DIR))?;
     let mut replay = Store::salvage(&data_dir, &identity())?;
     let mut records = Vec::new();
