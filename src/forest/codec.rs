@@ -59,7 +59,7 @@ impl<P: Durable> StateChange<P> {
     /// start.
     ///
     /// # Errors
-    /// [`NotReadable`], which is a bug.
+    /// `NotReadable`, which is a bug.
     pub fn batch(changes: &[StateChange<P>]) -> Result<Vec<u8>, NotReadable> {
         let mut batch = Vec::with_capacity(64 * changes.len());
         let mut again = Vec::new();

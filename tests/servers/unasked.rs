@@ -97,7 +97,8 @@ fn bodies_of_own_endpoints_are_not_read_before_the_cluster_is_asked() {
         }
     });
     assert!(taken < ROOM, "{} MiB", taken / MIB);
-    assert_eq!(stats_of(&fake, "/_count"), 2 * ENDPOINTS.len());
+    let asked = stats_of(&fake, "/_count") + stats_of(&fake, "/_search");
+    assert_eq!(asked, 2 * ENDPOINTS.len());
 }
 
 /// How many requests of this kind the cluster has seen.
@@ -111,9 +112,18 @@ fn stats_of(fake: &Fake, api: &str) -> usize {
 /// Who may ask has no more room than a question takes.
 #[test]
 fn bodies_of_own_endpoints_have_a_limit() {
-    let fake = Fake::start(|request| match request.target().contains("_count") {
-        true => Reply::Bytes(fake::json(200, "", r#"{"count":0,"_shards":{"total":1}}"#)),
-        false => status(404),
+    let missing = r#"{"error":{"type":"document_missing_exception"},"status":404}"#;
+    let fake = Fake::start(move |request| {
+        let target = request.target();
+        if let Some(shown) = fake::shows(request) {
+            Reply::Bytes(shown)
+        } else if target.contains("/_update/") {
+            Reply::Bytes(fake::json(404, "", missing))
+        } else if target.contains("_count") {
+            Reply::Bytes(fake::json(200, "", r#"{"count":0,"_shards":{"total":1}}"#))
+        } else {
+            status(404)
+        }
     });
     let spinney = start(&fake.url, &[]);
     for (endpoint, most) in ENDPOINTS {
