@@ -38,8 +38,9 @@ pub(super) const WORD: Limit = Limit {
 /// Shorter bodies are read where they came in: what that takes is less than to wait for another thread.
 const READ_INLINE: usize = 4 << 10;
 
-/// Asks the cluster, as `_check` does, whether the caller may search the index. Answers with the body if so: nothing
-/// of it has been read yet. What the searches are answered later holds all the same.
+/// Asks the cluster whether the caller may search the index, for `_groups`: that takes lists and patterns too, which
+/// `ForestReader` refuses. Answers with the body if so: nothing of it has been read yet.
+/// What the searches are answered later holds all the same.
 ///
 /// # Errors
 /// What is answered if not: the cluster's own answer, or why there is none. The body is discarded.
