@@ -234,7 +234,8 @@ fn listed(state: &AppState, index: &str, forest: &str, words: &Words) -> Value {
         "words": said.collect::<Vec<_>>(),
         "restamping": {
             "words": unfinished.collect::<Vec<_>>(),
-            "status": state.restamping.shown(),
+            // Readers see this; why it fails may say more than they are to know.
+            "state": state.restamping.state(),
         },
     })
 }

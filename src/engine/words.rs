@@ -123,6 +123,23 @@ impl Engine {
         Ok(all)
     }
 
+    /// The names of the forests about whose groups something can be said.
+    pub fn forests_with_words(&self) -> Vec<String> {
+        let all = self.forests_of_words();
+        all.map(|entry| entry.name.clone()).collect()
+    }
+
+    /// What was said about the groups of the forest of this name.
+    ///
+    /// # Errors
+    /// When it cannot be asked any more.
+    pub async fn words_in(&self, forest: &str) -> Result<Words, Unavailable> {
+        match self.forest_called(forest) {
+            Some(entry) => entry.port.words().await,
+            None => Ok(Words::default()),
+        }
+    }
+
     /// The forests about whose groups something can be said through other processes as well.
     pub fn forests_shared(&self) -> Vec<String> {
         let shared = self.forests_of_words().filter(|entry| entry.is_shared());
