@@ -176,7 +176,7 @@ impl<'a> Pages<'a> {
 
     fn begin_again(&mut self) {
         if let Some(pit) = self.pit.take() {
-            pit.is_lost();
+            pit.forget();
         }
         self.after = None;
         (self.last, self.until) = (None, None);

@@ -2,9 +2,10 @@
 //! anew, in spinney's own name. Which they are and what they are to show is `forest/words/restamp.rs`; the law is docs/merges.md.
 //!
 //! Only the root is written, over a document that is still as it was read, so whatever is repeated, overtaken or broken off in
-//! the middle ends the same. What fails, be it one document, one index or one forest, is tried again by itself, later; all others
-//! follow. What was on its way to the cluster when something was said is waited for: it may show what was
-//! answered before. Of processes that share a forest one does it; it waits for what all of them have on their way (`obeyed.rs`).
+//! the middle ends the same. What fails, be it one document, one index or one forest, is tried again by itself, later;
+//! all others follow. What was on its way to the cluster when something was said is waited for: it may show what was
+//! answered before. Of processes that share a forest one does it; it waits for what all of them have on their way
+//! (`obeyed.rs`).
 
 mod plan;
 mod status;
@@ -90,7 +91,10 @@ impl Restamper<'_> {
                 continue;
             }
             // What a forest could not say is asked for again.
-            let again = plan.trouble.is_some().then(|| Instant::now() + LONGEST_PAUSE / 10);
+            let again = plan
+                .trouble
+                .is_some()
+                .then(|| Instant::now() + LONGEST_PAUSE / 10);
             let next = next.into_iter().chain(again).min();
             tokio::select! {
                 () = self.woken() => {}
@@ -241,7 +245,8 @@ impl Restamper<'_> {
         plan.tasks = open;
     }
 
-    /// Goes through the documents of a job, and tells of the words that all of them follow. Answers whether that was all.
+    /// Goes through the documents of a job, and tells of the words that all of them follow. Answers whether that was
+    /// all.
     async fn end(&self, task: &mut Task) -> bool {
         let result = self.pass(&task.job).await;
         let is_all = match result {
@@ -403,7 +408,10 @@ impl Restamper<'_> {
         for (found, shown, of) in looked {
             let root = job.restamp.shows(&words, shown, of);
             if root != shown {
-                moved.entry(&found.index).or_default().push(Moved { found, shown, root });
+                moved
+                    .entry(&found.index)
+                    .or_default()
+                    .push(Moved { found, shown, root });
             }
         }
         let all: Vec<Moved<'_>> = moved.values().flatten().copied().collect();
@@ -414,7 +422,8 @@ impl Restamper<'_> {
             return Ok(());
         };
         // What refuses the whole for one index does not for the others.
-        let several = moved.len() > 1 && matches!(error, AdoptError::Operator(OperatorError::Refused { .. }));
+        let several =
+            moved.len() > 1 && matches!(error, AdoptError::Operator(OperatorError::Refused { .. }));
         for moved in moved.values() {
             let result = match several {
                 true => self.write(target, moved, left).await,

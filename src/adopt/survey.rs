@@ -231,8 +231,8 @@ pub(super) struct Surveyed {
     pub(super) failed: Option<AdoptError>,
 }
 
-/// The indices of the route at this place, to be read as their shards took the documents. A pattern that cannot be asked about
-/// does not hide the others.
+/// The indices of the route at this place, to be read as their shards took the documents. A pattern that cannot be
+/// asked about does not hide the others.
 ///
 /// # Errors
 /// When the prefix of the stamp is none.

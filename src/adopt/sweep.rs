@@ -237,7 +237,8 @@ async fn look<D: Door>(reader: &Operator, door: &D, routes: &Routes) -> Look {
     all
 }
 
-/// Stamps what has no stamp in some indices, or tells how many documents those are, as far as that is known, and why not.
+/// Stamps what has no stamp in some indices, or tells how many documents those are, as far as that is known, and why
+/// not.
 async fn look_at<D: Door>(
     reader: &Operator,
     door: &D,

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use indicatif::{HumanBytes, HumanCount, HumanDuration};
 use hyper::Method;
+use indicatif::{HumanBytes, HumanCount, HumanDuration};
 use serde_json::Value;
 
 use super::bar::Bar;

@@ -1,8 +1,8 @@
 //! The client of the search cluster. Requests go to it in two ways:
 //!
-//! - **In a caller's name**: what is forwarded ([`Client::forward`]), and what spinney asks with the caller's own credentials
-//!   before it shows something ([`Client::ask_as`]). Bytes, paths and headers pass as they came, and a request that was sent is
-//!   never sent again.
+//! - **In a caller's name**: what is forwarded ([`Client::forward`]), and what spinney asks with the caller's own
+//!   credentials before it shows something ([`Client::ask_as`]). Bytes, paths and headers pass as they came, and a
+//!   request that was sent is never sent again.
 //! - **In spinney's own name** ([`operator`]): what it does in the background, and the commands of an operator.
 //!
 //! Both trust nothing but the configured authority, follow no redirect and know no proxy of the environment.

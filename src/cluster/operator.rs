@@ -1,6 +1,6 @@
-//! Requests in spinney's own name, by the same client as those of callers: the same nodes, which stand in for each other, the same
-//! trust, no proxy of the environment, and no redirect is followed. Commands of an operator use it too, whose credentials stand in
-//! the URL.
+//! Requests in spinney's own name, by the same client as those of callers: the same nodes, which stand in for each
+//! other, the same trust, no proxy of the environment, and no redirect is followed. Commands of an operator use it too,
+//! whose credentials stand in the URL.
 
 use std::future::Future;
 use std::path::Path;
@@ -129,7 +129,7 @@ struct Inner {
 
 /// How requests reach a cluster.
 enum Way {
-    Nodes(Client),
+    Nodes(Box<Client>),
     #[cfg(test)]
     Model(Box<Model>),
 }
@@ -146,7 +146,8 @@ struct Answer {
 }
 
 impl Operator {
-    /// One node; credentials may stand in the URL. `ca`: PEM file of the only authority to trust instead of those of the system.
+    /// One node; credentials may stand in the URL. `ca`: PEM file of the only authority to trust instead of those of
+    /// the system.
     ///
     /// # Errors
     /// When the URL or the file cannot be used.
@@ -154,7 +155,7 @@ impl Operator {
         let url = NodeUrl::parse(url)?;
         let client = Client::new(std::slice::from_ref(url.uri()), ca, None, None)?;
         Ok(Self::with(
-            Way::Nodes(client),
+            Way::Nodes(Box::new(client)),
             url.path().to_owned(),
             url.credentials().cloned(),
             url.to_string(),
@@ -172,7 +173,7 @@ impl Operator {
         let shown = |node: &Uri| node.to_string().trim_end_matches('/').to_owned();
         let shown: Vec<String> = service.nodes.iter().map(shown).collect();
         Ok(Self::with(
-            Way::Nodes(client),
+            Way::Nodes(Box::new(client)),
             service.path.clone(),
             service.credentials.clone(),
             shown.join(", "),
@@ -337,8 +338,11 @@ impl Operator {
         headers: &HeaderMap,
         body: &Bytes,
     ) -> Result<Answer, OperatorError> {
-        let client = match &self.0.way {
-            Way::Nodes(client) => client,
+        match &self.0.way {
+            Way::Nodes(client) => {
+                self.exchange_with(client, method, path, headers, body)
+                    .await
+            }
             #[cfg(test)]
             Way::Model(model) => {
                 // Whoever asks a real cluster gives others a turn as well.
@@ -346,13 +350,24 @@ impl Operator {
                 let Some((status, answer)) = model(method, path, body) else {
                     return std::future::pending().await;
                 };
-                return Ok(Answer {
+                Ok(Answer {
                     status: StatusCode::from_u16(status).unwrap(),
                     headers: HeaderMap::new(),
                     body: answer.to_string().into(),
-                });
+                })
             }
-        };
+        }
+    }
+
+    /// Sends a request to a node, and to the next one if that cannot be reached.
+    async fn exchange_with(
+        &self,
+        client: &Client,
+        method: &Method,
+        path: &str,
+        headers: &HeaderMap,
+        body: &Bytes,
+    ) -> Result<Answer, OperatorError> {
         let uri = Uri::try_from(format!("{}{path}", self.0.path));
         let uri = uri.map_err(|error| self.unreachable(error.to_string()))?;
         let mut headers = headers.clone();
@@ -542,7 +557,10 @@ mod tests {
         service.ask(Method::GET, "/news-1", None).await.unwrap();
         let got = got.await.unwrap();
         assert!(got.starts_with("GET /news-1 HTTP/1.1\r\n"), "{got}");
-        assert!(got.contains("authorization: Basic bWU6c2VjcmV0\r\n"), "{got}");
+        assert!(
+            got.contains("authorization: Basic bWU6c2VjcmV0\r\n"),
+            "{got}"
+        );
         // Nobody is left.
         let error = service.ask(Method::GET, "/news-1", None).await.unwrap_err();
         let error = error.to_string();
@@ -553,10 +571,9 @@ mod tests {
     #[tokio::test]
     async fn a_redirect_is_an_answer() {
         let (other, _) = cluster("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}").await;
-        let moved: &'static str = format!(
-            "HTTP/1.1 307 Moved\r\nlocation: {other}/\r\ncontent-length: 5\r\n\r\nmoved"
-        )
-        .leak();
+        let moved: &'static str =
+            format!("HTTP/1.1 307 Moved\r\nlocation: {other}/\r\ncontent-length: 5\r\n\r\nmoved")
+                .leak();
         let (url, _) = cluster(moved).await;
         let operator = Operator::new(&url, None).unwrap();
         let error = operator.ask(Method::GET, "/", None).await.unwrap_err();

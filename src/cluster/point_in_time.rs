@@ -1,8 +1,8 @@
 //! Points in time: views of some indices that stay as they are while they are read. Elasticsearch and OpenSearch name them
 //! differently; which of the two the cluster is, the first one that is opened finds out.
 //!
-//! A cluster allows few of them (OpenSearch: 300 shards a node), so each is closed when its [`PointInTime`] is dropped, however
-//! that comes about: an error, a time-out, the end of the task that reads.
+//! A cluster allows few of them (OpenSearch: 300 shards a node), so each is closed when its [`PointInTime`] is dropped,
+//! however that comes about: an error, a time-out, the end of the task that reads.
 
 use std::sync::{Arc, OnceLock};
 
@@ -49,7 +49,9 @@ pub(crate) struct PointInTime {
 
 impl std::fmt::Debug for PointInTime {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PointInTime").field("open", &self.open).finish_non_exhaustive()
+        f.debug_struct("PointInTime")
+            .field("open", &self.open)
+            .finish_non_exhaustive()
     }
 }
 
@@ -196,7 +198,7 @@ impl PointInTime {
     }
 
     /// The cluster has forgotten it already.
-    pub(crate) fn is_lost(mut self) {
+    pub(crate) fn forget(mut self) {
         self.open = None;
     }
 
@@ -297,7 +299,7 @@ mod tests {
     async fn what_is_lost_is_not_closed() {
         let (operator, open) = cluster();
         let point = PointsInTime::default().open(&operator, "news", None).await;
-        point.unwrap().is_lost();
+        point.unwrap().forget();
         operator.settle(std::time::Duration::from_secs(10)).await;
         assert_eq!(open.lock().len(), 1);
     }

@@ -289,7 +289,7 @@ impl<'o> Scan<'o> {
                 OperatorError::Refused { answer, .. } if is_expired(answer) => {
                     debug!(%error, "the point in time has expired");
                     if let Some(point) = self.point.take() {
-                        point.is_lost();
+                        point.forget();
                     }
                     self.open_again().await?;
                     continue;

@@ -156,8 +156,8 @@ pub struct RawServeOptions {
     #[arg(long, env = "SPINNEY_ON_STORE_LOSS", value_name = "WHAT")]
     on_store_loss: Option<String>,
     /// URL of a cluster node for what spinney asks in its own name: counting groups, and what was indexed and not stored. It
-    /// may contain credentials, https://user:password@host:9200; the nodes of --upstream are asked as well, when it is away too
-    /// [default: --upstream, without credentials]
+    /// may contain credentials, https://user:password@host:9200; the nodes of --upstream are asked as well, when it is
+    /// away too [default: --upstream, without credentials]
     #[arg(
         long,
         env = "SPINNEY_SERVICE_URL",

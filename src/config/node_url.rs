@@ -1,4 +1,5 @@
-//! The URL of a node, and the credentials that may stand in it. They are shown nowhere: no message repeats what was written.
+//! The URL of a node, and the credentials that may stand in it. They are shown nowhere: no message repeats what was
+//! written.
 
 use std::fmt;
 
@@ -166,11 +167,7 @@ mod tests {
             ),
             // Whoever forgets to encode it still means the last one.
             ("http://me:p@ss@es", "http://es", basic("me:p@ss")),
-            (
-                "http://me:%E5%AF%86@es",
-                "http://es",
-                basic("me:\u{5bc6}"),
-            ),
+            ("http://me:%E5%AF%86@es", "http://es", basic("me:\u{5bc6}")),
         ] {
             assert_eq!(read(text), (shown.to_owned(), login), "{text}");
         }

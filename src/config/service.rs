@@ -35,7 +35,8 @@ pub(super) fn counts(raw: &RawServeOptions) -> Result<bool, ConfigError> {
 }
 
 impl ServiceUrl {
-    /// The nodes of the cluster, and the one of `--service-url` if there is one. `upstream`: those that somebody has named.
+    /// The nodes of the cluster, and the one of `--service-url` if there is one. `upstream`: those that somebody has
+    /// named.
     ///
     /// # Errors
     /// When the URL is none.
@@ -109,7 +110,7 @@ mod tests {
             validated.map(|options| options.service_url)
         };
         let nodes = |url: &ServiceUrl| -> Vec<String> {
-            url.nodes.iter().map(|node| node.to_string()).collect()
+            url.nodes.iter().map(ToString::to_string).collect()
         };
         let route = "upstream = ['http://es1:9200', 'http://es2:9200']\n[[route]]\nindex = ['a']";
         let url = with(route).unwrap();
@@ -131,7 +132,10 @@ mod tests {
         for wrong in ["http://svc:Pa55#word@host:9200", "svc:Pa55word@host"] {
             let error = named(wrong).unwrap_err();
             assert!(error.starts_with("service_url: "), "{error}");
-            assert!(!error.contains("Pa55") && !error.contains("word@"), "{error}");
+            assert!(
+                !error.contains("Pa55") && !error.contains("word@"),
+                "{error}"
+            );
         }
     }
 

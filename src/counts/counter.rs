@@ -1,8 +1,8 @@
 //! The task: in turn it counts what was touched, compares indices as a whole that were marked, and goes through all others in
 //! passing. One thing at a time, so that of two counts of a root the later one is written later.
 //!
-//! A failure is one of a name, or of one kind of work with one index: that is left alone for a while, and everything else has its
-//! turn. Nothing is asked for an error of all.
+//! A failure is one of a name, or of one kind of work with one index: that is left alone for a while, and everything
+//! else has its turn. Nothing is asked for an error of all.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,6 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-use super::{CLOSING, Shared};
 use super::duty::{Attempts, COUNTING, ROLLING, rest_after};
 use super::error::{CountError, Failure};
 use super::reconcile::{self, Mode, Pass};
@@ -20,6 +19,7 @@ use super::searcher::{Found, Searcher};
 use super::status::State;
 use super::touched::Written;
 use super::tracked::Tracked;
+use super::{CLOSING, Shared};
 
 /// How often touched roots are counted.
 const TICK: Duration = Duration::from_millis(2_500);
@@ -38,8 +38,8 @@ const ROUND: Duration = Duration::from_secs(64);
 /// Documents in a range of an index that was marked: about 30 ms of work.
 const MARKED: u64 = 30_000;
 
-/// Names that are asked for again, because the cluster would not say what they stand for. Of others, what was written is found in
-/// passing.
+/// Names that are asked for again, because the cluster would not say what they stand for. Of others, what was written
+/// is found in passing.
 const NAMES: usize = 1_000;
 
 pub(super) struct Counter {
@@ -49,7 +49,7 @@ pub(super) struct Counter {
     patterns: Vec<String>,
     indices: BTreeMap<String, Tracked>,
     /// Names under which something was written, and of which the cluster has not said what they stand for.
-    names: BTreeMap<String, Attempts>,
+    names: BTreeMap<String, Named>,
     /// The looks for new indices.
     watching: Attempts,
     /// The index that was compared as a whole last, or has failed to be.
@@ -57,6 +57,13 @@ pub(super) struct Counter {
     /// The index that was gone through in passing last.
     last_rolled: String,
     was_well: bool,
+}
+
+/// A name that is asked for again.
+struct Named {
+    /// Documents of a route were written under it: what it stands for is ours.
+    has_documents: bool,
+    attempts: Attempts,
 }
 
 impl Counter {
@@ -110,9 +117,8 @@ impl Counter {
         self.resolve_names().await;
         let now = Instant::now();
         let waiting = self.shared.touched.lock().names();
-        let due = |name: &String, index: &Tracked| {
-            index.is_due(waiting.binary_search(name).is_ok(), now)
-        };
+        let due =
+            |name: &String, index: &Tracked| index.is_due(waiting.binary_search(name).is_ok(), now);
         let due = self.indices.iter().filter(|(name, index)| due(name, index));
         let mut due: Vec<(Instant, String)> = due
             .map(|(name, index)| (index.tried(), name.clone()))
@@ -132,7 +138,8 @@ impl Counter {
                         index.give_up(&name, &self.shared);
                     }
                     self.failed(&error);
-                    // It may be away for all: nobody is asked 2,000 times in a row. The others come first in the next tick.
+                    // It may be away for all: nobody is asked 2,000 times in a row. The others come first in the next
+                    // tick.
                     if error.kind() == Failure::Away {
                         break;
                     }
@@ -162,18 +169,18 @@ impl Counter {
 
     async fn look_for_indices(&mut self) -> Result<(), CountError> {
         let all = self.patterns.join(",");
-        let error = match self.searcher.indices(&all).await {
-            Ok(found) => {
+        match self.searcher.indices(&all).await {
+            Ok(found) if !found.is_empty() || self.patterns.len() == 1 => {
                 self.track_all(&found);
                 return Ok(());
             }
+            // One that is missing, or may not be asked about, does not hide the others.
+            Ok(_) => {}
             Err(error) if error.kind() == Failure::Away || self.patterns.len() == 1 => {
                 return Err(error);
             }
-            Err(error) => error,
-        };
-        // One that may not be asked for does not hide the others.
-        debug!(%error, "the patterns of the routes are asked for one by one");
+            Err(error) => debug!(%error, "the patterns of the routes are asked for one by one"),
+        }
         let mut last = Ok(());
         for pattern in self.patterns.clone() {
             match self.searcher.indices(&pattern).await {
@@ -201,15 +208,19 @@ impl Counter {
         };
         let mut asked: Vec<(Instant, String)> = Vec::new();
         for name in names {
-            match self.names.get(&name) {
+            match self.names.get_mut(&name) {
                 _ if self.indices.contains_key(&name) => {}
                 None => asked.push((now, name)),
                 // It waits for its next attempt; what comes meanwhile is counted then, with all else.
-                Some(_) => self.shared.touched.lock().stands_for(&name, &[]),
+                Some(of) => {
+                    let mut touched = self.shared.touched.lock();
+                    of.has_documents |= touched.has_documents(&name);
+                    touched.stands_for(&name, &[]);
+                }
             }
         }
-        let again = self.names.iter().filter(|(_, attempts)| attempts.is_due(now));
-        asked.extend(again.map(|(name, attempts)| (attempts.next(), name.clone())));
+        let again = self.names.iter().filter(|(_, of)| of.attempts.is_due(now));
+        asked.extend(again.map(|(name, of)| (of.attempts.next(), name.clone())));
         asked.sort();
         for (_, name) in asked {
             match self.resolve(&name).await {
@@ -226,13 +237,15 @@ impl Counter {
     }
 
     async fn resolve(&mut self, name: &str) -> Result<(), CountError> {
-        let has_documents = self.shared.touched.lock().has_documents(name);
-        let is_again = self.names.contains_key(name);
+        let again = self.names.get(name);
+        let is_again = again.is_some();
+        let has_documents = self.shared.touched.lock().has_documents(name)
+            || again.is_some_and(|of| of.has_documents);
         let found = self.searcher.indices(name).await?;
         // Where documents were stamped, the index is ours; a deletion by query may be anybody's.
         let is_ours = |found: &Found| {
             let is_known = self.indices.contains_key(&found.name);
-            found.has_documents() && (has_documents || is_again || is_known)
+            found.has_documents() && (has_documents || is_known)
         };
         let found: Vec<Found> = found.into_iter().filter(is_ours).collect();
         if !matches!(&*found, [only] if only.name == name) {
@@ -249,8 +262,8 @@ impl Counter {
         Ok(())
     }
 
-    /// A name of which the cluster does not say what it stands for keeps nothing of what was written under it. It is asked for again
-    /// where that may help: documents of a route were written, or the cluster is away.
+    /// A name of which the cluster does not say what it stands for keeps nothing of what was written under it. It is
+    /// asked for again where that may help: documents of a route were written, or the cluster is away.
     fn name_failed(&mut self, name: String, error: &CountError) {
         let has_documents = {
             let mut touched = self.shared.touched.lock();
@@ -259,12 +272,17 @@ impl Counter {
             has_documents
         };
         let now = Instant::now();
-        if let Some(attempts) = self.names.get_mut(&name) {
-            attempts.failed(now, error);
+        if let Some(of) = self.names.get_mut(&name) {
+            of.has_documents |= has_documents;
+            of.attempts.failed(now, error);
         } else if (has_documents || error.kind() == Failure::Away) && self.names.len() < NAMES {
             let mut attempts = Attempts::new(now);
             attempts.failed(now, error);
-            self.names.insert(name, attempts);
+            let of = Named {
+                has_documents,
+                attempts,
+            };
+            self.names.insert(name, of);
         } else {
             debug!(name, %error, "nobody knows what was written under a name");
             return;
@@ -437,8 +455,11 @@ impl Counter {
             self.shared.is_failing(name, is_failing);
         }
         let indices = self.indices.values().flat_map(Tracked::attempts);
-        let all = indices.chain(self.names.values()).chain([&self.watching]);
-        let worst = all.filter_map(Attempts::trouble).max_by_key(|(kind, _)| *kind);
+        let names = self.names.values().map(|of| &of.attempts);
+        let all = indices.chain(names).chain([&self.watching]);
+        let worst = all
+            .filter_map(Attempts::trouble)
+            .max_by_key(|(kind, _)| *kind);
         let mut status = self.shared.status.lock();
         let Some((kind, reason)) = worst else {
             if status.enter(State::Counting, None) && !self.was_well {

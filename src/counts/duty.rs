@@ -16,7 +16,8 @@ pub(super) const ROLLING: u32 = 50;
 /// waiting, and nobody's numbers become true by three minutes of rest.
 pub(super) const LONGEST: Duration = Duration::from_secs(20);
 
-/// After so many failures in a row something else is tried: after seven seconds, and after two minutes where the cluster is away.
+/// After so many failures in a row something else is tried: after seven seconds, and after two minutes where the
+/// cluster is away.
 const HOPELESS: u32 = 3;
 const PATIENT: u32 = 7;
 
@@ -77,7 +78,12 @@ impl Attempts {
 
     /// Whether it goes on failing, and not only because the cluster is away for a moment.
     pub(super) fn is_hopeless(&self, kind: Failure) -> bool {
-        self.failures >= if kind == Failure::Away { PATIENT } else { HOPELESS }
+        self.failures
+            >= if kind == Failure::Away {
+                PATIENT
+            } else {
+                HOPELESS
+            }
     }
 
     /// No next one before this.

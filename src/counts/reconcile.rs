@@ -96,7 +96,8 @@ impl Pass {
         self.failed.clear();
     }
 
-    /// Compares the next range. Answers whether there was one. After an error the others have their turn before this one.
+    /// Compares the next range. Answers whether there was one. After an error the others have their turn before this
+    /// one.
     ///
     /// # Errors
     /// When the cluster cannot be asked, or refuses an entry.

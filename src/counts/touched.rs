@@ -233,7 +233,8 @@ impl Touched {
         }
     }
 
-    /// What has gathered of an index cannot be counted at present: it gives up its room, and the index will be counted as a whole.
+    /// What has gathered of an index cannot be counted at present: it gives up its room, and the index will be counted
+    /// as a whole.
     pub(super) fn give_up(&mut self, index: &str) {
         let Some(mut of) = self.gathering.remove(index) else {
             return;
@@ -259,7 +260,10 @@ impl Touched {
     pub(super) fn waits_for(&self, index: &str, is_index: impl Fn(&str) -> bool) -> bool {
         self.everything.is_some()
             || self.in_hand.contains_key(index)
-            || self.gathering.keys().any(|name| name == index || !is_index(name))
+            || self
+                .gathering
+                .keys()
+                .any(|name| name == index || !is_index(name))
     }
 
     /// Takes what has gathered of an index in hand. `None` if nothing has.
@@ -443,12 +447,7 @@ mod tests {
         let now = Instant::now();
         let mut touched = Touched::new(FEW);
         let is_index = |name: &str| matches!(name, "a" | "b");
-        let known = |touched: &Touched| {
-            (
-                touched.is_marked("a"),
-                touched.waits_for("a", is_index),
-            )
-        };
+        let known = |touched: &Touched| (touched.is_marked("a"), touched.waits_for("a", is_index));
         touched.note(&roots("b", &[1]), now);
         assert_eq!(known(&touched), (false, false));
         touched.note(&roots("a", &[1]), now);

@@ -89,7 +89,10 @@ impl Tracked {
     /// Whether a tick has to see to it. `is_touched`: something has gathered.
     pub(super) fn is_due(&self, is_touched: bool, now: Instant) -> bool {
         let wants_renewal = !self.points.is_empty() && now >= self.counted + RENEWAL;
-        self.counting.is_due(now) && (is_touched || self.in_hand.is_some() || wants_renewal)
+        // What has failed is over when it goes well, though nothing may be left of what it was about.
+        let has_failed = self.counting.trouble().is_some();
+        let is_wanted = is_touched || self.in_hand.is_some() || wants_renewal || has_failed;
+        self.counting.is_due(now) && is_wanted
     }
 
     /// When a tick has last seen to it.
@@ -311,7 +314,8 @@ impl Tracked {
         for point in &self.points {
             match searcher.roots_of(point, &generation.replaced).await {
                 Ok(roots) => generation.roots.extend(roots),
-                // A point in time that fails in any other way is lost, and what it would have told is found by comparing.
+                // A point in time that fails in any other way is lost, and what it would have told is found by
+                // comparing.
                 Err(error) if error.kind() == Failure::Away => return Err(error),
                 Err(error) => {
                     debug!(%error, "a point in time is gone");

@@ -44,7 +44,9 @@ pub enum AddressError {
     #[error("the name of the master is missing: redis+sentinel://host:26379/mymaster")]
     NoMaster,
     /// Something follows the hosts.
-    #[error("nothing but hosts is expected, and a path follows them: a forest has no database of its own")]
+    #[error(
+        "nothing but hosts is expected, and a path follows them: a forest has no database of its own"
+    )]
     Path,
 }
 
@@ -192,7 +194,11 @@ mod tests {
         assert_eq!(refused("redis://a:b"), AddressError::Port);
         assert_eq!(refused("redis://a/3"), AddressError::Path);
         assert_eq!(refused("redis+sentinel://a"), AddressError::NoMaster);
-        for secret in ["redis://me:Pa/55@a", "redis://:Pa/55@a,b", "redis://me:Pa/55"] {
+        for secret in [
+            "redis://me:Pa/55@a",
+            "redis://:Pa/55@a,b",
+            "redis://me:Pa/55",
+        ] {
             let error = refused(secret).to_string();
             assert!(!error.contains("Pa") && !error.contains("55"), "{error}");
         }

@@ -106,9 +106,11 @@ pub(super) enum Passing {
 /// The longest name or pattern that is looked at: the servers take no longer paths.
 const LONGEST: usize = 4096;
 
-/// Whether the servers take this for the name of an index, of an alias or of indices by a pattern. They refuse what begins otherwise.
+/// Whether the servers take this for the name of an index, of an alias or of indices by a pattern. They refuse what
+/// begins otherwise.
 fn may_be_index(name: &str) -> bool {
-    let is_refused = |c: char| c.is_control() || matches!(c, '/' | '\\' | '"' | '|' | ' ' | '#' | ':');
+    let is_refused =
+        |c: char| c.is_control() || matches!(c, '/' | '\\' | '"' | '|' | ' ' | '#' | ':');
     !name.is_empty()
         && name.len() <= LONGEST
         && !name.starts_with(['_', '-', '+'])
@@ -174,7 +176,9 @@ impl Passing {
             // Who counts asks what patterns stand for: only for those that may stand for something that is counted.
             Passing::ByQuery(names) => {
                 for name in names {
-                    let resolved = name.starts_with('<').then(|| Engine::resolve_date(name, clock::now()));
+                    let resolved = name
+                        .starts_with('<')
+                        .then(|| Engine::resolve_date(name, clock::now()));
                     let name = match &resolved {
                         Some(Some(resolved)) => resolved,
                         Some(None) => continue,
@@ -198,7 +202,10 @@ impl Passing {
 
 /// Whether a request that got no answer may have been carried out: the cluster has got all of it.
 fn may_be_done(error: &ProxyError) -> bool {
-    matches!(error, ProxyError::Broken(_) | ProxyError::UpstreamTimeout(_))
+    matches!(
+        error,
+        ProxyError::Broken(_) | ProxyError::UpstreamTimeout(_)
+    )
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 //! over the documents, newest first.
 //!
 //! Whether a group is shown by the one or by the other does not depend on when a page is asked for: so none is shown
-//! twice or left out, also where the index of roots is late. One that is being made changes from page to page: then the list comes
-//! from the documents.
+//! twice or left out, also where the index of roots is late. One that is being made changes from page to page: then the
+//! list comes from the documents.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -159,8 +159,8 @@ async fn first(
     let before = reader.counts.entries(&reader.index);
     let counted = enumerate::count(source, &request.query, i32::MAX as u64 - 1);
     let (((documents, _), unstamped), ahead) = match (roots, before) {
-        // Its entries come while it is read, and groups would change their places: the documents themselves say the order, as long
-        // as they are not too many.
+        // Its entries come while it is read, and groups would change their places: the documents themselves say the
+        // order, as long as they are not too many.
         (Some(roots), Entries::Unfinished) => {
             let counted = counted.await?;
             let roots = Some(roots).filter(|_| counted.0.0 > limit(request).1);

@@ -131,7 +131,8 @@ impl Filling {
         })
     }
 
-    /// Adds what came. A group that is on the page already, because its place has changed meanwhile, is not shown again.
+    /// Adds what came. A group that is on the page already, because its place has changed meanwhile, is not shown
+    /// again.
     pub(super) fn add(&mut self, batch: Batch) {
         for (group, place) in batch.found {
             if self.found.iter().all(|(shown, _)| shown.root != group.root) {

@@ -10,8 +10,8 @@ use std::path::Path;
 
 /// A file system.
 pub trait Files: Debug + Send + Sync {
-    /// Makes a directory, for this user alone, and those above it; one that is there already stays, and others lose their rights to
-    /// it.
+    /// Makes a directory, for this user alone, and those above it; one that is there already stays, and others lose
+    /// their rights to it.
     ///
     /// # Errors
     /// Those of the system, here and below.
@@ -112,8 +112,8 @@ fn options() -> fs::OpenOptions {
     options
 }
 
-/// Takes away from others what they may do with a directory that an older version has made. One of somebody else stays as it is,
-/// and one that is meant for everybody, such as `/tmp`.
+/// Takes away from others what they may do with a directory that an older version has made. One of somebody else stays
+/// as it is, and one that is meant for everybody, such as `/tmp`.
 fn close_to_others(path: &Path) {
     #[cfg(unix)]
     if let Ok(about) = fs::metadata(path) {

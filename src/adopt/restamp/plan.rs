@@ -86,8 +86,8 @@ impl Left {
 #[derive(Default)]
 pub(super) struct Plan {
     pub(super) tasks: Vec<Task>,
-    /// Forests whose documents were gone through since this process has them follow: what was under way when the last process
-    /// ended may have come after its jobs.
+    /// Forests whose documents were gone through since this process has them follow: what was under way when the last
+    /// process ended may have come after its jobs.
     pub(super) started: HashSet<String>,
     /// Why a forest cannot say what is to be done.
     pub(super) trouble: Option<String>,
@@ -119,7 +119,11 @@ impl Plan {
                     has_ended = true;
                 }
             }
-            if has_ended { Poll::Ready(()) } else { Poll::Pending }
+            if has_ended {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
         })
         .await;
     }

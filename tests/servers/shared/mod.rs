@@ -16,12 +16,14 @@ mod weeks;
 mod words;
 
 use std::process::Command as Process;
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 
 use futures_executor::block_on;
+use spinney::forest::Root;
 use spinney::forest::local::Executor;
 use spinney::forest::port::{Batch, Document, Outcome, Placed, Port};
 use spinney::forest::shared::keys::KeyStore;
+use spinney::hash::splitmix64;
 use spinney::keystore::{Address, RedisStore};
 use spinney::time::Millis;
 

@@ -1,7 +1,7 @@
 //! Forests of short texts that several processes share by a Redis: names of nodes in one log, and a mirror of it in each process.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Barrier};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_executor::block_on;
@@ -15,7 +15,7 @@ use spinney::method::{Attributes, Features, Method, Short, WIDE, Workspace};
 use spinney::text::Fields;
 use spinney::time::Millis;
 
-use super::{Threads, info, place, settle, store};
+use super::{Threads, info, place, race, settle, store};
 use crate::common::redis::Redis;
 
 /// One of several processes' forests of short texts.
@@ -188,7 +188,12 @@ fn near_short_texts_that_come_at_once_get_one_root() {
             let near = |story: u64, process: u64| {
                 document(story ^ processes << 30, process, 5 * process.min(1) as u32)
             };
-            let found = race(processes, STORIES, |process| forest(&redis, process + 1), near);
+            let found = race(
+                processes,
+                STORIES,
+                |process| forest(&redis, process + 1),
+                near,
+            );
             let roots: HashSet<Root> = found.iter().map(|&(_, root)| root).collect();
             assert_eq!(roots.len(), STORIES as usize);
         }

@@ -1,19 +1,19 @@
 //! Forests that several processes share by a Redis, of near fingerprints and of documents with dates.
 
-use std::sync::{Arc, Barrier};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_executor::block_on;
 use spinney::fingerprint::{Distance, Fingerprint};
+use spinney::forest::Decision;
 use spinney::forest::port::{Document, Outcome, Port, When};
 use spinney::forest::shared::keys::{Command, Key, Kind, Life, Reply, Token, What};
 use spinney::forest::shared::{Shared, SharedSettings};
-use spinney::forest::{Decision, Root};
 use spinney::hash::splitmix64;
 use spinney::method::{Features, Strict, StrictFeatures};
 use spinney::time::Millis;
 
-use super::{Threads, info, place, settle, store};
+use super::{Threads, info, place, race, settle, store};
 use crate::common::redis::Redis;
 
 /// One of several processes' forests, in which fingerprints of three bits' difference are near.
