@@ -114,7 +114,10 @@ impl Counter {
     /// Counts what was touched.
     async fn tick(&mut self) {
         self.watch().await;
-        self.resolve_names().await;
+        // Who may ask about nothing at all finds out when that changes: until then, what was written waits.
+        if !self.indices.is_empty() || self.watching.trouble().is_none() {
+            self.resolve_names().await;
+        }
         let now = Instant::now();
         let waiting = self.shared.touched.lock().names();
         let due =

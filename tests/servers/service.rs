@@ -48,12 +48,12 @@ fn no_message_repeats_credentials() {
         };
         // Each is refused, or spinney would go on to serve.
         for (secret, end) in [
-            ("Pa55#word", ""),
-            ("Pa55/word", ""),
-            ("Pa55?word", ""),
-            ("Pa55%word", ""),
-            ("Pa55,word", "?z"),
-            ("Pa55word", "?z"),
+            ("Pa55#wArd", ""),
+            ("Pa55/wArd", ""),
+            ("Pa55?wArd", ""),
+            ("Pa55%wArd", ""),
+            ("Pa55,wArd", "?z"),
+            ("Pa55wArd", "?z"),
         ] {
             let url = format!("{scheme}://svc:{secret}@127.0.0.1:1/x/y{end}");
             let said = |output: Output| {
@@ -71,7 +71,7 @@ fn no_message_repeats_credentials() {
             let by_variable = said(run(&["serve", "--help"], &[(variable, &url)]));
             for text in [by_option, by_variable] {
                 assert!(
-                    !text.contains("Pa55") && !text.contains("word@"),
+                    !text.contains("Pa55") && !text.contains("wArd"),
                     "{option}: {text}"
                 );
             }

@@ -412,7 +412,7 @@ async fn the_index_of_roots_may_go_between_two_pages() {
 /// exact.
 #[tokio::test]
 async fn the_index_of_roots_may_be_made_between_two_pages() {
-    let upstream = common::opensearch();
+    let upstream = common::elasticsearch();
     let server = Server::new(&upstream);
     // It counts, and gets nowhere: the entries are written here.
     let options = [
