@@ -16,8 +16,8 @@ pub(super) const ROLLING: u32 = 50;
 /// waiting, and nobody's numbers become true by three minutes of rest.
 pub(super) const LONGEST: Duration = Duration::from_secs(20);
 
-/// After so many failures in a row something else is tried: after seven seconds, and after two minutes where the
-/// cluster is away.
+/// After so many failures in a row something else is tried: after some seconds, and after a minute where the cluster is
+/// away.
 const HOPELESS: u32 = 3;
 const PATIENT: u32 = 7;
 
