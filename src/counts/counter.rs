@@ -177,11 +177,9 @@ impl Counter {
                 self.track_all(&found);
                 return Ok(());
             }
-            // One that is missing, or may not be asked about, does not hide the others.
+            // One that is missing, or fails in any other way, does not hide the others.
             Ok(_) => {}
-            Err(error) if error.kind() == Failure::Away || self.patterns.len() == 1 => {
-                return Err(error);
-            }
+            Err(error) if self.patterns.len() == 1 => return Err(error),
             Err(error) => debug!(%error, "the patterns of the routes are asked for one by one"),
         }
         let mut last = Ok(());
