@@ -385,6 +385,7 @@ impl Counter {
             return Ok(());
         }
         let found = *pass.findings();
+        self.shared.has_refused(name, found.kept.refused > 0);
         index.passed();
         index.passing.succeeded();
         self.last_passed = name.to_owned();
@@ -413,7 +414,9 @@ impl Counter {
             self.shared.writes_entries(name);
         }
         if !step? {
-            self.shared.status.lock().kept.add(pass.findings().kept);
+            let kept = pass.findings().kept;
+            self.shared.has_refused(name, kept.refused > 0);
+            self.shared.status.lock().kept.add(kept);
             index.rolling = None;
         }
         index.in_passing.succeeded();

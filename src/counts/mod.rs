@@ -79,6 +79,8 @@ struct Standing {
     has_passed: bool,
     /// When entries were last written.
     written: Option<Instant>,
+    /// Some are missing for good, as far as the last comparison has found out: the cluster does not take them.
+    has_refused: bool,
     is_failing: bool,
 }
 
@@ -120,6 +122,10 @@ impl Shared {
         self.change(index, |of| of.written = Some(now));
     }
 
+    fn has_refused(&self, index: &str, has_refused: bool) {
+        self.change(index, |of| of.has_refused = has_refused);
+    }
+
     fn is_failing(&self, index: &str, is_failing: bool) {
         self.change(index, |of| of.is_failing = is_failing);
     }
@@ -135,7 +141,7 @@ impl Shared {
         }
         let is_visible = standing.written.is_none_or(|at| at.elapsed() >= VISIBLE);
         let waits = touched.waits_for(index, |name| standings.contains_key(name));
-        match standing.is_failing {
+        match standing.is_failing || standing.has_refused {
             false if is_visible && !waits => Entries::True,
             is_failing => Entries::Late { is_failing },
         }

@@ -550,6 +550,7 @@ proptest! {
                 }
             }
             scene.world.lock().faults.clear();
+            scene.world.lock().refused.clear();
             scene.pass(30).await;
             for name in names {
                 scene.assert_counted(name);

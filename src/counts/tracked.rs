@@ -274,6 +274,9 @@ impl Tracked {
             shared.writes_entries(name);
             let kept = searcher.keep_counted(name, roots, &groups, version).await?;
             shared.writes_entries(name);
+            if kept.refused > 0 {
+                shared.has_refused(name, true);
+            }
             {
                 let mut status = shared.status.lock();
                 status.roots_counted += roots.len() as u64;
