@@ -51,6 +51,12 @@ pub(super) struct Args {
     /// Name of the index template; the component template is always called spinney-stamp
     #[arg(long, value_name = "NAME", default_value = "spinney")]
     name: String,
+    /// Priority of the index template: of several that match a new index, the one with the highest counts
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    priority: u32,
+    /// Make the index template one for data streams: what is written to a name that matches becomes a data stream
+    #[arg(long, requires = "index")]
+    data_stream: bool,
     /// Also map the fields of the stamp in the indices that exist already behind the patterns of --index
     #[arg(long, requires = "index", conflicts_with = "dry_run")]
     existing: bool,
@@ -86,6 +92,17 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 async fn install(operator: &Operator, templates: &[Template]) -> anyhow::Result<()> {
+    // All or nothing: a template that the cluster will refuse is known before the first one is put.
+    for template in templates {
+        operator.rehearse(template).await.with_context(|| {
+            format!(
+                "nothing was installed: the cluster would refuse {}. Where data streams match the patterns of --index, \
+                 --data-stream makes the template one of theirs; --priority decides between templates; without --index \
+                 only the component template is installed, for your own templates to name in composed_of",
+                template.path()
+            )
+        })?;
+    }
     for template in templates {
         for warning in operator.put_template(template).await? {
             say(format_args!("the cluster warns: {warning}"));
@@ -123,6 +140,10 @@ fn templates(args: &Args) -> anyhow::Result<Vec<Template>> {
         let mut template: Value =
             serde_json::from_str(TEMPLATE).context("mappings/index-template.json")?;
         template["index_patterns"] = json!(args.index);
+        template["priority"] = json!(args.priority);
+        if args.data_stream {
+            template["data_stream"] = json!({});
+        }
         templates.push(Template::Index {
             name: args.name.clone(),
             body: template,

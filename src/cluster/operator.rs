@@ -205,6 +205,24 @@ impl Operator {
 }
 
 impl Operator {
+    /// Asks the cluster whether it would take an index template, in the order of its templates and with its data streams
+    /// as they are; nothing is changed. Component templates are not asked about: they replace nobody else's.
+    ///
+    /// # Errors
+    /// When the cluster cannot be reached or would refuse the template.
+    pub(crate) async fn rehearse(&self, template: &Template) -> Result<(), OperatorError> {
+        let Template::Index { name, body } = template else {
+            return Ok(());
+        };
+        let mut body = body.clone();
+        // They may not be there yet, and do not matter to the order of templates.
+        if let Some(members) = body.as_object_mut() {
+            members.remove("composed_of");
+        }
+        let path = format!("/_index_template/_simulate/{}", in_path(name));
+        self.ask(Method::Post, &path, Some(&body)).await.map(drop)
+    }
+
     /// Sends a request, whose body is JSON, and reads the answer as JSON. `path` may have a query string.
     ///
     /// # Errors

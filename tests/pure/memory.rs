@@ -121,7 +121,7 @@ fn what_comes_behind_the_first_mebibyte_is_not_read() {
     }
     let mut kept = 0;
     for unit in UNITS {
-        let text = unit.repeat(3 * MOST_TEXT / unit.len());
+        let text = unit.repeat(5 * MOST_TEXT / 4 / unit.len());
         let features = read("verified", "", &text, &mut Workspace::default()).unwrap();
         kept = kept.max(features.heap_bytes());
     }
@@ -136,7 +136,7 @@ fn a_thread_gives_back_what_a_huge_document_took() {
             .filter(|&&unit| method == "verified" || unit == "1!");
         for unit in units {
             let mut workspace = Workspace::default();
-            let huge = unit.repeat(2 * MOST_TEXT / unit.len());
+            let huge = unit.repeat(5 * MOST_TEXT / 4 / unit.len());
             read(method, &huge, &format!("&lt;/{huge}"), &mut workspace);
             read(method, "a title", "and a few words of text", &mut workspace);
             let held = workspace.heap_bytes();

@@ -32,6 +32,7 @@ mod monitoring;
 mod page;
 mod protocol;
 mod reading;
+mod readme;
 mod recover;
 mod restart;
 mod secure;

@@ -3,7 +3,7 @@
 //! group, the look-up by root, the number of groups.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -45,16 +45,70 @@ async fn either_stamp_in_the_mapping_of_setup(engine: Engine) {
     assert!(status.is_success(), "{answer}");
 }
 
+/// Only here: the Elasticsearch that tests run has no module for data streams.
+#[tokio::test]
+async fn a_template_that_would_be_refused_is_known_before_anything_is_installed() {
+    let upstream = common::opensearch();
+    let server = Server::new(&upstream);
+    let base = unique_index("streams");
+    let [theirs, stream] = [
+        format!("/_index_template/{base}-theirs"),
+        format!("/_data_stream/{base}-a"),
+    ];
+    let template =
+        json!({"index_patterns": [format!("{base}-*")], "data_stream": {}, "priority": 0});
+    for (path, body) in [(&theirs, Some(template)), (&stream, None)] {
+        let (status, answer) = server.request(Method::PUT, path, body).await;
+        assert!(status.is_success(), "{answer}");
+    }
+    let ours = format!("/_index_template/{base}");
+
+    let refused = run_setup(&upstream, &base, &[]);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    let said = String::from_utf8_lossy(&refused.stderr);
+    for word in [
+        "nothing was installed",
+        "--data-stream",
+        &*format!("{base}-a"),
+    ] {
+        assert!(said.contains(word), "{said}");
+    }
+    assert!(refused.stdout.is_empty(), "{refused:?}");
+    let (status, _) = server.request(Method::GET, &ours, None).await;
+    assert_eq!(status, 404);
+
+    // The ways out that the message names.
+    let lower = run_setup(&upstream, &base, &["--priority", "0", "--data-stream"]);
+    assert_eq!(lower.status.code(), Some(1), "{lower:?}");
+    let taken = run_setup(&upstream, &base, &["--data-stream"]);
+    assert!(taken.status.success(), "{taken:?}");
+    let (_, answer) = server.request(Method::GET, &ours, None).await;
+    let template = &answer["index_templates"][0]["index_template"];
+    assert_eq!(
+        template["composed_of"],
+        json!(["spinney-stamp"]),
+        "{answer}"
+    );
+    for path in [&stream, &ours, &theirs] {
+        let (status, answer) = server.request(Method::DELETE, path, None).await;
+        assert!(status.is_success(), "{path}: {answer}");
+    }
+}
+
 /// Runs `spinney setup` for indices that begin with `base`.
 fn setup(upstream: &str, base: &str) {
+    let output = run_setup(upstream, base, &[]);
+    assert!(output.status.success(), "{output:?}");
+}
+
+fn run_setup(upstream: &str, base: &str, more: &[&str]) -> Output {
     let pattern = format!("{base}-*");
-    let output = Command::new(env!("CARGO_BIN_EXE_spinney"))
+    Command::new(env!("CARGO_BIN_EXE_spinney"))
         .args(["setup", "--upstream", upstream, "--index", &pattern])
         .args(["--name", base])
+        .args(more)
         .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
+        .unwrap()
 }
 
 /// Writes the documents through a spinney: in bulk, one by one, and by partial updates.

@@ -344,7 +344,7 @@ fn config(cases: u32) -> ProptestConfig {
 }
 
 proptest! {
-    #![proptest_config(config(16))]
+    #![proptest_config(config(8))]
 
     #[test]
     fn strict_law_as_the_model(settings in settings(), steps in steps()) {

@@ -423,7 +423,7 @@ fn searched(case: &Case, variant: Variant, fault: Fault) {
         case,
         variant,
         fault,
-        most: states(60_000),
+        most: states(40_000),
     };
     let what = format!("{variant:?}, {fault:?}, {}", case.name);
     let (states, ends, split) = search
