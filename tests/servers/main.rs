@@ -35,6 +35,7 @@ mod reading;
 mod recover;
 mod restart;
 mod secure;
+mod service;
 mod shared;
 mod strangers;
 mod unasked;
