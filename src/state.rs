@@ -143,7 +143,7 @@ impl AppState {
                 config.limits.upstream_timeout,
             )?,
             service: {
-                let credentials = config.service_url.credentials().into_iter();
+                let credentials = config.service_url.credentials.clone().into_iter();
                 credentials.map(|value| (AUTHORIZATION, value)).collect()
             },
             counts: Counts::new(config.counts && !config.routes.is_empty()),

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use hyper::Method;
 use hyper::header::HeaderValue;
-use opensearch::http::Method;
 use parking_lot::Mutex;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
@@ -378,7 +378,7 @@ impl<D: Door> Backfill<'_, D> {
         let body = json!({ "docs": named.collect::<Vec<Value>>() });
         let (mut pause, mut tries) = (PAUSE, 0);
         let answer = loop {
-            let asked = self.reader.ask_bytes(Method::Post, "/_mget", Some(&body));
+            let asked = self.reader.ask_bytes(Method::POST, "/_mget", Some(&body));
             let error = match asked.await {
                 Ok(answer) => break answer,
                 Err(error) if is_for_a_moment(&error) => error,

@@ -1,6 +1,6 @@
 //! Whether there is room, and how long it may take. Room: a document that is updated stands twice in the index until its segments are merged.
 
-use opensearch::http::Method;
+use hyper::Method;
 use serde_json::Value;
 
 use super::survey::Target;
@@ -27,9 +27,9 @@ impl Target {
         all: u64,
     ) -> Option<Space> {
         let path = format!("/{}/_stats/store", self.expression);
-        let stats = operator.ask(Method::Get, &path, None).await.ok()?;
+        let stats = operator.ask(Method::GET, &path, None).await.ok()?;
         let path = "/_cat/allocation?format=json&bytes=b&h=disk.avail,disk.total";
-        let disks = operator.ask(Method::Get, path, None).await.ok()?;
+        let disks = operator.ask(Method::GET, path, None).await.ok()?;
         let sizes = self.indices.iter().map(|index| {
             let size = &stats["indices"][index]["total"]["store"]["size_in_bytes"];
             size.as_u64().unwrap_or(0)
@@ -46,7 +46,7 @@ impl Target {
     /// nothing was indexed since the nodes were started.
     pub(crate) async fn guess_rate(&self, operator: &Operator) -> Option<f64> {
         let path = format!("/{}/_stats/indexing", self.expression);
-        let stats = operator.ask(Method::Get, &path, None).await.ok()?;
+        let stats = operator.ask(Method::GET, &path, None).await.ok()?;
         let sum = |name: &str| {
             let each = self.indices.iter().map(|index| {
                 let indexing = &stats["indices"][index]["primaries"]["indexing"];

@@ -42,7 +42,9 @@ pub(crate) enum AdoptError {
     #[error(transparent)]
     Operator(#[from] OperatorError),
     /// It was busy or away again and again.
-    #[error("{0}; tried {tries} times in a row. Nothing is lost: what is stamped is stamped, begin again later", tries = pages::TRIES)]
+    #[error(
+        "{0}; tried several times in a row. Nothing is lost: what is stamped is stamped, begin again later"
+    )]
     Busy(OperatorError),
     /// An answer is not what was asked for.
     #[error("the answer is not understood: {0}")]

@@ -4,13 +4,14 @@
 //! pages as far as the last page tells. When the point in time is lost, another one is opened and read from its beginning: what was
 //! stamped meanwhile is not in it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
-use opensearch::http::Method;
+use hyper::Method;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use super::AdoptError;
@@ -72,6 +73,8 @@ pub(super) struct Pages<'a> {
     /// Documents of a page.
     most: usize,
     size: usize,
+    /// How often a search is sent, if it fails for a moment.
+    tries: u32,
     points: PointsInTime,
     pit: Option<PointInTime>,
     after: Option<Vec<Value>>,
@@ -99,6 +102,7 @@ impl<'a> Pages<'a> {
             slice,
             most,
             size: most,
+            tries: TRIES,
             points: PointsInTime::default(),
             pit: None,
             after: None,
@@ -107,6 +111,11 @@ impl<'a> Pages<'a> {
             until: None,
             over: false,
         }
+    }
+
+    /// The same, for somebody who comes back himself: a search that fails for a moment is sent so often at most.
+    pub(super) fn with_tries(self, tries: u32) -> Pages<'a> {
+        Pages { tries, ..self }
     }
 
     /// The next documents; none at the end.
@@ -156,17 +165,20 @@ impl<'a> Pages<'a> {
                 OperatorError::Unreachable { .. } => {}
                 _ => return Err(error.into()),
             }
-            if tries == TRIES {
+            if tries == self.tries {
                 return Err(AdoptError::Busy(error));
             }
             warn!(%error, "the next documents are asked for again");
-            tokio::time::sleep_until((Instant::now() + pause).into()).await;
+            tokio::time::sleep_until(Instant::now() + pause).await;
             pause *= 2;
         }
     }
 
     fn begin_again(&mut self) {
-        (self.pit, self.after) = (None, None);
+        if let Some(pit) = self.pit.take() {
+            pit.forget();
+        }
+        self.after = None;
         (self.last, self.until) = (None, None);
     }
 
@@ -198,7 +210,7 @@ impl<'a> Pages<'a> {
         let path = "/_search?allow_partial_search_results=false";
         let sent = self
             .operator
-            .ask_bytes(Method::Post, path, Some(&body))
+            .ask_bytes(Method::POST, path, Some(&body))
             .await?;
         Ok(sent)
     }
@@ -288,7 +300,7 @@ impl<'a> Pages<'a> {
     /// Lets the cluster forget the point in time.
     pub(super) async fn close(self) {
         if let Some(pit) = self.pit {
-            pit.close(self.operator).await;
+            pit.close().await;
         }
     }
 }

@@ -2,34 +2,40 @@
 //! anew, in spinney's own name. Which they are and what they are to show is `forest/words/restamp.rs`; the law is docs/merges.md.
 //!
 //! Only the root is written, over a document that is still as it was read, so whatever is repeated, overtaken or broken off in
-//! the middle ends the same. What was on its way to the cluster when something was said is waited for: it may show what was
-//! answered before. Of processes that share a forest one does it; it waits for what all of them have on their way (`obeyed.rs`).
+//! the middle ends the same. What fails, be it one document, one index or one forest, is tried again by itself, later;
+//! all others follow. What was on its way to the cluster when something was said is waited for: it may show what was
+//! answered before. Of processes that share a forest one does it; it waits for what all of them have on their way
+//! (`obeyed.rs`).
+
+mod plan;
+mod status;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, HashSet};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hyper::header::{HeaderName, HeaderValue};
-use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::sync::Notify;
-use tracing::{info, warn};
+use tokio::time::Instant;
+use tracing::{debug, info, warn};
 
 use super::lines::{self, Fate};
-use super::obeyed::AllObey;
 use super::pages::{Found, Pages, Slice};
-use super::survey::{Order, Routes, Target, survey};
+use super::survey::{Routes, Target, survey_route};
 use super::{AdoptError, pages};
 use crate::bulk::Seen;
-use crate::cluster::operator::Operator;
+use crate::cluster::operator::{Operator, OperatorError};
 use crate::counts::{Counts, Written};
 use crate::engine::{Engine, RequestContext, Unavailable, WordError};
 use crate::fingerprint::Fingerprint;
 use crate::forest::Root;
 use crate::forest::port::Obeyed;
-use crate::forest::words::{Looked, Restamp, RestampPass, Words};
+use crate::forest::words::{Looked, RestampPass};
 use crate::shutdown::Writes;
+use plan::{Before, Job, Left, Plan, Task, ToDo, take, together};
+pub(crate) use status::Restamping;
 
 /// Documents of a bulk.
 const BATCH: usize = 500;
@@ -43,97 +49,11 @@ const MOST_ROOTS: usize = 2_000;
 /// So long after the forest has merged groups, stored documents begin to follow.
 const GATHERING: Duration = Duration::from_secs(1);
 
+/// How often a search is sent that fails for a moment: the job comes back later.
+const TRIES: u32 = 3;
+
 /// The longest pause after a failure.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-
-/// How far it is; shared with those who show it, and who wake it.
-#[derive(Debug, Default)]
-pub(crate) struct Restamping {
-    wake: Notify,
-    status: Mutex<Status>,
-    /// What those who share forests obey.
-    all_obey: AllObey,
-}
-
-#[derive(Debug, Clone, Default)]
-struct Status {
-    is_working: bool,
-    /// Why it does not go on; empty: it does.
-    reason: String,
-    /// Words that stored documents may not follow yet.
-    waiting: u64,
-    stamped: u64,
-    errors: u64,
-}
-
-impl Restamping {
-    /// Something was said.
-    pub(crate) fn wake(&self) {
-        self.wake.notify_one();
-    }
-
-    pub(super) fn all_obey(&self) -> &AllObey {
-        &self.all_obey
-    }
-
-    /// It cannot even begin.
-    pub(crate) fn cannot_start(&self, reason: &str) {
-        warn!(
-            reason,
-            "stored documents do not follow what is said about groups"
-        );
-        self.status.lock().reason = reason.to_owned();
-    }
-
-    fn ended(&self, result: &Result<(), RestampError>) {
-        let mut status = self.status.lock();
-        status.is_working = false;
-        status.reason.clear();
-        if let Err(error) = result {
-            status.errors += 1;
-            status.reason = error.to_string();
-        }
-    }
-
-    /// As `_stats` and the list of words show it.
-    pub(crate) fn shown(&self) -> Value {
-        let status = self.status.lock().clone();
-        let state = match (status.reason.is_empty(), status.is_working) {
-            (false, _) => "failing",
-            (true, true) => "stamping",
-            (true, false) => "waiting",
-        };
-        json!({
-            "state": state,
-            "reason": status.reason,
-            "waiting": status.waiting,
-            "stamped": status.stamped,
-            "errors": status.errors,
-        })
-    }
-
-    /// Names, help and values of the metrics.
-    pub(crate) fn metrics(&self) -> [(&'static str, &'static str, u64); 3] {
-        let status = self.status.lock();
-        [
-            (
-                "words_waiting",
-                "Words about groups that stored documents may not follow yet",
-                status.waiting,
-            ),
-            (
-                "restamped",
-                "Stored documents that got another root since the start, because somebody has said so",
-                status.stamped,
-            ),
-            (
-                "restamp_errors",
-                "Times since the start that stored documents could not be given another root",
-                status.errors,
-            ),
-        ]
-    }
-}
 
 /// What it works with.
 pub(crate) struct Restamper<'a> {
@@ -149,74 +69,58 @@ pub(crate) struct Restamper<'a> {
     pub(crate) context: &'a (dyn Fn() -> RequestContext + Send + Sync),
 }
 
-/// Stored documents of one forest that are to be stamped anew.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Job {
-    forest: String,
-    /// The words, and what each asks for; none: all of them, at the start.
-    words: Vec<(u64, Arc<Restamp>)>,
-}
-
-/// What the words of each forest ask for, by its name and their numbers.
-type ToDo = BTreeMap<String, BTreeMap<u64, Arc<Restamp>>>;
-
-impl Job {
-    /// A way through the documents as they are to be now.
-    fn pass(&self, words: &Words) -> RestampPass {
-        match self.words.is_empty() {
-            true => words.pass_for_all(),
-            false => words.pass_for(self.words.clone()),
-        }
-    }
-}
-
-/// A job whose documents were gone through once, and what was on its way before that.
-struct Begun {
-    job: Job,
-    before: Pin<Box<dyn Future<Output = ()> + Send>>,
-}
-
-/// Why it does not go on.
+/// Why nothing of a job can be done.
 #[derive(Debug, thiserror::Error)]
 enum RestampError {
     #[error(transparent)]
     Adopt(#[from] AdoptError),
     #[error(transparent)]
     Forest(#[from] Unavailable),
-    #[error(transparent)]
-    Word(#[from] WordError),
-    #[error("a document cannot be written: {0}")]
-    Refused(String),
 }
 
 impl Restamper<'_> {
     /// Works until it is aborted.
     pub(crate) async fn run(&self) {
-        let mut pause = pages::PAUSE;
-        // What was under way when the last process ended may have come after its jobs.
-        let mut started = HashSet::new();
+        let mut plan = Plan::default();
         loop {
-            let result = self.work(&mut started).await;
-            self.shared.ended(&result);
-            match result {
-                Ok(()) => {
-                    pause = pages::PAUSE;
-                    self.woken().await;
-                }
-                Err(error) => {
-                    warn!(%error, "stored documents do not follow yet what was said about groups");
-                    let woken = self.shared.wake.notified();
-                    let _ = tokio::time::timeout(pause, woken).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
-                }
+            self.begin(&mut plan).await;
+            self.go_on(&mut plan).await;
+            self.tell(&mut plan);
+            let next = plan.next();
+            if next.is_some_and(|next| next <= Instant::now()) {
+                continue;
+            }
+            // What a forest could not say is asked for again.
+            let again = plan
+                .trouble
+                .is_some()
+                .then(|| Instant::now() + LONGEST_PAUSE / 10);
+            let next = next.into_iter().chain(again).min();
+            tokio::select! {
+                () = self.woken() => {}
+                () = plan.ended() => {}
+                () = until(next) => {}
             }
         }
+    }
+
+    fn tell(&self, plan: &mut Plan) {
+        let trouble = plan.trouble().map(str::to_owned);
+        self.shared.tell(!plan.tasks.is_empty(), trouble.as_deref());
+        match &trouble {
+            Some(error) if plan.told != trouble => {
+                warn!(%error, "some stored documents do not follow yet what was said about groups");
+            }
+            Some(error) => debug!(%error, "some stored documents still do not follow"),
+            None => {}
+        }
+        plan.told = trouble;
     }
 
     /// Whether it is this process that has the stored documents of a forest follow.
     fn leads(&self, forest: &str) -> bool {
         let is_first = |obeyed: Obeyed| obeyed.is_first;
-        !self.is_shared(forest) || self.shared.all_obey.of(forest).is_some_and(is_first)
+        !self.is_shared(forest) || self.shared.all_obey().of(forest).is_some_and(is_first)
     }
 
     fn is_shared(&self, forest: &str) -> bool {
@@ -232,170 +136,322 @@ impl Restamper<'_> {
         }
     }
 
-    /// Does all that is to be done. `started`: forests whose documents were gone through since this process has them follow.
-    async fn work(&self, started: &mut HashSet<String>) -> Result<(), RestampError> {
-        started.retain(|forest| self.leads(forest));
-        for (forest, _) in self.engine.all_words().await? {
-            if !self.leads(&forest) || started.contains(&forest) {
+    /// Begins what is to be done, and forgets what is not any more.
+    async fn begin(&self, plan: &mut Plan) {
+        for job in self.new_jobs(plan).await {
+            self.shared.status.lock().is_working = true;
+            match self.begin_job(job).await {
+                Ok(task) => plan.tasks.push(task),
+                Err(error) => self.failed(&mut plan.trouble, &error.to_string()),
+            }
+        }
+    }
+
+    async fn new_jobs(&self, plan: &mut Plan) -> Vec<Job> {
+        plan.trouble = None;
+        plan.started.retain(|forest| self.leads(forest));
+        let (mut new, mut to_do, mut waiting) = (Vec::new(), ToDo::new(), 0);
+        let mut unknown = HashSet::new();
+        for forest in self.engine.forests_with_words() {
+            let words = match self.engine.words_of(&forest).await {
+                Ok(words) => words,
+                Err(error) => {
+                    self.failed(&mut plan.trouble, &error.to_string());
+                    unknown.insert(forest);
+                    continue;
+                }
+            };
+            waiting += words.unfinished().len() as u64;
+            if !self.leads(&forest) {
                 continue;
             }
-            self.complete(&Job {
-                forest: forest.clone(),
-                words: Vec::new(),
-            })
-            .await?;
-            started.insert(forest);
-        }
-        let mut begun: Vec<Begun> = Vec::new();
-        loop {
-            let mut to_do = self.to_do().await?;
-            // What has changed meanwhile begins again; the others of its way through the documents have been gone through.
-            begun.retain_mut(|Begun { job, .. }| {
-                let mut of_forest = to_do.get_mut(&job.forest);
-                job.words.retain(|(number, restamp)| {
-                    let to_do = of_forest.as_mut();
-                    to_do.is_some_and(|to_do| take(to_do, *number, restamp))
+            let of_start = |task: &Task| task.job.forest == forest && task.job.words.is_empty();
+            if !plan.started.contains(&forest) && !plan.tasks.iter().any(of_start) {
+                new.push(Job {
+                    forest: forest.clone(),
+                    words: Vec::new(),
                 });
-                !job.words.is_empty()
-            });
-            for job in together(to_do) {
-                self.shared.status.lock().is_working = true;
-                // From here on whoever asks is told what the job is about.
-                let heard = self.engine.hear(&job.forest).await?;
-                let (here, forest) = (self.writes.begun(), job.forest.clone());
-                let all_obey = self.shared.all_obey.clone();
-                let is_shared = self.is_shared(&forest);
-                let before = Box::pin(async move {
-                    here.await;
-                    if is_shared {
-                        all_obey.wait(forest, heard).await;
-                    }
-                });
-                self.pass(&job).await?;
-                begun.push(Begun { job, before });
             }
-            let Some(first) = begun.first_mut() else {
-                return Ok(());
-            };
-            tokio::select! {
-                () = &mut first.before => {}
-                () = self.woken() => continue,
-            }
-            let Begun { job, .. } = begun.remove(0);
-            let done = self.complete(&job).await?;
-            self.engine.restamped(&job.forest, done).await?;
-        }
-    }
-
-    /// What is to be done.
-    async fn to_do(&self) -> Result<ToDo, RestampError> {
-        let (mut to_do, mut waiting) = (ToDo::new(), 0);
-        for (forest, words) in self.engine.all_words().await? {
             let unfinished = words.unfinished();
-            waiting += unfinished.len() as u64;
-            if self.leads(&forest) {
-                let unfinished = unfinished.map(|(number, of)| (number, of.clone()));
-                to_do.insert(forest, unfinished.collect());
-            }
+            let unfinished = unfinished.map(|(number, of)| (number, of.clone()));
+            to_do.insert(forest, unfinished.collect());
         }
         self.shared.status.lock().waiting = waiting;
-        Ok(to_do)
-    }
-
-    /// Goes through the documents of a job until none is in the way any more. Answers which way it was.
-    async fn complete(&self, job: &Job) -> Result<RestampPass, RestampError> {
-        let mut pause = pages::PAUSE;
-        loop {
-            let (left, pass) = self.pass(job).await?;
-            if left == 0 {
-                return Ok(pass);
+        // What has changed meanwhile begins again; the others of its way through the documents have been gone through.
+        plan.tasks.retain_mut(|Task { job, .. }| {
+            if unknown.contains(&job.forest) {
+                return true;
             }
-            info!(
-                left,
-                "documents were changed while they were to get another root"
-            );
-            tokio::time::sleep_until((Instant::now() + pause).into()).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
-        }
+            if job.words.is_empty() {
+                return self.leads(&job.forest);
+            }
+            let mut of_forest = to_do.get_mut(&job.forest);
+            job.words.retain(|(number, restamp)| {
+                let to_do = of_forest.as_mut();
+                to_do.is_some_and(|to_do| take(to_do, *number, restamp))
+            });
+            !job.words.is_empty()
+        });
+        new.extend(together(to_do));
+        new
     }
 
-    /// Goes through the documents of a job once. Answers how many have to be looked at again.
-    async fn pass(&self, job: &Job) -> Result<(u64, RestampPass), RestampError> {
+    async fn begin_job(&self, job: Job) -> Result<Task, RestampError> {
+        let before = if job.words.is_empty() {
+            None
+        } else {
+            // From here on whoever asks is told what the job is about.
+            let heard = self.engine.hear(&job.forest).await?;
+            let (here, forest) = (self.writes.begun(), job.forest.clone());
+            let all_obey = self.shared.all_obey().clone();
+            let is_shared = self.is_shared(&forest);
+            let before: Before = Box::pin(async move {
+                here.await;
+                if is_shared {
+                    all_obey.wait(forest, heard).await;
+                }
+            });
+            // Most documents follow at once. What is left of them comes with those that were on their way.
+            if let Err(error) = self.pass(&job).await {
+                debug!(%error, "documents are gone through later");
+            }
+            Some(before)
+        };
+        Ok(Task {
+            job,
+            before,
+            next: Instant::now(),
+            pause: pages::PAUSE,
+            trouble: None,
+        })
+    }
+
+    /// Goes once through the documents of every job whose time it is.
+    async fn go_on(&self, plan: &mut Plan) {
+        let mut open = Vec::new();
+        for mut task in std::mem::take(&mut plan.tasks) {
+            let is_due = task.before.is_none() && task.next <= Instant::now();
+            if !is_due || !self.end(&mut task).await {
+                open.push(task);
+            } else if task.job.words.is_empty() {
+                plan.started.insert(task.job.forest);
+            }
+        }
+        plan.tasks = open;
+    }
+
+    /// Goes through the documents of a job, and tells of the words that all of them follow. Answers whether that was
+    /// all.
+    async fn end(&self, task: &mut Task) -> bool {
+        let result = self.pass(&task.job).await;
+        let is_all = match result {
+            Ok((left, pass)) => self.ended(task, left, pass).await,
+            Err(error) => {
+                self.failed(&mut task.trouble, &error.to_string());
+                false
+            }
+        };
+        task.next = Instant::now() + task.pause;
+        task.pause = (task.pause * 2).min(LONGEST_PAUSE);
+        is_all
+    }
+
+    async fn ended(&self, task: &mut Task, left: Left, pass: RestampPass) -> bool {
+        task.trouble = None;
+        match &left.trouble {
+            Some(trouble) => self.failed(&mut task.trouble, trouble),
+            None if left.documents > 0 => info!(
+                left = left.documents,
+                "documents were changed while they were to get another root"
+            ),
+            None => {}
+        }
+        if task.job.words.is_empty() {
+            return left.is_clear();
+        }
+        let words = task.job.words.iter();
+        let words = words.filter(|(_, restamp)| left.is_clear_of(restamp));
+        let clear: HashSet<u64> = words.map(|&(number, _)| number).collect();
+        if clear.is_empty() {
+            return false;
+        }
+        let done = pass.of_words(|number| clear.contains(&number));
+        match self.engine.restamped(&task.job.forest, done).await {
+            Ok(()) => task.job.words.retain(|(number, _)| !clear.contains(number)),
+            Err(error) => self.failed(&mut task.trouble, &error.to_string()),
+        }
+        task.job.words.is_empty()
+    }
+
+    fn failed(&self, trouble: &mut Option<String>, error: &str) {
+        self.shared.status.lock().errors += 1;
+        *trouble = Some(error.to_owned());
+    }
+
+    /// Goes through the documents of a job once. Answers which way it was, too.
+    async fn pass(&self, job: &Job) -> Result<(Left, RestampPass), RestampError> {
         let words = self.engine.words_of(&job.forest).await?;
         let pass = job.pass(&words);
         let sought = pass.sought(&words);
         // Others change them meanwhile.
         drop(words);
+        let mut left = Left::default();
         if sought.is_empty() {
-            return Ok((0, pass));
+            return Ok((left, pass));
         }
-        let targets = match survey(self.operator, self.routes, None, None).await {
-            Err(AdoptError::NoIndex(_)) => return Ok((0, pass)),
-            targets => targets?,
-        };
-        let mut left = 0;
-        for mut target in targets {
-            if target.route.forest != job.forest {
+        for (at, route) in self.routes.routes.iter().enumerate() {
+            if route.forest != job.forest {
                 continue;
             }
-            target.order = Order::of_arrival();
+            let surveyed = survey_route(self.operator, self.routes, at).await?;
+            if let Some(error) = &surveyed.failed {
+                left.unread(error);
+            }
+            let Some(mut target) = surveyed.target else {
+                continue;
+            };
             if !pass.needs_texts() {
                 target.route.fields.clear();
             }
             target.route.fields.push(target.names.root().to_owned());
-            // A query takes so many terms.
-            for roots in sought.chunks(MOST_ROOTS) {
-                let roots: Vec<String> = roots.iter().map(Root::to_string).collect();
-                let query = json!({"bool": {"filter": [
-                    {"terms": {"_index": target.indices}},
-                    {"terms": {target.names.root(): roots}},
-                ]}});
-                let all = Slice { id: 0, of: 1 };
-                let mut pages = Pages::new(self.operator, &target, query, all, BATCH);
-                while let Some(found) = pages.next().await? {
-                    left += self.stamp((&job.forest, &pass), &target, &found).await?;
-                }
-                pages.close().await;
-            }
+            let way = (&*job.forest, &pass);
+            self.pass_of(way, &target, &sought, &mut left).await?;
         }
         Ok((left, pass))
     }
 
-    /// Stamps those of these documents anew that show another root than they are to. Answers how many have changed meanwhile, or
-    /// could not be written just now.
+    /// Goes through the documents of one route. An index that cannot be read does not hide the others.
+    async fn pass_of(
+        &self,
+        way: (&str, &RestampPass),
+        target: &Target,
+        sought: &[Root],
+        left: &mut Left,
+    ) -> Result<(), RestampError> {
+        let Err(error) = self.read(way, target, sought, left).await? else {
+            return Ok(());
+        };
+        if target.indices.len() == 1 {
+            left.unread(&error);
+            return Ok(());
+        }
+        debug!(%error, "the indices of a route are read one by one");
+        for one in target.one_by_one() {
+            if let Err(error) = self.read(way, &one, sought, left).await? {
+                left.unread(&error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads documents and stamps them anew; the inner error: they cannot be read.
+    async fn read(
+        &self,
+        way: (&str, &RestampPass),
+        target: &Target,
+        sought: &[Root],
+        left: &mut Left,
+    ) -> Result<Result<(), AdoptError>, RestampError> {
+        // A query takes so many terms.
+        for roots in sought.chunks(MOST_ROOTS) {
+            let roots: Vec<String> = roots.iter().map(Root::to_string).collect();
+            let query = json!({"bool": {"filter": [
+                {"terms": {"_index": target.indices}},
+                {"terms": {target.names.root(): roots}},
+            ]}});
+            let all = Slice { id: 0, of: 1 };
+            let pages = Pages::new(self.operator, target, query, all, BATCH);
+            let mut pages = pages.with_tries(TRIES);
+            loop {
+                match pages.next().await {
+                    Ok(Some(found)) => self.stamp(way, target, &found, left).await?,
+                    Ok(None) => break,
+                    Err(error) => return Ok(Err(error)),
+                }
+            }
+            pages.close().await;
+        }
+        Ok(Ok(()))
+    }
+
+    /// Stamps those of these documents anew that show another root than they are to.
     async fn stamp(
         &self,
         (forest, pass): (&str, &RestampPass),
         target: &Target,
         found: &[Found],
-    ) -> Result<u64, RestampError> {
+        left: &mut Left,
+    ) -> Result<(), RestampError> {
+        let root_field = target.names.root();
         let mut looked = Vec::with_capacity(found.len());
         for found in found {
-            looked.push(match pass.needs_texts() {
-                true => self.look(target, found).await?,
+            let Some(shown) = shown(&found.source, root_field) else {
+                continue;
+            };
+            let of = match pass.needs_texts() {
                 false => None,
-            });
+                true => match self.look(target, found).await {
+                    Ok(of) => of,
+                    Err(WordError::Unavailable(reason)) => return Err(reason.into()),
+                    Err(error) => {
+                        left.add(shown);
+                        left.trouble = Some(format!("{} {}: {error}", found.index, found.id));
+                        continue;
+                    }
+                },
+            };
+            looked.push((found, shown, of));
         }
         // Of now: what was said in the meantime counts. It is a write like others: another process may wait for it.
         let _writing = self.writes.enter();
         let words = self.engine.words_of(forest).await?;
-        let (root_field, key_field) = (target.names.root(), target.names.key());
-        let (mut lines, mut moved) = (Vec::new(), Vec::new());
-        for (found, looked) in found.iter().zip(looked) {
-            let Some(shown) = shown(&found.source, root_field) else {
-                continue;
-            };
-            let root = pass.shows(&words, shown, looked);
+        let mut moved: BTreeMap<&str, Vec<Moved<'_>>> = BTreeMap::new();
+        for (found, shown, of) in looked {
+            let root = pass.shows(&words, shown, of);
             if root != shown {
-                let key = root.0.0.cast_signed();
-                let members = json!({root_field: root.to_string(), key_field: key});
-                lines::add_members(&mut lines, found, &members);
-                moved.push((found, [shown, root]));
+                moved
+                    .entry(&found.index)
+                    .or_default()
+                    .push(Moved { found, shown, root });
             }
         }
         drop(words);
-        if moved.is_empty() {
-            return Ok(0);
+        let all: Vec<Moved<'_>> = moved.values().flatten().copied().collect();
+        if all.is_empty() {
+            return Ok(());
+        }
+        let Err(error) = self.write(target, &all, left).await else {
+            return Ok(());
+        };
+        // What refuses the whole for one index does not for the others.
+        let several =
+            moved.len() > 1 && matches!(error, AdoptError::Operator(OperatorError::Refused { .. }));
+        for moved in moved.values() {
+            let result = match several {
+                true => self.write(target, moved, left).await,
+                false => Err(AdoptError::Answer(error.to_string())),
+            };
+            if let Err(error) = result {
+                moved.iter().for_each(|moved| left.add(moved.shown));
+                left.trouble = Some(error.to_string());
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes other roots over those that documents show.
+    async fn write(
+        &self,
+        target: &Target,
+        moved: &[Moved<'_>],
+        left: &mut Left,
+    ) -> Result<(), AdoptError> {
+        let (root_field, key_field) = (target.names.root(), target.names.key());
+        let mut lines = Vec::new();
+        for Moved { found, root, .. } in moved {
+            let key = root.0.0.cast_signed();
+            let members = json!({root_field: root.to_string(), key_field: key});
+            lines::add_members(&mut lines, found, &members);
         }
         let own = HeaderName::from_static("x-opaque-id");
         let own = (own, HeaderValue::from_static("spinney-words"));
@@ -404,49 +460,52 @@ impl Restamper<'_> {
             Ok(answer) => answer,
             Err(error) => {
                 // It may have been done.
-                self.note(&moved, &[]);
-                return Err(AdoptError::from(error).into());
+                self.note(moved, &[]);
+                return Err(error.into());
             }
         };
         let fates = lines::numbered_fates(&answer, moved.len()).unwrap_or_default();
-        self.note(&moved, &fates);
+        self.note(moved, &fates);
         if fates.is_empty() {
             let answer = String::from_utf8_lossy(&answer).into_owned();
-            return Err(AdoptError::Answer(answer).into());
+            return Err(AdoptError::Answer(answer));
         }
-        let mut left = 0;
-        for (fate, _) in fates {
+        for (moved, (fate, _)) in moved.iter().zip(fates) {
             match fate {
                 Fate::Stamped => self.shared.status.lock().stamped += 1,
                 Fate::Unchanged | Fate::Gone => {}
-                Fate::Changed | Fate::Later(_) => left += 1,
-                Fate::Refused(reason) => return Err(RestampError::Refused(reason)),
+                Fate::Changed | Fate::Later(_) => left.add(moved.shown),
+                Fate::Refused(reason) => {
+                    left.add(moved.shown);
+                    let Found { index, id, .. } = moved.found;
+                    left.trouble = Some(format!("{index} {id} cannot be written: {reason}"));
+                }
             }
         }
-        Ok(left)
+        Ok(())
     }
 
-    async fn look(&self, target: &Target, found: &Found) -> Result<Option<Looked>, RestampError> {
+    async fn look(&self, target: &Target, found: &Found) -> Result<Option<Looked>, WordError> {
         let name = target.name_of(&found.index);
         let source = found.source.clone();
-        Ok(self.engine.look(name, source, (self.context)()).await?)
+        self.engine.look(name, source, (self.context)()).await
     }
 
     /// Tells who counts groups. Without fates, nobody knows what was done.
-    fn note(&self, moved: &[(&Found, [Root; 2])], fates: &[(Fate, Option<u64>)]) {
+    fn note(&self, moved: &[Moved<'_>], fates: &[(Fate, Option<u64>)]) {
         #[derive(Default)]
         struct Part {
             roots: HashSet<u64>,
             seen: Vec<Seen>,
         }
         let mut parts: BTreeMap<&str, Part> = BTreeMap::new();
-        for (at, (found, roots)) in moved.iter().enumerate() {
+        for (at, Moved { found, shown, root }) in moved.iter().enumerate() {
             let fate = fates.get(at);
             if fate.is_some_and(|(fate, _)| *fate != Fate::Stamped) {
                 continue;
             }
             let part = parts.entry(&found.index).or_default();
-            part.roots.extend(roots.map(|root| root.0.0));
+            part.roots.extend([shown, root].map(|root| root.0.0));
             if let Some(&(_, Some(seq_no))) = fate {
                 part.seen.push(Seen {
                     item: at,
@@ -472,41 +531,12 @@ impl Restamper<'_> {
     }
 }
 
-/// Whether this is still to be done; then it is taken off what is to be begun.
-fn take(to_do: &mut BTreeMap<u64, Arc<Restamp>>, number: u64, restamp: &Arc<Restamp>) -> bool {
-    let is_it = to_do.get(&number).is_some_and(|of| of == restamp);
-    if is_it {
-        to_do.remove(&number);
-    }
-    is_it
-}
-
-/// Words of one forest are followed in one way through the documents: a forest says many at once, and where texts are
-/// needed, the documents of all words that wait are looked at anyway.
-fn together(to_do: ToDo) -> Vec<Job> {
-    let mut jobs: Vec<Job> = Vec::new();
-    for (forest, words) in to_do {
-        let job = |words| Job {
-            forest: forest.clone(),
-            words,
-        };
-        let (by_texts, by_root): (Vec<_>, Vec<_>) = words
-            .into_iter()
-            .partition(|(_, restamp)| restamp.needs_texts());
-        let (mut some, mut roots) = (Vec::new(), 0);
-        for (number, restamp) in by_root {
-            let more = restamp.roots.len();
-            if roots + more > MOST_ROOTS && !some.is_empty() {
-                jobs.push(job(std::mem::take(&mut some)));
-                roots = 0;
-            }
-            roots += more;
-            some.push((number, restamp));
-        }
-        let rest = [some, by_texts].into_iter();
-        jobs.extend(rest.filter(|words| !words.is_empty()).map(job));
-    }
-    jobs
+/// A document that is to show another root.
+#[derive(Clone, Copy)]
+struct Moved<'f> {
+    found: &'f Found,
+    shown: Root,
+    root: Root,
 }
 
 #[expect(
@@ -515,6 +545,14 @@ fn together(to_do: ToDo) -> Vec<Job> {
 )]
 async fn pause(time: Duration) {
     tokio::time::sleep(time).await;
+}
+
+/// Returns at an instant; without one, never.
+async fn until(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => tokio::time::sleep_until(instant).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// The root that a document shows.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use opensearch::http::Method;
+use hyper::Method;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -158,7 +158,7 @@ struct Found {
 
 async fn resolve(operator: &Operator, expression: &str) -> Result<Resolved, OperatorError> {
     let path = format!("/_resolve/index/{}", in_path(expression));
-    match operator.ask(Method::Get, &path, None).await {
+    match operator.ask(Method::GET, &path, None).await {
         Ok(answer) => Ok(serde_json::from_value(answer).unwrap_or_default()),
         Err(OperatorError::Refused { status: 404, .. }) => Ok(Resolved::default()),
         Err(error) => Err(error),
@@ -176,7 +176,6 @@ pub(crate) async fn survey(
     index: Option<&str>,
     query: Option<&Value>,
 ) -> Result<Vec<Target>, AdoptError> {
-    let names = StampNames::new(&routes.prefix)?;
     let only = match index {
         None => None,
         Some(index) => {
@@ -193,40 +192,26 @@ pub(crate) async fn survey(
         }
     };
     let mut targets = Vec::new();
-    for (at, route) in routes.routes.iter().enumerate() {
-        let mut resolved = Vec::new();
-        for pattern in &route.index {
-            resolved.push((pattern.clone(), resolve(operator, pattern).await?));
+    for at in 0..routes.routes.len() {
+        let surveyed = survey_route(operator, routes, at).await?;
+        if let Some(error) = surveyed.failed {
+            return Err(error);
         }
-        let Found {
-            indices,
-            known_as,
-            patterns,
-        } = routes.indices_of(at, &resolved);
-        let mut indices: Vec<String> = indices.into_keys().collect();
+        let Some(mut target) = surveyed.target else {
+            continue;
+        };
         if let Some(only) = &only {
-            indices.retain(|index| only.contains(index));
+            target.indices.retain(|index| only.contains(index));
         }
-        if indices.is_empty() {
+        if target.indices.is_empty() {
             continue;
         }
-        let mut target = Target {
-            route: route.clone(),
-            names: names.clone(),
-            // Their own names ask for no right to others; servers take paths of 4 KiB.
-            expression: match (in_path(&indices.join(",")), index) {
-                (names, _) if names.len() <= LONGEST_NAMES => names,
-                (_, Some(index)) => in_path(index),
-                (_, None) => in_path(&patterns.join(",")),
-            },
-            indices,
-            known_as,
-            order: Order::of_arrival(),
-            query: query.cloned(),
-        };
-        if let Some(field) = &route.order {
-            target.order = target.order_of(operator, field).await?;
+        // What is longer than a path may be is as the user, or the route, has named it.
+        if let Some(index) = index {
+            target.expression = expression_of(&target.indices, index);
         }
+        target.query = query.cloned();
+        target.find_order(operator).await?;
         targets.push(target);
     }
     if targets.is_empty() {
@@ -238,7 +223,78 @@ pub(crate) async fn survey(
     Ok(targets)
 }
 
+/// The indices of one route.
+pub(super) struct Surveyed {
+    /// None: there are none.
+    pub(super) target: Option<Target>,
+    /// Why some of its patterns could not be asked about.
+    pub(super) failed: Option<AdoptError>,
+}
+
+/// The indices of the route at this place, to be read as their shards took the documents. A pattern that cannot be
+/// asked about does not hide the others.
+///
+/// # Errors
+/// When the prefix of the stamp is none.
+pub(super) async fn survey_route(
+    operator: &Operator,
+    routes: &Routes,
+    at: usize,
+) -> Result<Surveyed, AdoptError> {
+    let names = StampNames::new(&routes.prefix)?;
+    let (mut resolved, mut failed) = (Vec::new(), None);
+    let route = routes.routes.get(at);
+    for pattern in route.iter().flat_map(|route| &route.index) {
+        match resolve(operator, pattern).await {
+            Ok(found) => resolved.push((pattern.clone(), found)),
+            Err(error) => failed = Some(error.into()),
+        }
+    }
+    let Found {
+        indices,
+        known_as,
+        patterns,
+    } = routes.indices_of(at, &resolved);
+    let indices: Vec<String> = indices.into_keys().collect();
+    let target = route.filter(|_| !indices.is_empty()).map(|route| Target {
+        route: route.clone(),
+        names,
+        expression: expression_of(&indices, &patterns.join(",")),
+        indices,
+        known_as,
+        order: Order::of_arrival(),
+        query: None,
+    });
+    Ok(Surveyed { target, failed })
+}
+
+/// Their own names ask for no right to others; servers take paths of 4 KiB.
+fn expression_of(indices: &[String], others: &str) -> String {
+    let names = in_path(&indices.join(","));
+    match names.len() <= LONGEST_NAMES {
+        true => names,
+        false => in_path(others),
+    }
+}
+
 impl Target {
+    /// Each of its indices for itself.
+    pub(super) fn one_by_one(&self) -> impl Iterator<Item = Target> {
+        self.indices.iter().map(|index| Target {
+            expression: in_path(index),
+            indices: vec![index.clone()],
+            ..self.clone()
+        })
+    }
+
+    /// The order of its route.
+    pub(super) async fn find_order(&mut self, operator: &Operator) -> Result<(), AdoptError> {
+        if let Some(field) = self.route.order.clone() {
+            self.order = self.order_of(operator, &field).await?;
+        }
+        Ok(())
+    }
+
     /// The name by which the route knows an index.
     pub(super) fn name_of<'n>(&'n self, index: &'n str) -> &'n str {
         let fits_own = self.route.index.iter().any(|pattern| fits(pattern, index));
@@ -268,7 +324,7 @@ impl Target {
     /// Makes what was written last visible to searches, if the operator may do that.
     pub(super) async fn refresh(&self, operator: &Operator) -> Result<(), OperatorError> {
         let path = format!("/{}/_refresh?ignore_unavailable=true", self.expression);
-        match operator.ask(Method::Post, &path, None).await {
+        match operator.ask(Method::POST, &path, None).await {
             // Then it takes the refresh interval.
             Err(OperatorError::Refused { .. }) | Ok(_) => Ok(()),
             Err(error) => Err(error),
@@ -289,7 +345,7 @@ impl Target {
             self.expression
         );
         let body = json!({"size": 0, "track_total_hits": true, "query": query});
-        let answer = operator.ask(Method::Post, &path, Some(&body)).await?;
+        let answer = operator.ask(Method::POST, &path, Some(&body)).await?;
         let total = answer.pointer("/hits/total/value").and_then(Value::as_u64);
         total.ok_or_else(|| AdoptError::Answer(answer.to_string()))
     }
@@ -318,7 +374,7 @@ impl Target {
             self.expression,
             in_path(field)
         );
-        let answer = operator.ask(Method::Get, &path, None).await?;
+        let answer = operator.ask(Method::GET, &path, None).await?;
         let types = answer["fields"][field].as_object();
         let mut types = types.into_iter().flat_map(Map::keys);
         Ok(order_by(field, types.next().map(String::as_str)))
@@ -333,7 +389,7 @@ impl Target {
         operator: &Operator,
     ) -> Result<Vec<(String, Map<String, Value>)>, AdoptError> {
         let path = format!("/{}/_mapping?ignore_unavailable=true", self.expression);
-        let answer = operator.ask(Method::Get, &path, None).await?;
+        let answer = operator.ask(Method::GET, &path, None).await?;
         let mut all = Vec::new();
         for index in &self.indices {
             let mapping = &answer[index]["mappings"];
@@ -361,7 +417,7 @@ impl Target {
             "/{}/_settings?ignore_unavailable=true&flat_settings=true",
             self.expression
         );
-        let answer = operator.ask(Method::Get, &path, None).await?;
+        let answer = operator.ask(Method::GET, &path, None).await?;
         for index in &self.indices {
             let settings = answer[index]["settings"].as_object();
             let set = settings.into_iter().flatten().find(|(name, value)| {
@@ -404,7 +460,7 @@ pub(crate) async fn map_existing(
         "/{}/_mapping?ignore_unavailable=true&allow_no_indices=true",
         in_path(expression)
     );
-    let answer = operator.ask(Method::Get, &path, None).await?;
+    let answer = operator.ask(Method::GET, &path, None).await?;
     let mut all = Vec::new();
     for (index, answer) in answer.as_object().into_iter().flatten() {
         if index.starts_with(&roots_index("")) {
@@ -437,7 +493,7 @@ pub(crate) async fn put_fields(
 ) -> Result<(), OperatorError> {
     let path = format!("/{}/_mapping", in_path(index));
     let body = json!({ "properties": fields });
-    operator.ask(Method::Put, &path, Some(&body)).await?;
+    operator.ask(Method::PUT, &path, Some(&body)).await?;
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use tracing::{debug, info, warn};
 
 use super::backfill::{Backfill, Options, Outcome};
 use super::door::Door;
-use super::survey::{Routes, put_fields, survey};
+use super::survey::{Routes, put_fields, survey_route};
 use super::{AdoptError, Target};
 use crate::cluster::operator::Operator;
 
@@ -122,26 +122,19 @@ impl Swept {
         status.looks += 1;
     }
 
-    fn end(&self, begun: Instant, found: u64, result: Result<Outcome, AdoptError>) {
+    fn end(&self, begun: Instant, found: u64, outcome: Outcome, trouble: Option<&AdoptError>) {
         let mut status = self.status.lock();
-        status.found = found;
-        match result {
-            Ok(outcome) => {
-                (status.state, status.reason) = ("waiting", String::new());
-                status.left = outcome.left;
-                if outcome.left == 0 {
-                    status.complete_until = begun;
-                }
-                // The first failures of the last look, not of all.
-                status.outcome.failures.clear();
-                status.outcome.add(outcome);
-            }
-            Err(error) => {
-                status.state = "failing";
-                status.reason = error.to_string();
-                status.errors += 1;
-            }
+        (status.found, status.left) = (found, outcome.left);
+        (status.state, status.reason) = ("waiting", String::new());
+        if let Some(error) = trouble {
+            (status.state, status.reason) = ("failing", error.to_string());
+            status.errors += 1;
+        } else if outcome.left == 0 {
+            status.complete_until = begun;
         }
+        // The first failures of the last look, not of all.
+        status.outcome.failures.clear();
+        status.outcome.add(outcome);
     }
 }
 
@@ -162,60 +155,107 @@ pub(crate) async fn sweep<D: Door>(
         }
         let begun = Instant::now();
         swept.begin();
-        let mut found = 0;
-        let result = look(reader, door, routes, &mut found).await;
-        match &result {
-            Ok(outcome) if outcome.left > 0 => warn!(
+        let Look {
+            found,
+            outcome,
+            trouble,
+        } = look(reader, door, routes).await;
+        if let Some(error) = &trouble {
+            warn!(%error, "looking for documents without a stamp was broken off in some indices");
+        }
+        if outcome.left > 0 {
+            warn!(
                 found,
                 stamped = outcome.stamped,
                 left = outcome.left,
                 failures = ?outcome.failures,
                 "documents without a stamp were found, and some could not be stamped"
-            ),
-            Ok(outcome) if found > 0 => info!(
+            );
+        } else if found > 0 {
+            info!(
                 found,
                 stamped = outcome.stamped,
                 by_others = outcome.by_others,
                 "documents without a stamp were found and stamped"
-            ),
-            Ok(_) => debug!("every document has a stamp"),
-            Err(error) => warn!(%error, "looking for documents without a stamp was broken off"),
+            );
+        } else if trouble.is_none() {
+            debug!("every document has a stamp");
         }
-        swept.end(begun, found, result);
+        swept.end(begun, found, outcome, trouble.as_ref());
     }
 }
 
-/// Stamps what has no stamp in any index of the routes. An index that cannot be adopted holds nobody up.
-async fn look<D: Door>(
-    reader: &Operator,
-    door: &D,
-    routes: &Routes,
-    found: &mut u64,
-) -> Result<Outcome, AdoptError> {
-    let targets = match survey(reader, routes, None, None).await {
-        Err(AdoptError::NoIndex(_)) => return Ok(Outcome::default()),
-        targets => targets?,
-    };
-    let mut all = Outcome::default();
-    for target in &targets {
-        let unstamped = target.count_unstamped(reader).await?;
-        *found += unstamped;
-        if unstamped == 0 {
-            continue;
-        }
-        match adopt(reader, door, target, unstamped).await {
-            Ok(outcome) => all.add(outcome),
-            Err(AdoptError::Mapping { index, fault }) => {
-                all.add(Outcome {
-                    left: unstamped,
-                    failures: vec![format!("{index}: {fault}")],
-                    ..Outcome::default()
-                });
+/// What came of one look.
+#[derive(Default)]
+struct Look {
+    /// Documents without a stamp.
+    found: u64,
+    outcome: Outcome,
+    /// Why some indices were not looked at to the end.
+    trouble: Option<AdoptError>,
+}
+
+/// Stamps what has no stamp in any index of the routes. A route or an index that fails holds nobody up.
+async fn look<D: Door>(reader: &Operator, door: &D, routes: &Routes) -> Look {
+    let mut all = Look::default();
+    for at in 0..routes.routes.len() {
+        let target = match survey_route(reader, routes, at).await {
+            Ok(surveyed) => {
+                all.trouble = surveyed.failed.or(all.trouble);
+                surveyed.target
             }
-            Err(error) => return Err(error),
+            Err(error) => {
+                all.trouble = Some(error);
+                None
+            }
+        };
+        let Some(target) = target else { continue };
+        let Err(error) = look_at(reader, door, target.clone(), &mut all).await else {
+            continue;
+        };
+        let (_, error) = error;
+        debug!(%error, "the indices of a route are looked at one by one");
+        for one in target.one_by_one() {
+            match look_at(reader, door, one, &mut all).await {
+                Ok(()) => {}
+                Err((unstamped, AdoptError::Mapping { index, fault })) => {
+                    all.found += unstamped;
+                    all.outcome.add(Outcome {
+                        left: unstamped,
+                        failures: vec![format!("{index}: {fault}")],
+                        ..Outcome::default()
+                    });
+                }
+                Err((unstamped, error)) => {
+                    all.found += unstamped;
+                    all.outcome.left += unstamped;
+                    all.trouble = Some(error);
+                }
+            }
         }
     }
-    Ok(all)
+    all
+}
+
+/// Stamps what has no stamp in some indices, or tells how many documents those are, as far as that is known, and why
+/// not.
+async fn look_at<D: Door>(
+    reader: &Operator,
+    door: &D,
+    mut target: Target,
+    all: &mut Look,
+) -> Result<(), (u64, AdoptError)> {
+    let order = target.find_order(reader).await;
+    order.map_err(|error| (0, error))?;
+    let unstamped = target.count_unstamped(reader).await;
+    let unstamped = unstamped.map_err(|error| (0, error))?;
+    if unstamped > 0 {
+        let adopted = adopt(reader, door, &target, unstamped).await;
+        let outcome = adopted.map_err(|error| (unstamped, error))?;
+        all.found += unstamped;
+        all.outcome.add(outcome);
+    }
+    Ok(())
 }
 
 async fn adopt<D: Door>(

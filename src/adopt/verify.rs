@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use opensearch::http::Method;
+use hyper::Method;
 use serde_json::{Value, json};
 
 use super::AdoptError;
@@ -93,7 +93,7 @@ async fn draw(
         "boost_mode": "replace",
     }});
     let body = json!({"size": size, "track_total_hits": false, "query": query, "_source": fields});
-    let mut answer = reader.ask(Method::Post, &path, Some(&body)).await?;
+    let mut answer = reader.ask(Method::POST, &path, Some(&body)).await?;
     match answer["hits"]["hits"].take() {
         Value::Array(hits) => Ok(hits),
         _ => Err(AdoptError::Answer(answer.to_string())),
@@ -119,7 +119,7 @@ impl Verified {
         let source = &hit["_source"];
         let stamp = text(&source[target.names.root()]).to_owned();
         self.sampled += 1;
-        match spinney.ask(Method::Post, &path, Some(source)).await {
+        match spinney.ask(Method::POST, &path, Some(source)).await {
             Ok(checked) => self.compare(&stamp, &checked, name),
             Err(error) => {
                 self.without_answer += 1;

@@ -377,7 +377,8 @@ fn listed(state: &AppState, index: &str, forest: &str, (words, of): (&Words, Lis
         "restamping": {
             "words": unfinished.take(MOST_LISTED).collect::<Vec<_>>(),
             "total": words.unfinished().len(),
-            "status": state.restamping.shown(),
+            // Readers see this; why it fails may say more than they are to know.
+            "state": state.restamping.state(),
         },
     })
 }

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use hyper::Method;
 use indicatif::{HumanBytes, HumanCount, HumanDuration};
-use opensearch::http::Method;
 use serde_json::Value;
 
 use super::bar::Bar;
@@ -59,7 +59,7 @@ pub(super) struct Args {
         hide_env_values = true
     )]
     service_url: Option<String>,
-    /// PEM file of the authority that signed the certificates of both, if it is none of the system's
+    /// PEM file of the authority that signed the certificates of both; only it is trusted then
     #[arg(long, env = "SPINNEY_UPSTREAM_CA", value_name = "FILE")]
     upstream_ca: Option<PathBuf>,
     /// The index, an alias of indices, or a pattern; several with commas [default: all indices of spinney's routes]
@@ -161,7 +161,7 @@ async fn backfill(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// What a running spinney says of its routes.
 pub(super) async fn routes_of(door: &Operator) -> anyhow::Result<Routes> {
-    let routes = door.ask(Method::Get, "/_spinney/_routes", None).await;
+    let routes = door.ask(Method::GET, "/_spinney/_routes", None).await;
     let routes = routes.with_context(|| format!("{} is to say what its routes are", door.url()))?;
     serde_json::from_value(routes).with_context(|| {
         format!(

@@ -56,7 +56,7 @@ pub(super) struct Args {
         default_value = "http://127.0.0.1:9201"
     )]
     spinney_url: String,
-    /// With --compare, PEM file of the authority that signed its certificate, if it is none of the system's
+    /// With --compare, PEM file of the authority that signed its certificate; only it is trusted then
     #[arg(long, env = "SPINNEY_UPSTREAM_CA", value_name = "FILE")]
     upstream_ca: Option<PathBuf>,
     /// With --compare, the index, an alias of indices, or a pattern [default: all indices of spinney's routes]
@@ -83,8 +83,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let data_dir = args.data_dir.as_deref();
     let data_dir = data_dir.context("give the directory that serve has as --data-dir")?;
-    let store = data_dir.to_str().map(Address::parse);
-    if let Some(Ok(address)) = store {
+    // A URL may have a secret in it: it is never taken for a directory, whose name is repeated.
+    let store = data_dir.to_str().filter(|text| text.contains("://"));
+    if let Some(address) = store.map(Address::parse).transpose()? {
         let keys = RedisStore::new(address, args.forest_store_ca.as_deref())?;
         let keys: Arc<dyn KeyStore> = Arc::new(keys);
         let bar = Arc::new(Bar::of("keys", "read")?);

@@ -21,7 +21,7 @@ pub(super) struct Args {
         default_value = "http://127.0.0.1:9200"
     )]
     upstream: String,
-    /// PEM file of the authority that signed the cluster's certificates, if it is none of the system's
+    /// PEM file of the authority that signed the cluster's certificates; only it is trusted then
     #[arg(long, env = "SPINNEY_UPSTREAM_CA", value_name = "FILE")]
     upstream_ca: Option<PathBuf>,
     /// The index, an alias of indices, or a pattern; several with commas

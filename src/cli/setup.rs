@@ -25,10 +25,11 @@ pub(super) struct Args {
         long,
         env = "SPINNEY_UPSTREAM",
         value_name = "URL",
+        hide_env_values = true,
         default_value = "http://127.0.0.1:9200"
     )]
     upstream: String,
-    /// PEM file of the authority that signed the cluster's certificates, if it is none of the system's
+    /// PEM file of the authority that signed the cluster's certificates; only it is trusted then
     #[arg(long, env = "SPINNEY_UPSTREAM_CA", value_name = "FILE")]
     upstream_ca: Option<PathBuf>,
     /// Index pattern that gets the template; without one only the component template is installed, for your own

@@ -32,7 +32,7 @@ pub(super) struct Args {
         default_value = "http://127.0.0.1:9201"
     )]
     spinney_url: String,
-    /// PEM file of the authority that signed its certificate, if it is none of the system's
+    /// PEM file of the authority that signed its certificate; only it is trusted then
     #[arg(long, env = "SPINNEY_UPSTREAM_CA", value_name = "FILE")]
     upstream_ca: Option<PathBuf>,
     /// The index, an alias of indices, or a pattern; several with commas [default: all indices of spinney's routes]

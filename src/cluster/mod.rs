@@ -1,12 +1,11 @@
 //! The client of the search cluster. Requests go to it in two ways:
 //!
-//! - **In a caller's name**, on hyper: what is forwarded ([`Client::forward`]), and what spinney asks with the caller's own
-//!   credentials before it shows something ([`Client::ask_as`]). Bytes, paths and headers pass as they came, a request
-//!   that was sent is never sent again, and nothing but the configured authority is trusted. The `opensearch` crate
-//!   cannot do that: it panics on a header that comes twice, normalises paths, decompresses bodies, follows redirects,
-//!   and adds an authority to those of the system instead of replacing them.
-//! - **In spinney's own name**, through the `opensearch` crate ([`operator`]): commands of an operator, whose
-//!   credentials stand in the URL.
+//! - **In a caller's name**: what is forwarded ([`Client::forward`]), and what spinney asks with the caller's own
+//!   credentials before it shows something ([`Client::ask_as`]). Bytes, paths and headers pass as they came, and a
+//!   request that was sent is never sent again.
+//! - **In spinney's own name** ([`operator`]): what it does in the background, and the commands of an operator.
+//!
+//! Both trust nothing but the configured authority, follow no redirect and know no proxy of the environment.
 
 mod aliases;
 mod consent;
@@ -140,6 +139,11 @@ impl Client {
             elasticsearch: AtomicBool::new(false),
             max_content_length: AtomicU64::new(0),
         })
+    }
+
+    /// How many nodes there are.
+    fn nodes(&self) -> usize {
+        self.nodes.len()
     }
 
     /// Whether the cluster has said that it is Elasticsearch.

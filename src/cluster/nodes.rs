@@ -48,6 +48,11 @@ impl Nodes {
         })
     }
 
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
     /// The next node in turn that is not ejected; when all are, the next in turn. `None`: there are no nodes.
     pub(super) fn pick(&self) -> Option<&Node> {
         self.pick_at(self.start.elapsed())

@@ -1,23 +1,24 @@
-//! Requests in spinney's own name, through the `opensearch` crate: its API is the same on OpenSearch and on
-//! Elasticsearch 7.17. Commands of an operator use it, whose credentials stand in the URL.
+//! Requests in spinney's own name, by the same client as those of callers: the same nodes, which stand in for each
+//! other, the same trust, no proxy of the environment, and no redirect is followed. Commands of an operator use it too,
+//! whose credentials stand in the URL.
 
-use std::path::{Path, PathBuf};
+use std::future::Future;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use opensearch::OpenSearch;
-use opensearch::cert::{Certificate, CertificateValidation};
-use opensearch::cluster::ClusterPutComponentTemplateParts;
-use opensearch::http::request::{Body, JsonBody};
-use opensearch::http::response::Response;
-use opensearch::http::transport::{SingleNodeConnectionPool, TransportBuilder};
-use opensearch::http::{Method, Url};
-use opensearch::indices::IndicesPutIndexTemplateParts;
+use http_body_util::BodyExt;
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Method, Request, StatusCode, Uri};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
+use tokio::runtime::Handle;
+use tokio_util::task::TaskTracker;
 
-use super::describe;
+use super::{Client, ClientError, ClusterError, describe};
+use crate::config::{NodeUrl, NodeUrlError, ServeOptions};
+use crate::http::full;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const LINES: HeaderValue = HeaderValue::from_static("application/x-ndjson");
@@ -41,22 +42,9 @@ pub(crate) fn in_path(expression: &str) -> String {
 /// Why a request of an operator failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OperatorError {
-    /// `--upstream` is no URL.
-    #[error("'{url}' is not a URL such as http://127.0.0.1:9200: {reason}")]
-    Url {
-        /// What was given.
-        url: String,
-        /// Why.
-        reason: String,
-    },
-    /// The file of the authority cannot be read.
-    #[error("cannot read certificates from {path}: {reason}")]
-    Authority {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
+    /// The URL of a node is none. What was written is not repeated: it may contain a password.
+    #[error("the URL of the cluster or of spinney cannot be used: {0}")]
+    Url(#[from] NodeUrlError),
     /// The HTTP client cannot be made.
     #[error("cannot make a client for the cluster: {0}")]
     Client(String),
@@ -65,7 +53,7 @@ pub(crate) enum OperatorError {
         "cannot reach {url}: {reason}; is the cluster up, and are --upstream and --upstream-ca right?"
     )]
     Unreachable {
-        /// Of the node, without credentials.
+        /// Of the nodes, without credentials.
         url: String,
         /// Why.
         reason: String,
@@ -80,6 +68,12 @@ pub(crate) enum OperatorError {
         /// What the cluster says.
         answer: String,
     },
+}
+
+impl From<ClientError> for OperatorError {
+    fn from(error: ClientError) -> OperatorError {
+        OperatorError::Client(describe(&error))
+    }
 }
 
 /// A template that the stamp's fields need.
@@ -105,10 +99,9 @@ impl Template {
     /// The path that it is put to.
     pub(crate) fn path(&self) -> String {
         match self {
-            Template::Component { name, .. } => ClusterPutComponentTemplateParts::Name(name).url(),
-            Template::Index { name, .. } => IndicesPutIndexTemplateParts::Name(name).url(),
+            Template::Component { name, .. } => format!("/_component_template/{}", in_path(name)),
+            Template::Index { name, .. } => format!("/_index_template/{}", in_path(name)),
         }
-        .into_owned()
     }
 
     /// What is put.
@@ -119,47 +112,119 @@ impl Template {
     }
 }
 
-/// One node of the cluster, and the right to change it.
-pub(crate) struct Operator {
-    client: OpenSearch,
-    /// Without credentials: for messages.
+/// The nodes of the cluster, and the right to change it. A copy is the same operator.
+#[derive(Clone)]
+pub(crate) struct Operator(Arc<Inner>);
+
+struct Inner {
+    way: Way,
+    /// In front of every path.
+    path: String,
+    credentials: Option<HeaderValue>,
+    /// The nodes without credentials: for messages.
     shown_url: String,
+    /// What has to come to its end, whoever waits for it.
+    tasks: TaskTracker,
+}
+
+/// How requests reach a cluster.
+enum Way {
+    Nodes(Box<Client>),
+    #[cfg(test)]
+    Model(Box<Model>),
+}
+
+/// A cluster that is made up: what it answers to method, path and body; `None`: it never does.
+#[cfg(test)]
+pub(crate) type Model = dyn Fn(&Method, &str, &[u8]) -> Option<(u16, Value)> + Send + Sync;
+
+/// An answer, whatever it says.
+struct Answer {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: Bytes,
 }
 
 impl Operator {
-    /// Credentials may stand in the URL. `ca`: PEM file of an authority to trust besides those of the system.
+    /// One node; credentials may stand in the URL. `ca`: PEM file of the only authority to trust instead of those of
+    /// the system.
     ///
     /// # Errors
     /// When the URL or the file cannot be used.
     pub(crate) fn new(url: &str, ca: Option<&Path>) -> Result<Operator, OperatorError> {
-        let wrong = |reason: String| OperatorError::Url {
-            url: url.to_owned(),
-            reason,
+        let url = NodeUrl::parse(url)?;
+        let client = Client::new(std::slice::from_ref(url.uri()), ca, None, None)?;
+        Ok(Self::with(
+            Way::Nodes(Box::new(client)),
+            url.path().to_owned(),
+            url.credentials().cloned(),
+            url.to_string(),
+        ))
+    }
+
+    /// All nodes that a process which serves may ask, with the trust that it has in them for its callers.
+    ///
+    /// # Errors
+    /// When certificates or keys cannot be used.
+    pub(crate) fn of_service(config: &ServeOptions) -> Result<Operator, OperatorError> {
+        let (ca, identity) = (&config.upstream_ca, &config.upstream_identity);
+        let service = &config.service_url;
+        let client = Client::new(&service.nodes, ca.as_deref(), identity.as_ref(), None)?;
+        let shown = |node: &Uri| node.to_string().trim_end_matches('/').to_owned();
+        let shown: Vec<String> = service.nodes.iter().map(shown).collect();
+        Ok(Self::with(
+            Way::Nodes(Box::new(client)),
+            service.path.clone(),
+            service.credentials.clone(),
+            shown.join(", "),
+        ))
+    }
+
+    /// A cluster that is made up.
+    #[cfg(test)]
+    pub(crate) fn of_model(
+        model: impl Fn(&Method, &str, &[u8]) -> Option<(u16, Value)> + Send + Sync + 'static,
+    ) -> Operator {
+        let way = Way::Model(Box::new(model));
+        Self::with(way, String::new(), None, "a model".into())
+    }
+
+    fn with(
+        way: Way,
+        path: String,
+        credentials: Option<HeaderValue>,
+        shown_url: String,
+    ) -> Operator {
+        Operator(Arc::new(Inner {
+            way,
+            path,
+            credentials,
+            shown_url,
+            tasks: TaskTracker::new(),
+        }))
+    }
+
+    /// Begins something that comes to its end though nobody may wait for it any more.
+    pub(super) fn spawn<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> Option<tokio::task::JoinHandle<T>> {
+        // Without a runtime the process is about to end.
+        let handle = Handle::try_current().ok()?;
+        Some(self.0.tasks.spawn_on(task, &handle))
+    }
+
+    /// Returns when all that was begun has come to its end, or after `most`.
+    pub(crate) async fn settle(&self, most: Duration) {
+        let tasks = &self.0.tasks;
+        tasks.close();
+        let settled = async {
+            // What ends may begin another.
+            while !tasks.is_empty() {
+                tasks.wait().await;
+            }
         };
-        let url = Url::parse(url).map_err(|error| wrong(error.to_string()))?;
-        if !matches!(url.scheme(), "http" | "https") {
-            return Err(wrong("it must begin with http:// or https://".into()));
-        }
-        let mut shown = url.clone();
-        // Only fails for URLs that cannot have credentials.
-        let _ = shown
-            .set_username("")
-            .and_then(|()| shown.set_password(None));
-        let mut transport = TransportBuilder::new(SingleNodeConnectionPool::new(url));
-        if let Some(path) = ca {
-            let authority = authority(path).map_err(|reason| OperatorError::Authority {
-                path: path.to_owned(),
-                reason,
-            })?;
-            transport = transport.cert_validation(CertificateValidation::Full(authority));
-        }
-        let transport = transport
-            .build()
-            .map_err(|error| OperatorError::Client(describe(&error)))?;
-        Ok(Operator {
-            client: OpenSearch::new(transport),
-            shown_url: shown.as_str().trim_end_matches('/').to_owned(),
-        })
+        let _ = tokio::time::timeout(most, settled).await;
     }
 
     /// Installs a template; an older one of this name is replaced. Returns what the cluster warns of, such as templates of
@@ -171,40 +236,16 @@ impl Operator {
         &self,
         template: &Template,
     ) -> Result<Vec<String>, OperatorError> {
-        let sent = match template {
-            Template::Component { name, body } => {
-                let parts = ClusterPutComponentTemplateParts::Name(name);
-                let cluster = self.client.cluster();
-                cluster
-                    .put_component_template(parts)
-                    .body(body)
-                    .send()
-                    .await
-            }
-            Template::Index { name, body } => {
-                let parts = IndicesPutIndexTemplateParts::Name(name);
-                let indices = self.client.indices();
-                indices.put_index_template(parts).body(body).send().await
-            }
-        };
-        let response = sent.map_err(|error| OperatorError::Unreachable {
-            url: self.shown_url.clone(),
-            reason: describe(&error),
-        })?;
-        let warnings = warnings(&response);
-        let status = response.status_code();
-        if status.is_success() {
-            return Ok(warnings);
-        }
-        Err(OperatorError::Refused {
-            status: status.as_u16(),
-            request: format!("PUT {}", template.path()),
-            answer: response.text().await.unwrap_or_default(),
-        })
+        let body = Bytes::from(template.body().to_string());
+        let headers = HeaderMap::from_iter([(CONTENT_TYPE, JSON)]);
+        let answer = self
+            .send(Method::PUT, &template.path(), headers, body)
+            .await?;
+        let warnings = answer.headers.get_all("warning").iter();
+        let text = |warning: &HeaderValue| warning.to_str().unwrap_or("(not text)").to_owned();
+        Ok(warnings.map(text).collect())
     }
-}
 
-impl Operator {
     /// Asks the cluster whether it would take an index template, in the order of its templates and with its data streams
     /// as they are; nothing is changed. Component templates are not asked about: they replace nobody else's.
     ///
@@ -220,7 +261,7 @@ impl Operator {
             members.remove("composed_of");
         }
         let path = format!("/_index_template/_simulate/{}", in_path(name));
-        self.ask(Method::Post, &path, Some(&body)).await.map(drop)
+        self.ask(Method::POST, &path, Some(&body)).await.map(drop)
     }
 
     /// Sends a request, whose body is JSON, and reads the answer as JSON. `path` may have a query string.
@@ -233,8 +274,9 @@ impl Operator {
         path: &str,
         body: Option<&Value>,
     ) -> Result<Value, OperatorError> {
-        let body = body.map(JsonBody::new);
-        self.send(method, path, JSON, body).await
+        let request = format!("{method} {path}");
+        let answer = self.ask_bytes(method, path, body).await?;
+        read(&request, &answer)
     }
 
     /// Sends lines of JSON, such as those of a bulk, and reads the answer as JSON.
@@ -246,7 +288,9 @@ impl Operator {
         path: &str,
         lines: Bytes,
     ) -> Result<Value, OperatorError> {
-        self.send(Method::Post, path, LINES, Some(lines)).await
+        let headers = HeaderMap::from_iter([(CONTENT_TYPE, LINES)]);
+        let answer = self.send(Method::POST, path, headers, lines).await?;
+        read(&format!("POST {path}"), &answer.body)
     }
 
     /// Sends lines of JSON with one more header, and answers the bytes that come.
@@ -260,8 +304,8 @@ impl Operator {
         lines: Bytes,
     ) -> Result<Bytes, OperatorError> {
         let headers = HeaderMap::from_iter([(CONTENT_TYPE, LINES), (name, value)]);
-        self.send_bytes(Method::Post, path, headers, Some(lines))
-            .await
+        let answer = self.send(Method::POST, path, headers, lines).await?;
+        Ok(answer.body)
     }
 
     /// Sends a request as [`Operator::ask`] does, and answers the bytes that come.
@@ -274,89 +318,129 @@ impl Operator {
         path: &str,
         body: Option<&Value>,
     ) -> Result<Bytes, OperatorError> {
-        let body = body.map(JsonBody::new);
+        let body = body.map(|body| Bytes::from(body.to_string()));
         let headers = HeaderMap::from_iter([(CONTENT_TYPE, JSON)]);
-        self.send_bytes(method, path, headers, body).await
+        let answer = self
+            .send(method, path, headers, body.unwrap_or_default())
+            .await?;
+        Ok(answer.body)
     }
 
-    async fn send<B: Body>(
-        &self,
-        method: Method,
-        path: &str,
-        content_type: HeaderValue,
-        body: Option<B>,
-    ) -> Result<Value, OperatorError> {
-        let headers = HeaderMap::from_iter([(CONTENT_TYPE, content_type)]);
-        let answer = self.send_bytes(method, path, headers, body).await?;
-        serde_json::from_slice(&answer).map_err(|_| OperatorError::Refused {
-            status: 200,
-            request: format!("{} {path}", name(method)),
-            answer: String::from_utf8_lossy(&answer).into_owned(),
-        })
-    }
-
-    async fn send_bytes<B: Body>(
+    /// Sends a request; only a success is an answer.
+    async fn send(
         &self,
         method: Method,
         path: &str,
         headers: HeaderMap,
-        body: Option<B>,
-    ) -> Result<Bytes, OperatorError> {
-        let request = format!("{} {path}", name(method));
-        let unreachable = |error: &dyn std::error::Error| OperatorError::Unreachable {
-            url: self.shown_url.clone(),
-            reason: describe(error),
+        body: Bytes,
+    ) -> Result<Answer, OperatorError> {
+        let exchange = self.exchange(&method, path, &headers, &body);
+        let answer = match tokio::time::timeout(TIMEOUT, exchange).await {
+            Ok(answer) => answer?,
+            Err(_) => return Err(self.unreachable(format!("no answer in {} s", TIMEOUT.as_secs()))),
         };
-        let sent = self
-            .client
-            .send(method, path, headers, None::<&()>, body, Some(TIMEOUT));
-        let response = sent.await.map_err(|error| unreachable(&error))?;
-        let status = response.status_code();
-        let answer = response
-            .bytes()
-            .await
-            .map_err(|error| unreachable(&error))?;
-        if status.is_success() {
+        if answer.status.is_success() {
             return Ok(answer);
         }
         Err(OperatorError::Refused {
-            status: status.as_u16(),
-            request,
-            answer: String::from_utf8_lossy(&answer).into_owned(),
+            status: answer.status.as_u16(),
+            request: format!("{method} {path}"),
+            answer: String::from_utf8_lossy(&answer.body).into_owned(),
         })
     }
 
-    /// Of the node, without credentials.
+    async fn exchange(
+        &self,
+        method: &Method,
+        path: &str,
+        headers: &HeaderMap,
+        body: &Bytes,
+    ) -> Result<Answer, OperatorError> {
+        match &self.0.way {
+            Way::Nodes(client) => {
+                self.exchange_with(client, method, path, headers, body)
+                    .await
+            }
+            #[cfg(test)]
+            Way::Model(model) => {
+                // Whoever asks a real cluster gives others a turn as well.
+                tokio::task::yield_now().await;
+                let Some((status, answer)) = model(method, path, body) else {
+                    return std::future::pending().await;
+                };
+                Ok(Answer {
+                    status: StatusCode::from_u16(status).unwrap(),
+                    headers: HeaderMap::new(),
+                    body: answer.to_string().into(),
+                })
+            }
+        }
+    }
+
+    /// Sends a request to a node, and to the next one if that cannot be reached.
+    async fn exchange_with(
+        &self,
+        client: &Client,
+        method: &Method,
+        path: &str,
+        headers: &HeaderMap,
+        body: &Bytes,
+    ) -> Result<Answer, OperatorError> {
+        let uri = Uri::try_from(format!("{}{path}", self.0.path));
+        let uri = uri.map_err(|error| self.unreachable(error.to_string()))?;
+        let mut headers = headers.clone();
+        if let Some(credentials) = &self.0.credentials {
+            headers.insert(AUTHORIZATION, credentials.clone());
+        }
+        let mut last = String::new();
+        // A node that could not be reached has got nothing of it: another one may.
+        for _ in 0..client.nodes() {
+            let mut request = Request::new(full(body.clone()));
+            *request.method_mut() = method.clone();
+            *request.uri_mut() = uri.clone();
+            *request.headers_mut() = headers.clone();
+            match client.relay(request).await {
+                Ok(response) => {
+                    let (parts, body) = response.into_parts();
+                    let body = body.collect().await;
+                    let body = body.map_err(|error| self.unreachable(describe(&error)))?;
+                    return Ok(Answer {
+                        status: parts.status,
+                        headers: parts.headers,
+                        body: body.to_bytes(),
+                    });
+                }
+                Err(ClusterError::Unreachable(reason)) => last = reason,
+                Err(error) => return Err(self.unreachable(describe(&error))),
+            }
+        }
+        Err(self.unreachable(last))
+    }
+
+    fn unreachable(&self, reason: String) -> OperatorError {
+        OperatorError::Unreachable {
+            url: self.0.shown_url.clone(),
+            reason,
+        }
+    }
+
+    /// Of the nodes, without credentials.
     pub(crate) fn url(&self) -> &str {
-        &self.shown_url
+        &self.0.shown_url
     }
 }
 
-fn name(method: Method) -> &'static str {
-    match method {
-        Method::Get => "GET",
-        Method::Put => "PUT",
-        Method::Post => "POST",
-        Method::Delete => "DELETE",
-        Method::Head => "HEAD",
-    }
-}
-
-fn authority(path: &Path) -> Result<Certificate, String> {
-    let pem = std::fs::read(path).map_err(|error| error.to_string())?;
-    Certificate::from_pem(&pem).map_err(|error| describe(&error))
-}
-
-/// The texts of the `Warning` headers. Not by the crate's own function, which panics on one without quotes.
-fn warnings(response: &Response) -> Vec<String> {
-    let warnings = response.headers().get_all("warning").iter();
-    warnings
-        .map(|warning| warning.to_str().unwrap_or("(not text)").to_owned())
-        .collect()
+fn read(request: &str, answer: &[u8]) -> Result<Value, OperatorError> {
+    serde_json::from_slice(answer).map_err(|_| OperatorError::Refused {
+        status: 200,
+        request: request.to_owned(),
+        answer: String::from_utf8_lossy(answer).into_owned(),
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use crate::config::RawServeOptions;
     use serde_json::json;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
@@ -371,7 +455,7 @@ mod tests {
         let task = tokio::spawn(async move {
             let (mut stream, _) = listener.accept().await.unwrap();
             let mut request = String::new();
-            while !request.ends_with('}') {
+            while !request.ends_with('}') && !request.starts_with("GET ") {
                 let mut buffer = [0; 1024];
                 let read = stream.read(&mut buffer).await.unwrap();
                 request.push_str(std::str::from_utf8(&buffer[..read]).unwrap());
@@ -449,10 +533,11 @@ mod tests {
     #[test]
     fn credentials_stand_in_no_message() {
         let operator = Operator::new("https://admin:secret@es1:9200/search/", None).unwrap();
-        assert_eq!(operator.shown_url, "https://es1:9200/search");
-        for wrong in ["es1", "es1:9200", "ftp://es1"] {
+        assert_eq!(operator.url(), "https://es1:9200/search");
+        for wrong in ["es1", "es1:9200", "ftp://es1", "http://svc:Pa55#word@es1"] {
             let error = Operator::new(wrong, None).err().unwrap();
-            assert!(matches!(error, OperatorError::Url { .. }), "{error}");
+            assert!(matches!(error, OperatorError::Url(_)), "{error}");
+            assert!(!error.to_string().contains("es1"), "{error}");
         }
     }
 
@@ -460,10 +545,57 @@ mod tests {
     fn an_authority_that_is_none() {
         for path in ["/no/such/file", "/dev/null"] {
             let error = Operator::new("https://es1:9200", Some(Path::new(path))).err();
-            assert!(
-                matches!(error, Some(OperatorError::Authority { .. })),
-                "{path}: {error:?}"
-            );
+            let error = error.unwrap();
+            assert!(matches!(error, OperatorError::Client(_)), "{error:?}");
+            assert!(error.to_string().contains(path), "{error}");
         }
+    }
+
+    fn service(options: &str) -> Operator {
+        let options = format!("{options}\n[[route]]\nindex = ['news-*']");
+        let raw: RawServeOptions = toml::from_str(&options).unwrap();
+        Operator::of_service(&raw.validate().unwrap()).unwrap()
+    }
+
+    /// A port that nobody listens on.
+    fn nobody() -> String {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        format!("http://{}", listener.local_addr().unwrap())
+    }
+
+    #[tokio::test]
+    async fn another_node_is_asked_when_one_cannot_be_reached() {
+        const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
+        let (url, got) = cluster(OK).await;
+        let (away, too) = (nobody(), nobody());
+        let service = service(&format!(
+            "upstream = ['{too}', '{url}']\nservice_url = '{}'",
+            away.replace("http://", "http://me:secret@")
+        ));
+        service.ask(Method::GET, "/news-1", None).await.unwrap();
+        let got = got.await.unwrap();
+        assert!(got.starts_with("GET /news-1 HTTP/1.1\r\n"), "{got}");
+        assert!(
+            got.contains("authorization: Basic bWU6c2VjcmV0\r\n"),
+            "{got}"
+        );
+        // Nobody is left.
+        let error = service.ask(Method::GET, "/news-1", None).await.unwrap_err();
+        let error = error.to_string();
+        assert!(error.contains(&away) && error.contains(&too), "{error}");
+        assert!(!error.contains("secret"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_redirect_is_an_answer() {
+        let (other, _) = cluster("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}").await;
+        let moved: &'static str =
+            format!("HTTP/1.1 307 Moved\r\nlocation: {other}/\r\ncontent-length: 5\r\n\r\nmoved")
+                .leak();
+        let (url, _) = cluster(moved).await;
+        let operator = Operator::new(&url, None).unwrap();
+        let error = operator.ask(Method::GET, "/", None).await.unwrap_err();
+        let said = error.to_string();
+        assert_eq!(said, "the cluster answered 307 to GET /: moved");
     }
 }

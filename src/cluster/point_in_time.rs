@@ -1,11 +1,15 @@
 //! Points in time: views of some indices that stay as they are while they are read. Elasticsearch and OpenSearch name them
 //! differently; which of the two the cluster is, the first one that is opened finds out.
+//!
+//! A cluster allows few of them (OpenSearch: 300 shards a node), so each is closed when its [`PointInTime`] is dropped,
+//! however that comes about: an error, a time-out, the end of the task that reads.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
-use opensearch::http::Method;
+use hyper::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
 use tracing::debug;
 
 use super::operator::{Operator, OperatorError};
@@ -33,12 +37,26 @@ enum Api {
 /// Opens points in time of one cluster.
 #[derive(Debug, Default)]
 pub(crate) struct PointsInTime {
-    api: OnceLock<Api>,
+    api: Arc<OnceLock<Api>>,
 }
 
-/// A view of some indices. It goes by itself some minutes after the last search in it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A view of some indices. The cluster is told to forget it when it is dropped.
 pub(crate) struct PointInTime {
+    /// None: the cluster knows it no more.
+    open: Option<Open>,
+    operator: Operator,
+}
+
+impl std::fmt::Debug for PointInTime {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PointInTime")
+            .field("open", &self.open)
+            .finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug)]
+struct Open {
     id: String,
     api: Api,
 }
@@ -75,8 +93,8 @@ pub(crate) fn read_page<'a, H: Deserialize<'a>>(
     if page.timed_out || page.shards.failed > 0 {
         return Err("a part of the indices did not answer".into());
     }
-    if let (Some(point), Some(id)) = (point, page.pit_id) {
-        point.id = id;
+    if let (Some(open), Some(id)) = (point.and_then(|point| point.open.as_mut()), page.pit_id) {
+        open.id = id;
     }
     Ok(page.hits.hits)
 }
@@ -92,28 +110,50 @@ impl PointsInTime {
         indices: &str,
         preference: Option<&str>,
     ) -> Result<PointInTime, PointError> {
-        let (api, answer) = match self.api.get() {
-            Some(&api) => (api, open(operator, api, indices, preference).await?),
-            None => match open(operator, Api::Elasticsearch, indices, preference).await {
-                // OpenSearch does not know the path of Elasticsearch.
-                Err(OperatorError::Refused {
-                    status: 400 | 405, ..
-                }) => {
-                    let answer = open(operator, Api::OpenSearch, indices, preference).await?;
-                    (Api::OpenSearch, answer)
-                }
-                answer => (Api::Elasticsearch, answer?),
-            },
-        };
-        let id = answer.get(api.id_member()).and_then(Value::as_str);
-        let Some(id) = id.map(str::to_owned) else {
-            return Err(PointError::NoId(answer));
-        };
-        Ok(PointInTime {
-            id,
-            api: *self.api.get_or_init(|| api),
-        })
+        let (api, of) = (self.api.clone(), operator.clone());
+        let (indices, preference) = (indices.to_owned(), preference.map(str::to_owned));
+        let (give, take) = oneshot::channel();
+        // Whoever does not wait for the answer must not leave a point behind whose id nobody knows.
+        operator.spawn(async move {
+            let open = open_in(&of, &api, &indices, preference.as_deref()).await;
+            let point = open.map(|open| PointInTime {
+                open: Some(open),
+                operator: of,
+            });
+            if let Err(Ok(point)) = give.send(point) {
+                point.close().await;
+            }
+        });
+        let stopping = |_| OperatorError::Client("the process is stopping".into());
+        take.await.map_err(stopping)?
     }
+}
+
+async fn open_in(
+    operator: &Operator,
+    known: &OnceLock<Api>,
+    indices: &str,
+    preference: Option<&str>,
+) -> Result<Open, PointError> {
+    let (api, answer) = match known.get() {
+        Some(&api) => (api, open(operator, api, indices, preference).await?),
+        None => match open(operator, Api::Elasticsearch, indices, preference).await {
+            // OpenSearch does not know the path of Elasticsearch.
+            Err(OperatorError::Refused {
+                status: 400 | 405, ..
+            }) => {
+                let answer = open(operator, Api::OpenSearch, indices, preference).await?;
+                (Api::OpenSearch, answer)
+            }
+            answer => (Api::Elasticsearch, answer?),
+        },
+    };
+    let id = answer.get(api.id_member()).and_then(Value::as_str);
+    let Some(id) = id.map(str::to_owned) else {
+        return Err(PointError::NoId(answer));
+    };
+    let api = *known.get_or_init(|| api);
+    Ok(Open { id, api })
 }
 
 async fn open(
@@ -130,7 +170,7 @@ async fn open(
     if let Some(preference) = preference {
         path += &format!("&preference={preference}");
     }
-    operator.ask(Method::Post, &path, None).await
+    operator.ask(Method::POST, &path, None).await
 }
 
 impl Api {
@@ -145,18 +185,41 @@ impl Api {
 impl PointInTime {
     /// What a search in it has as its `pit`.
     pub(crate) fn searched(&self) -> Value {
-        json!({"id": self.id, "keep_alive": KEEP_ALIVE})
+        let id = self.open.as_ref().map(|open| &*open.id);
+        json!({"id": id, "keep_alive": KEEP_ALIVE})
     }
 
-    /// Lets the cluster forget it.
-    pub(crate) async fn close(self, operator: &Operator) {
-        let (path, body) = match self.api {
-            Api::Elasticsearch => ("/_pit", json!({"id": self.id})),
-            Api::OpenSearch => ("/_search/point_in_time", json!({"pit_id": [self.id]})),
-        };
-        if let Err(error) = operator.ask(Method::Delete, path, Some(&body)).await {
-            debug!(%error, "a point in time is left to expire");
+    /// Lets the cluster forget it, and returns when it has. Dropping it does the same without waiting.
+    pub(crate) async fn close(mut self) {
+        if let Some(closing) = self.closing() {
+            // It goes on by itself if this is broken off.
+            let _ = closing.await;
         }
+    }
+
+    /// The cluster has forgotten it already.
+    pub(crate) fn forget(mut self) {
+        self.open = None;
+    }
+
+    fn closing(&mut self) -> Option<tokio::task::JoinHandle<()>> {
+        let Open { id, api } = self.open.take()?;
+        let operator = self.operator.clone();
+        self.operator.spawn(async move {
+            let (path, body) = match api {
+                Api::Elasticsearch => ("/_pit", json!({ "id": id })),
+                Api::OpenSearch => ("/_search/point_in_time", json!({ "pit_id": [id] })),
+            };
+            if let Err(error) = operator.ask(Method::DELETE, path, Some(&body)).await {
+                debug!(%error, "a point in time is left to expire");
+            }
+        })
+    }
+}
+
+impl Drop for PointInTime {
+    fn drop(&mut self) {
+        drop(self.closing());
     }
 }
 
@@ -168,4 +231,76 @@ pub(crate) fn is_expired(answer: &str) -> bool {
 /// Whether a point in time was refused because the cluster's nodes have as many as they may (OpenSearch: 300 shards each).
 pub(crate) fn are_too_many(answer: &str) -> bool {
     answer.contains("too many Point In Time contexts")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    /// A cluster that knows what is open; it never answers a search.
+    fn cluster() -> (Operator, Arc<Mutex<BTreeSet<u64>>>) {
+        let open = Arc::new(Mutex::new(BTreeSet::new()));
+        let (points, opened) = (open.clone(), std::sync::atomic::AtomicU64::new(0));
+        let operator = Operator::of_model(move |method, path, body| {
+            if path.ends_with("/_search") {
+                return None;
+            }
+            let number = |id: &Value| id.as_str().unwrap().parse::<u64>().unwrap();
+            if method == Method::DELETE {
+                let body: Value = serde_json::from_slice(body).unwrap();
+                assert!(points.lock().remove(&number(&body["id"])), "{body}");
+                return Some((200, json!({})));
+            }
+            let id = opened.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            points.lock().insert(id);
+            Some((200, json!({"id": id.to_string()})))
+        });
+        (operator, open)
+    }
+
+    #[tokio::test]
+    async fn a_point_is_closed_however_its_reader_ends() {
+        let (operator, open) = cluster();
+        let points = PointsInTime::default();
+        let reads = async || points.open(&operator, "news", None).await.unwrap();
+        drop(reads().await);
+        reads().await.close().await;
+        // Its reader is broken off: while it is opened, while it searches, while it closes.
+        for polls in 0..12 {
+            let (of, point) = (operator.clone(), PointsInTime::default());
+            let mut reader: std::pin::Pin<Box<dyn Future<Output = ()>>> = Box::pin(async move {
+                let point = point.open(&of, "news", None).await.unwrap();
+                if polls % 2 == 0 {
+                    let search = json!({"pit": point.searched()});
+                    let _ = of.ask(Method::POST, "/_search", Some(&search)).await;
+                }
+                point.close().await;
+            });
+            for _ in 0..polls {
+                let once = std::future::poll_fn(|cx| {
+                    std::task::Poll::Ready(reader.as_mut().poll(cx).is_ready())
+                });
+                if once.await {
+                    reader = Box::pin(async {});
+                }
+                tokio::task::yield_now().await;
+            }
+            drop(reader);
+        }
+        operator.settle(std::time::Duration::from_secs(10)).await;
+        assert_eq!(*open.lock(), BTreeSet::new());
+    }
+
+    #[tokio::test]
+    async fn what_is_lost_is_not_closed() {
+        let (operator, open) = cluster();
+        let point = PointsInTime::default().open(&operator, "news", None).await;
+        point.unwrap().forget();
+        operator.settle(std::time::Duration::from_secs(10)).await;
+        assert_eq!(open.lock().len(), 1);
+    }
 }

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use bytes::Bytes;
-use opensearch::http::Method;
+use hyper::Method;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -175,7 +175,7 @@ impl Wanted {
             "query": self.query(self.since),
             "aggs": {"last": {"max": {"field": self.names.arrival()}}},
         });
-        let answer = operator.ask(Method::Post, &path, Some(&body)).await?;
+        let answer = operator.ask(Method::POST, &path, Some(&body)).await?;
         let total = answer.pointer("/hits/total/value").and_then(Value::as_u64);
         let last = answer
             .pointer("/aggregations/last/value")
@@ -208,7 +208,7 @@ impl Wanted {
             "/{}/_refresh?ignore_unavailable=true",
             path_of(&self.indices)
         );
-        let refreshed = operator.ask(Method::Post, &path, None).await;
+        let refreshed = operator.ask(Method::POST, &path, None).await;
         // If nobody answers, the next request will say so.
         if let Err(error @ OperatorError::Refused { .. }) = refreshed {
             warn!(%error, "the indices cannot be refreshed: what was written last may not be seen");
@@ -288,6 +288,9 @@ impl<'o> Scan<'o> {
             match &error {
                 OperatorError::Refused { answer, .. } if is_expired(answer) => {
                     debug!(%error, "the point in time has expired");
+                    if let Some(point) = self.point.take() {
+                        point.forget();
+                    }
                     self.open_again().await?;
                     continue;
                 }
@@ -338,7 +341,7 @@ impl<'o> Scan<'o> {
         }
         let path = "/_search?allow_partial_search_results=false";
         self.operator
-            .ask_bytes(Method::Post, path, Some(&body))
+            .ask_bytes(Method::POST, path, Some(&body))
             .await
     }
 
@@ -416,7 +419,7 @@ impl<'o> Scan<'o> {
     /// Lets the cluster forget the point in time.
     pub(crate) async fn close(mut self) {
         if let Some(point) = self.point.take() {
-            point.close(self.operator).await;
+            point.close().await;
         }
     }
 }

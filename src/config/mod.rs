@@ -8,6 +8,7 @@ mod docid;
 mod form;
 mod limits;
 mod memory;
+mod node_url;
 mod readers;
 mod recovery;
 mod route;
@@ -29,6 +30,7 @@ use crate::time::Millis;
 pub use carry::{MoveOptions, RawMoveOptions};
 pub use form::StampForm;
 pub use limits::Limits;
+pub use node_url::{NodeUrl, NodeUrlError};
 pub use readers::RestrictedReaders;
 pub use recovery::RawRecoverOptions;
 pub(crate) use route::fits;
@@ -102,6 +104,7 @@ pub struct RawServeOptions {
         long,
         env = "SPINNEY_UPSTREAM",
         value_name = "URL",
+        hide_env_values = true,
         value_delimiter = ','
     )]
     upstream: Option<Vec<String>>,
@@ -158,7 +161,8 @@ pub struct RawServeOptions {
     #[arg(long, env = "SPINNEY_ON_STORE_LOSS", value_name = "WHAT")]
     on_store_loss: Option<String>,
     /// URL of a cluster node for what spinney asks in its own name: counting groups, and what was indexed and not stored. It
-    /// may contain credentials, https://user:password@host:9200 [default: the first --upstream, without credentials]
+    /// may contain credentials, https://user:password@host:9200; the nodes of --upstream are asked as well, when it is
+    /// away too [default: --upstream, without credentials]
     #[arg(
         long,
         env = "SPINNEY_SERVICE_URL",
@@ -282,7 +286,7 @@ pub struct ServeOptions {
     pub storage: Option<Storage>,
     /// Where the forests are kept for several processes; `None`: each has its own.
     pub forest_store: Option<ForestStore>,
-    /// Where spinney asks in its own name.
+    /// Where and as whom spinney asks in its own name.
     pub service_url: ServiceUrl,
     /// Forests that are not stored are rebuilt from the indices first.
     pub recover_at_start: bool,
@@ -386,6 +390,7 @@ impl RawServeOptions {
         let admin_listen = admin_listen
             .map(|text| address("admin_listen", text))
             .transpose()?;
+        let is_named = self.upstream.is_some();
         let upstream = self
             .upstream
             .unwrap_or_else(|| vec!["http://127.0.0.1:9200".into()]);
@@ -395,14 +400,14 @@ impl RawServeOptions {
                 "give the URL of at least one cluster node",
             ));
         }
-        let upstream = upstream
-            .iter()
-            .map(|url| node(url))
+        let upstream = (1..)
+            .zip(&upstream)
+            .map(|(nth, url)| node(nth, url))
             .collect::<Result<Vec<_>, _>>()?;
-        let service_url = self.service_url.or_else(|| {
-            let first = upstream.first();
-            first.map(|url: &hyper::Uri| url.to_string())
-        });
+        let service_url = match &self.service_url {
+            Some(url) if !is_named => ServiceUrl::of(Some(url), &[])?,
+            url => ServiceUrl::of(url.as_deref(), &upstream)?,
+        };
         let recover_at_start = self.recover_at_start.unwrap_or(false);
         if recover_at_start && storage.is_none() {
             return Err(ConfigError::option(
@@ -451,7 +456,7 @@ impl RawServeOptions {
             budget: budget.map_err(|reason| ConfigError::option("budget", reason))?,
             storage,
             forest_store,
-            service_url: ServiceUrl(service_url.unwrap_or_default()),
+            service_url,
             recover_at_start,
             forest_memory: forest_memory
                 .map_err(|reason| ConfigError::option("forest_memory", reason))?,
@@ -512,26 +517,21 @@ fn address(option: &str, text: &str) -> Result<SocketAddr, ConfigError> {
         .map_err(|reason| ConfigError::option(option, reason))
 }
 
-fn node(url: &str) -> Result<hyper::Uri, ConfigError> {
-    let wrong = |reason: &str| ConfigError::option("upstream", format!("'{url}' {reason}"));
-    let uri: hyper::Uri = url
-        .parse()
-        .map_err(|_| wrong("is not a URL such as http://127.0.0.1:9200"))?;
-    match uri.scheme_str() {
-        Some("http" | "https") => {}
-        _ => return Err(wrong("must begin with http:// or https://")),
+/// The `nth` URL of a node. Of one that is not understood, nothing is repeated: there may be a password in it.
+fn node(nth: usize, url: &str) -> Result<hyper::Uri, ConfigError> {
+    let wrong = |reason: String| ConfigError::option("upstream", format!("URL {nth}: {reason}"));
+    let url = NodeUrl::parse(url).map_err(|error| wrong(error.to_string()))?;
+    if url.credentials().is_some() {
+        return Err(wrong(format!(
+            "{url} must not contain credentials: spinney passes on those of each caller, and has its own in --service-url"
+        )));
     }
-    if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
-        return Err(wrong(
-            "must not have a path: spinney passes the client's path on as it came",
-        ));
+    if !url.path().is_empty() {
+        return Err(wrong(format!(
+            "{url} must not have a path: spinney passes the client's path on as it came"
+        )));
     }
-    if uri.authority().is_some_and(|a| a.as_str().contains('@')) {
-        return Err(wrong(
-            "must not contain credentials: spinney passes on those of each caller",
-        ));
-    }
-    Ok(uri)
+    Ok(url.uri().clone())
 }
 
 /// Certificate and key go together: `cert_name` and `key_name` are their options.
@@ -582,11 +582,21 @@ mod tests {
             ),
             (
                 with(|o| o.upstream = Some(vec!["es:9200".into()])),
-                "upstream: 'es:9200' must begin with http:// or https://".into(),
+                "upstream: URL 1: it must begin with http:// or https://".into(),
             ),
             (
                 with(|o| o.upstream = Some(vec!["http://me:it@es:9200".into()])),
-                "upstream: 'http://me:it@es:9200' must not contain credentials: spinney passes on those of each caller"
+                "upstream: URL 1: http://es:9200 must not contain credentials: spinney passes on those of each caller, and has its own in --service-url"
+                    .into(),
+            ),
+            (
+                // A comma in a password makes two of them.
+                with(|o| o.upstream = Some(vec!["http://es".into(), "http://svc:Pa55".into()])),
+                "upstream: URL 2: it is not a URL such as http://127.0.0.1:9200".into(),
+            ),
+            (
+                with(|o| o.upstream = Some(vec!["http://es:9200/search".into()])),
+                "upstream: URL 1: http://es:9200/search must not have a path: spinney passes the client's path on as it came"
                     .into(),
             ),
             (

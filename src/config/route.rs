@@ -147,6 +147,26 @@ pub(crate) fn fits(pattern: &str, name: &str) -> bool {
     true
 }
 
+/// Whether there is a name that fits both patterns. Takes as many steps as the two have bytes, multiplied.
+pub(crate) fn meets(one: &str, other: &str) -> bool {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    // Whether what follows in the other pattern, from each of its places on, meets what follows in this one.
+    let ends = |place: usize| other[place..].iter().all(|&byte| byte == b'*');
+    let mut behind: Vec<bool> = (0..=other.len()).map(ends).collect();
+    for &byte in one.iter().rev() {
+        let mut here = vec![byte == b'*' && behind[other.len()]; other.len() + 1];
+        for place in (0..other.len()).rev() {
+            here[place] = match other[place] {
+                _ if byte == b'*' => behind[place] || here[place + 1],
+                b'*' => here[place + 1] || behind[place],
+                of => byte == of && behind[place + 1],
+            };
+        }
+        behind = here;
+    }
+    behind[0]
+}
+
 /// Validated options of one route.
 #[derive(Debug, Clone)]
 pub struct Route {
@@ -405,6 +425,11 @@ impl Route {
         self.index.iter().any(|pattern| fits(&pattern.0, index))
     }
 
+    /// Whether a name that fits this pattern may be one of an index of this route.
+    pub fn may_match(&self, pattern: &str) -> bool {
+        self.index.iter().any(|of| meets(&of.0, pattern))
+    }
+
     /// Routes that share a forest must read documents into the same kind of fingerprints.
     pub(super) fn agree_on_forests(routes: &[Route]) -> Result<(), ConfigError> {
         for (at, route) in routes.iter().enumerate() {
@@ -446,6 +471,20 @@ mod tests {
         assert!(matches("*-news", "old-news"));
         assert!(!matches("news", "news-1"));
         assert!(!matches("a*a", "a"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn patterns_meet_where_a_name_fits_both(one in "[ab*]{0,4}", other in "[ab*]{0,4}") {
+            let mut names = vec![String::new()];
+            let mut longer = names.clone();
+            for _ in 0..8 {
+                longer = longer.iter().flat_map(|name| ["a", "b"].map(|c| format!("{name}{c}"))).collect();
+                names.extend(longer.clone());
+            }
+            let is_in_both = |name: &String| fits(&one, name) && fits(&other, name);
+            proptest::prop_assert_eq!(meets(&one, &other), names.iter().any(is_in_both));
+        }
     }
 
     fn options(index: &str) -> RawRoute {

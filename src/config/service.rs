@@ -1,25 +1,22 @@
 //! As whom spinney asks the cluster in its own name, and whether it counts groups.
 
-use std::fmt;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use hyper::Uri;
 use hyper::header::HeaderValue;
-use opensearch::http::Url;
-use percent_encoding::percent_decode_str;
 
-use super::{ConfigError, RawServeOptions, units};
+use super::{ConfigError, NodeUrl, RawServeOptions, units};
 use crate::time::Millis;
 
-/// URL of a node for what spinney asks in its own name. It may contain credentials, so it is not shown.
-#[derive(Clone, PartialEq, Eq)]
-pub struct ServiceUrl(pub String);
-
-impl fmt::Debug for ServiceUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ServiceUrl")
-    }
+/// The nodes that spinney asks in its own name, and as whom.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceUrl {
+    /// The nodes, at least one: they take turns, and stand in for each other.
+    pub nodes: Vec<Uri>,
+    /// What stands in front of every path.
+    pub path: String,
+    /// As whom; none: as nobody.
+    pub credentials: Option<HeaderValue>,
 }
 
 /// Whether groups are counted.
@@ -38,22 +35,35 @@ pub(super) fn counts(raw: &RawServeOptions) -> Result<bool, ConfigError> {
 }
 
 impl ServiceUrl {
-    /// The credentials in it, as a header has them.
-    pub(crate) fn credentials(&self) -> Option<HeaderValue> {
-        let url = Url::parse(&self.0).ok()?;
-        let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
-        let (user, password) = (url.username(), url.password());
-        if user.is_empty() && password.is_none() {
-            return None;
+    /// The nodes of the cluster, and the one of `--service-url` if there is one. `upstream`: those that somebody has
+    /// named.
+    ///
+    /// # Errors
+    /// When the URL is none.
+    pub(super) fn of(url: Option<&str>, upstream: &[Uri]) -> Result<ServiceUrl, ConfigError> {
+        let Some(url) = url else {
+            return Ok(ServiceUrl {
+                nodes: upstream.to_vec(),
+                path: String::new(),
+                credentials: None,
+            });
+        };
+        let url = NodeUrl::parse(url);
+        let url = url.map_err(|error| ConfigError::option("service_url", error.to_string()))?;
+        let mut nodes = vec![url.uri().clone()];
+        // The path is that of one node alone. Credentials for TLS are sent over nothing less.
+        let others = upstream.iter().filter(|_| url.path().is_empty());
+        let others = others.filter(|node| !url.is_tls() || node.scheme_str() == Some("https"));
+        for node in others {
+            if !nodes.contains(node) {
+                nodes.push(node.clone());
+            }
         }
-        let both = format!(
-            "{}:{}",
-            decoded(user),
-            decoded(password.unwrap_or_default())
-        );
-        let mut value = HeaderValue::from_str(&format!("Basic {}", STANDARD.encode(both))).ok()?;
-        value.set_sensitive(true);
-        Some(value)
+        Ok(ServiceUrl {
+            nodes,
+            path: url.path().to_owned(),
+            credentials: url.credentials().cloned(),
+        })
     }
 }
 
@@ -96,21 +106,37 @@ mod tests {
     fn credentials_are_not_shown() {
         let with = |options: &str| {
             let raw: RawServeOptions = toml::from_str(options).unwrap();
-            raw.validate().unwrap().service_url
+            let validated = raw.validate().map_err(|error| error.to_string());
+            validated.map(|options| options.service_url)
+        };
+        let nodes = |url: &ServiceUrl| -> Vec<String> {
+            url.nodes.iter().map(ToString::to_string).collect()
         };
         let route = "upstream = ['http://es1:9200', 'http://es2:9200']\n[[route]]\nindex = ['a']";
-        assert_eq!(with(route), ServiceUrl("http://es1:9200/".into()));
-        let url = with(&format!(
-            "service_url = 'https://me:secret@es:9200'\n{route}"
-        ));
-        assert_eq!(url, ServiceUrl("https://me:secret@es:9200".into()));
-        assert!(!format!("{url:?}").contains("secret"));
-        let header = url.credentials().unwrap();
-        assert_eq!(header, "Basic bWU6c2VjcmV0");
-        assert!(!format!("{header:?}").contains("bWU6"));
-        assert_eq!(ServiceUrl("http://es:9200".into()).credentials(), None);
-        let odd = ServiceUrl("http://a%40b:c%3Ad@es:9200".into());
-        assert_eq!(odd.credentials().unwrap(), "Basic YUBiOmM6ZA==");
+        let url = with(route).unwrap();
+        assert_eq!(nodes(&url), ["http://es1:9200/", "http://es2:9200/"]);
+        assert_eq!(url.credentials, None);
+        let named = |url: &str| with(&format!("service_url = '{url}'\n{route}"));
+        let url = named("http://me:secret@es2:9200").unwrap();
+        assert_eq!(nodes(&url), ["http://es2:9200/", "http://es1:9200/"]);
+        assert_eq!(url.credentials.as_ref().unwrap(), "Basic bWU6c2VjcmV0");
+        assert!(!format!("{url:?}").contains("bWU6"), "{url:?}");
+        // What is secret stays under TLS, and a path is that of one node.
+        let url = named("https://me:secret@es2:9200").unwrap();
+        assert_eq!(nodes(&url), ["https://es2:9200/"]);
+        let url = named("http://es:9200/gate/").unwrap();
+        assert_eq!((nodes(&url).len(), url.path.as_str()), (1, "/gate"));
+        // A node that nobody has named is none.
+        let alone = "service_url = 'http://me:secret@es3:9200'\n[[route]]\nindex = ['a']";
+        assert_eq!(nodes(&with(alone).unwrap()), ["http://es3:9200/"]);
+        for wrong in ["http://svc:Pa55#word@host:9200", "svc:Pa55word@host"] {
+            let error = named(wrong).unwrap_err();
+            assert!(error.starts_with("service_url: "), "{error}");
+            assert!(
+                !error.contains("Pa55") && !error.contains("word@"),
+                "{error}"
+            );
+        }
     }
 
     #[test]

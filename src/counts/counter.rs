@@ -1,21 +1,25 @@
 //! The task: in turn it counts what was touched, compares indices as a whole that were marked, and goes through all others in
 //! passing. One thing at a time, so that of two counts of a root the later one is written later.
+//!
+//! A failure is one of a name, or of one kind of work with one index: that is left alone for a while, and everything
+//! else has its turn. Nothing is asked for an error of all.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-use super::Shared;
-use super::duty::{COUNTING, ROLLING, backoff, rest_after};
+use super::duty::{Attempts, COUNTING, ROLLING, rest_after};
 use super::error::{CountError, Failure};
 use super::reconcile::{self, Mode, Pass};
 use super::searcher::{Found, Searcher};
 use super::status::State;
 use super::touched::Written;
 use super::tracked::Tracked;
+use super::{CLOSING, Shared};
 
 /// How often touched roots are counted.
 const TICK: Duration = Duration::from_millis(2_500);
@@ -34,17 +38,32 @@ const ROUND: Duration = Duration::from_secs(64);
 /// Documents in a range of an index that was marked: about 30 ms of work.
 const MARKED: u64 = 30_000;
 
+/// Names that are asked for again, because the cluster would not say what they stand for. Of others, what was written
+/// is found in passing.
+const NAMES: usize = 1_000;
+
 pub(super) struct Counter {
     searcher: Searcher,
     shared: Arc<Shared>,
-    /// The patterns of the routes, joined by commas.
-    patterns: String,
+    /// Of the routes.
+    patterns: Vec<String>,
     indices: BTreeMap<String, Tracked>,
-    watched: Option<Instant>,
+    /// Names under which something was written, and of which the cluster has not said what they stand for.
+    names: BTreeMap<String, Named>,
+    /// The looks for new indices.
+    watching: Attempts,
+    /// The index that was compared as a whole last, or has failed to be.
+    last_passed: String,
     /// The index that was gone through in passing last.
     last_rolled: String,
-    failures: u32,
     was_well: bool,
+}
+
+/// A name that is asked for again.
+struct Named {
+    /// Documents of a route were written under it: what it stands for is ours.
+    has_documents: bool,
+    attempts: Attempts,
 }
 
 impl Counter {
@@ -52,11 +71,12 @@ impl Counter {
         Counter {
             searcher,
             shared,
-            patterns: patterns.join(","),
+            patterns: patterns.to_vec(),
             indices: BTreeMap::new(),
-            watched: None,
+            names: BTreeMap::new(),
+            watching: Attempts::new(Instant::now()),
+            last_passed: String::new(),
             last_rolled: String::new(),
-            failures: 0,
             was_well: true,
         }
     }
@@ -68,105 +88,207 @@ impl Counter {
             _ = stopped.wait_for(|&stopped| stopped) => {}
             () = self.count() => {}
         }
-        let Counter {
-            searcher, indices, ..
-        } = self;
-        for (_, index) in indices {
-            index.close(&searcher).await;
-        }
+        let operator = self.searcher.operator().clone();
+        // With it go the points in time.
+        drop(self);
+        operator.settle(CLOSING).await;
     }
 
     async fn count(&mut self) {
         loop {
             let began = Instant::now();
-            let mut result = self.tick().await;
+            self.tick().await;
+            self.report();
             loop {
+                // Once at least: a tick may take longer than the time to the next.
+                self.between_ticks(began + self.shared.tick()).await;
                 // Somebody may begin to wait meanwhile.
-                let next = began + self.shared.tick();
-                if result.is_err() || Instant::now() >= next {
+                if Instant::now() >= began + self.shared.tick() {
                     break;
                 }
-                result = self.between_ticks(next).await;
             }
-            self.report(&result);
-            match result {
-                Ok(()) => self.failures = 0,
-                Err(_) => {
-                    pause_until(Instant::now() + backoff(self.failures)).await;
-                    self.failures = self.failures.saturating_add(1);
-                }
-            }
+            self.report();
         }
     }
 
     /// Counts what was touched.
-    async fn tick(&mut self) -> Result<(), CountError> {
-        let now = Instant::now();
-        if self.watched.is_none_or(|at| now >= at + WATCH) {
-            let found = self.searcher.indices(&self.patterns).await?;
-            for index in &found {
-                self.track(index);
-            }
-            self.watched = Some(now);
+    async fn tick(&mut self) {
+        self.watch().await;
+        // Who may ask about nothing at all finds out when that changes: until then, what was written waits.
+        if !self.indices.is_empty() || self.watching.trouble().is_none() {
+            self.resolve_names().await;
         }
-        self.resolve_names().await?;
+        let now = Instant::now();
         let waiting = self.shared.touched.lock().names();
-        let due: Vec<String> = self
-            .indices
-            .iter()
-            .filter(|(name, index)| index.is_due(waiting.binary_search(name).is_ok(), now))
-            .map(|(name, _)| name.clone())
+        let due =
+            |name: &String, index: &Tracked| index.is_due(waiting.binary_search(name).is_ok(), now);
+        let due = self.indices.iter().filter(|(name, index)| due(name, index));
+        let mut due: Vec<(Instant, String)> = due
+            .map(|(name, index)| (index.tried(), name.clone()))
             .collect();
-        let mut failure = None;
-        for name in due {
+        // Those first that have waited longest: what keeps failing is the last.
+        due.sort();
+        for (_, name) in due {
             let Some(index) = self.indices.get_mut(&name) else {
                 continue;
             };
             match index.count(&name, &self.searcher, &self.shared).await {
                 Ok(true) => {}
-                Ok(false) => self.forget(&name).await,
+                Ok(false) => self.forget(&name),
                 Err(error) => {
-                    let kind = error.kind();
-                    index.failed(Instant::now());
-                    failure = self.failed(error);
-                    if kind == Failure::Away {
+                    index.counting.failed(Instant::now(), &error);
+                    if index.counting.is_hopeless(error.kind()) {
+                        index.give_up(&name, &self.shared);
+                    }
+                    self.failed(&error);
+                    // It may be away for all: nobody is asked 2,000 times in a row. The others come first in the next
+                    // tick.
+                    if error.kind() == Failure::Away {
                         break;
                     }
                 }
             }
         }
-        self.show_figures();
-        failure.map_or(Ok(()), Err)
+        self.shared.status.lock().indices = self.indices.len() as u64;
+    }
+
+    /// Looks for new indices, now and then.
+    async fn watch(&mut self) {
+        let now = Instant::now();
+        if !self.watching.is_due(now) {
+            return;
+        }
+        match self.look_for_indices().await {
+            Ok(()) => {
+                self.watching.succeeded();
+                self.watching.not_before(now + WATCH);
+            }
+            Err(error) => {
+                self.watching.failed(Instant::now(), &error);
+                self.failed(&error);
+            }
+        }
+    }
+
+    async fn look_for_indices(&mut self) -> Result<(), CountError> {
+        let all = self.patterns.join(",");
+        match self.searcher.indices(&all).await {
+            Ok(found) if !found.is_empty() || self.patterns.len() == 1 => {
+                self.track_all(&found);
+                return Ok(());
+            }
+            // One that is missing, or fails in any other way, does not hide the others.
+            Ok(_) => {}
+            Err(error) if self.patterns.len() == 1 => return Err(error),
+            Err(error) => debug!(%error, "the patterns of the routes are asked for one by one"),
+        }
+        let mut last = Ok(());
+        for pattern in self.patterns.clone() {
+            match self.searcher.indices(&pattern).await {
+                Ok(found) => self.track_all(&found),
+                Err(error) => last = Err(error),
+            }
+        }
+        last
+    }
+
+    fn track_all(&mut self, found: &[Found]) {
+        for index in found {
+            self.track(index);
+        }
     }
 
     /// Gives what was written under aliases, patterns and the like to their indices, and gets to know new indices.
-    async fn resolve_names(&mut self) -> Result<(), CountError> {
+    async fn resolve_names(&mut self) {
+        let now = Instant::now();
         let known: Vec<&str> = self.indices.keys().map(String::as_str).collect();
         let names = {
             let mut touched = self.shared.touched.lock();
             touched.spread(known.into_iter());
             touched.names()
         };
+        let mut asked: Vec<(Instant, String)> = Vec::new();
         for name in names {
-            if self.indices.contains_key(&name) {
-                continue;
-            }
-            let has_documents = self.shared.touched.lock().has_documents(&name);
-            let found = self.searcher.indices(&name).await?;
-            // Where documents were stamped, the index is ours; a deletion by query may be anybody's.
-            let is_ours = |found: &Found| {
-                found.has_documents() && (has_documents || self.indices.contains_key(&found.name))
-            };
-            let found: Vec<Found> = found.into_iter().filter(is_ours).collect();
-            if !matches!(&*found, [only] if only.name == name) {
-                let names: Vec<&str> = found.iter().map(|found| &*found.name).collect();
-                self.shared.touched.lock().stands_for(&name, &names);
-            }
-            for index in &found {
-                self.track(index);
+            match self.names.get_mut(&name) {
+                _ if self.indices.contains_key(&name) => {}
+                None => asked.push((now, name)),
+                // It waits for its next attempt; what comes meanwhile is counted then, with all else.
+                Some(of) => {
+                    let mut touched = self.shared.touched.lock();
+                    of.has_documents |= touched.has_documents(&name);
+                    touched.stands_for(&name, &[]);
+                }
             }
         }
+        let again = self.names.iter().filter(|(_, of)| of.attempts.is_due(now));
+        asked.extend(again.map(|(name, of)| (of.attempts.next(), name.clone())));
+        asked.sort();
+        for (_, name) in asked {
+            match self.resolve(&name).await {
+                Ok(()) => drop(self.names.remove(&name)),
+                Err(error) => {
+                    let is_away = error.kind() == Failure::Away;
+                    self.name_failed(name, &error);
+                    if is_away {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn resolve(&mut self, name: &str) -> Result<(), CountError> {
+        let again = self.names.get(name);
+        let is_again = again.is_some();
+        let has_documents = self.shared.touched.lock().has_documents(name)
+            || again.is_some_and(|of| of.has_documents);
+        let found = self.searcher.indices(name).await?;
+        // Where documents were stamped, the index is ours; a deletion by query may be anybody's.
+        let is_ours = |found: &Found| {
+            let is_known = self.indices.contains_key(&found.name);
+            found.has_documents() && (has_documents || is_known)
+        };
+        let found: Vec<Found> = found.into_iter().filter(is_ours).collect();
+        if !matches!(&*found, [only] if only.name == name) {
+            let names: Vec<&str> = found.iter().map(|found| &*found.name).collect();
+            self.shared.touched.lock().stands_for(name, &names);
+        }
+        for index in &found {
+            // What was written under it before was forgotten.
+            if is_again {
+                self.mark(&index.name);
+            }
+            self.track(index);
+        }
         Ok(())
+    }
+
+    /// A name of which the cluster does not say what it stands for keeps nothing of what was written under it. It is
+    /// asked for again where that may help: documents of a route were written, or the cluster is away.
+    fn name_failed(&mut self, name: String, error: &CountError) {
+        let has_documents = {
+            let mut touched = self.shared.touched.lock();
+            let has_documents = touched.has_documents(&name);
+            touched.stands_for(&name, &[]);
+            has_documents
+        };
+        let now = Instant::now();
+        if let Some(of) = self.names.get_mut(&name) {
+            of.has_documents |= has_documents;
+            of.attempts.failed(now, error);
+        } else if (has_documents || error.kind() == Failure::Away) && self.names.len() < NAMES {
+            let mut attempts = Attempts::new(now);
+            attempts.failed(now, error);
+            let of = Named {
+                has_documents,
+                attempts,
+            };
+            self.names.insert(name, of);
+        } else {
+            debug!(name, %error, "nobody knows what was written under a name");
+            return;
+        }
+        self.failed(error);
     }
 
     /// Keeps an index true from now on, beginning with all of it: nobody knows what was written before.
@@ -175,7 +297,7 @@ impl Counter {
             return;
         }
         self.mark(&found.name);
-        self.shared.known.write().insert(found.name.clone());
+        self.shared.is_new(&found.name);
         self.indices
             .insert(found.name.clone(), Tracked::new(found, Instant::now()));
     }
@@ -191,11 +313,9 @@ impl Counter {
     }
 
     /// The index is gone.
-    async fn forget(&mut self, name: &str) {
-        if let Some(index) = self.indices.remove(name) {
-            index.close(&self.searcher).await;
-        }
-        self.shared.known.write().remove(name);
+    fn forget(&mut self, name: &str) {
+        self.indices.remove(name);
+        self.shared.standings.write().remove(name);
         let mut touched = self.shared.touched.lock();
         touched.settled(name, false);
         touched.stands_for(name, &[]);
@@ -203,29 +323,26 @@ impl Counter {
     }
 
     /// One range of an index that was marked or, if there is none, of the next one in passing.
-    async fn between_ticks(&mut self, next_tick: Instant) -> Result<(), CountError> {
+    async fn between_ticks(&mut self, next_tick: Instant) {
         let began = Instant::now();
-        let marked = self
-            .indices
-            .iter()
-            .find(|(_, index)| index.wants_pass(began));
-        if let Some(name) = marked.map(|(name, _)| name.clone()) {
+        let marked = self.indices.iter();
+        let marked = marked.filter(|(_, index)| index.wants_pass(began));
+        if let Some(name) = in_turn(marked.map(|(name, _)| name), &self.last_passed) {
             let result = self.whole(&name).await;
             rest(began, COUNTING, &self.shared).await;
-            return self.settle_failure(&name, result);
+            if let Err(error) = result {
+                self.last_passed.clone_from(&name);
+                self.index_failed(&name, &error, |index| &mut index.passing);
+            }
+            return;
         }
-        let rolling = self
-            .indices
-            .iter()
-            .filter(|(_, index)| index.rolls_at() <= began);
-        let (behind, others): (Vec<_>, Vec<_>) = rolling
-            .map(|(name, _)| name.clone())
-            .partition(|name| *name > self.last_rolled);
-        let Some(name) = behind.into_iter().chain(others).next() else {
-            let rolls = self.indices.values().map(Tracked::rolls_at).min();
-            let until = rolls.map_or(next_tick, |at| at.min(next_tick));
+        let rolling = self.indices.iter();
+        let rolling = rolling.filter(|(_, index)| index.in_passing.is_due(began));
+        let Some(name) = in_turn(rolling.map(|(name, _)| name), &self.last_rolled) else {
+            let rolls = self.indices.values().map(|index| index.in_passing.next());
+            let until = rolls.min().map_or(next_tick, |at| at.min(next_tick));
             pause_or_hurry(until, &self.shared).await;
-            return Ok(());
+            return;
         };
         let result = self.roll(&name).await;
         self.last_rolled.clone_from(&name);
@@ -234,9 +351,19 @@ impl Counter {
         // Ticks do not wait for it.
         let until = Instant::now() + rest_after(work, ROLLING, SLICE);
         for index in self.indices.values_mut() {
-            index.roll_not_before(until);
+            index.in_passing.not_before(until);
         }
-        self.settle_failure(&name, result)
+        if let Err(error) = result {
+            let rolling = self.indices.get_mut(&name).map(|index| &mut index.rolling);
+            if let Some(rolling) = rolling {
+                match error.kind() {
+                    Failure::Missing => *rolling = None,
+                    // Those behind it have their turn; the next round comes to it again.
+                    _ => rolling.iter_mut().for_each(Pass::skip_failed),
+                }
+            }
+            self.index_failed(&name, &error, |index| &mut index.in_passing);
+        }
     }
 
     /// The next range of an index that was marked.
@@ -248,11 +375,21 @@ impl Counter {
             Some(pass) => pass,
             none => none.insert(Pass::begin(&self.searcher, name, MARKED).await?),
         };
-        if pass.step(&self.searcher, Mode::Mend).await? {
+        let kept = pass.findings().kept;
+        let step = pass.step(&self.searcher, Mode::Mend).await;
+        if step.is_err() || pass.findings().kept != kept {
+            self.shared.writes_entries(name);
+        }
+        if step? {
+            index.passing.succeeded();
             return Ok(());
         }
         let found = *pass.findings();
+        self.shared.has_refused(name, found.kept.refused > 0);
         index.passed();
+        index.passing.succeeded();
+        self.last_passed = name.to_owned();
+        self.shared.has_passed(name);
         self.shared.touched.lock().mark(name, index.is_marked());
         let mut status = self.shared.status.lock();
         status.reconciled += 1;
@@ -271,65 +408,71 @@ impl Counter {
             none => none.insert(Pass::begin(&self.searcher, name, reconcile::ROLLING).await?),
         };
         let every = ROUND / pass.ranges();
-        if !pass.step(&self.searcher, Mode::Mend).await? {
-            self.shared.status.lock().kept.add(pass.findings().kept);
+        let kept = pass.findings().kept;
+        let step = pass.step(&self.searcher, Mode::Mend).await;
+        if step.is_err() || pass.findings().kept != kept {
+            self.shared.writes_entries(name);
+        }
+        if !step? {
+            let kept = pass.findings().kept;
+            self.shared.has_refused(name, kept.refused > 0);
+            self.shared.status.lock().kept.add(kept);
             index.rolling = None;
         }
-        index.roll_not_before(Instant::now() + every);
-        index.is_well();
+        index.in_passing.succeeded();
+        index.in_passing.not_before(Instant::now() + every);
         Ok(())
     }
 
-    fn settle_failure(
+    /// One kind of work with an index has failed.
+    fn index_failed(
         &mut self,
         name: &str,
-        result: Result<(), CountError>,
-    ) -> Result<(), CountError> {
-        let Err(error) = result else { return Ok(()) };
+        error: &CountError,
+        attempts: impl FnOnce(&mut Tracked) -> &mut Attempts,
+    ) {
         if let Some(index) = self.indices.get_mut(name) {
-            index.failed(Instant::now());
-            index.rolling = None;
+            attempts(index).failed(Instant::now(), error);
         }
         if error.kind() == Failure::Missing {
             // The next tick finds out whether the index is gone.
             self.mark(name);
         }
-        self.failed(error).map_or(Ok(()), Err)
+        self.failed(error);
     }
 
-    /// Counts a failure of one index. Gives it back if it concerns all.
-    fn failed(&mut self, error: CountError) -> Option<CountError> {
+    /// Counts a failure.
+    fn failed(&mut self, error: &CountError) {
         match error.kind() {
             // It went away in the middle; the next tick finds that out.
-            Failure::Missing => {
-                debug!(%error, "an index, or a point in time, is gone");
-                None
-            }
-            Failure::Away | Failure::Denied => Some(error),
-            Failure::Other => {
-                self.report(&Err(error));
-                None
+            Failure::Missing => debug!(%error, "an index, or a point in time, is gone"),
+            Failure::Away | Failure::Other | Failure::Denied => {
+                self.shared.status.lock().errors += 1;
             }
         }
     }
 
-    fn show_figures(&self) {
-        self.shared.status.lock().indices = self.indices.len() as u64;
-    }
-
     /// Says how it goes: in the log only when that changes.
-    fn report(&mut self, result: &Result<(), CountError>) {
+    fn report(&mut self) {
+        for (name, index) in &self.indices {
+            let is_failing = index.attempts().iter().any(|of| of.trouble().is_some());
+            self.shared.is_failing(name, is_failing);
+        }
+        let indices = self.indices.values().flat_map(Tracked::attempts);
+        let names = self.names.values().map(|of| &of.attempts);
+        let all = indices.chain(names).chain([&self.watching]);
+        let worst = all
+            .filter_map(Attempts::trouble)
+            .max_by_key(|(kind, _)| *kind);
         let mut status = self.shared.status.lock();
-        let Err(error) = result else {
-            let is_ill = self.indices.values().any(Tracked::is_failing);
-            if !is_ill && status.enter(State::Counting, None) && !self.was_well {
+        let Some((kind, reason)) = worst else {
+            if status.enter(State::Counting, None) && !self.was_well {
                 info!("groups are counted again");
             }
-            self.was_well |= !is_ill;
+            self.was_well = true;
             return;
         };
-        status.errors += 1;
-        let (state, advice) = match error.kind() {
+        let (state, advice) = match kind {
             Failure::Denied => (
                 State::Refused,
                 "give the user of --service-url the rights that spinney serve --help names, or turn it off with --counts off",
@@ -339,12 +482,23 @@ impl Counter {
             }
             Failure::Other => (State::Failing, "it is tried again, and nothing is lost"),
         };
-        let reason = error.to_string();
-        if status.enter(state, Some(&reason)) {
-            warn!(reason, advice, "groups are not counted");
+        if status.enter(state, Some(reason)) {
+            warn!(reason, advice, "some groups are not counted");
         }
         self.was_well = false;
     }
+}
+
+/// The first name behind the one whose turn it was, or the first of all.
+fn in_turn<'n>(names: impl Iterator<Item = &'n String>, last: &str) -> Option<String> {
+    let mut first = None;
+    for name in names {
+        if name.as_str() > last {
+            return Some(name.clone());
+        }
+        first.get_or_insert(name);
+    }
+    first.cloned()
 }
 
 impl Shared {
@@ -386,7 +540,7 @@ mod tests {
         let counts = Counts::new(true);
         let shared = counts.shared.as_ref().unwrap();
         let rests = async |shared: &Shared| {
-            let begun = tokio::time::Instant::now();
+            let begun = Instant::now();
             let work = Instant::now() - Duration::from_secs(1);
             rest(work, COUNTING, shared).await;
             begun.elapsed()

@@ -1,6 +1,10 @@
-//! How much of the time counting may take.
+//! How much of the time counting may take, and when what has failed is tried again.
 
 use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::error::{CountError, Failure};
 
 /// Of twenty parts of the time, counting takes one at most.
 pub(super) const COUNTING: u32 = 20;
@@ -12,6 +16,11 @@ pub(super) const ROLLING: u32 = 50;
 /// waiting, and nobody's numbers become true by three minutes of rest.
 pub(super) const LONGEST: Duration = Duration::from_secs(20);
 
+/// After so many failures in a row something else is tried: after some seconds, and after a minute where the cluster is
+/// away.
+const HOPELESS: u32 = 3;
+const PATIENT: u32 = 7;
+
 /// How long to rest after work of this length, so that work is at most one of `parts` of the time, and never begins more
 /// often than once in `least`; [`LONGEST`] at most.
 pub(super) fn rest_after(work: Duration, parts: u32, least: Duration) -> Duration {
@@ -22,6 +31,70 @@ pub(super) fn rest_after(work: Duration, parts: u32, least: Duration) -> Duratio
 /// How long to wait after so many failures in a row: twice as long each time, a minute at most.
 pub(super) fn backoff(failures: u32) -> Duration {
     Duration::from_secs(1 << failures.min(6)).min(Duration::from_secs(60))
+}
+
+/// The attempts at one thing. What fails is left alone for longer each time, and keeps nothing else from its turn.
+#[derive(Debug)]
+pub(super) struct Attempts {
+    failures: u32,
+    next: Instant,
+    trouble: Option<(Failure, String)>,
+}
+
+impl Attempts {
+    /// None so far: the first may be made.
+    pub(super) fn new(now: Instant) -> Attempts {
+        Attempts {
+            failures: 0,
+            next: now,
+            trouble: None,
+        }
+    }
+
+    /// When the next one may be made.
+    pub(super) fn next(&self) -> Instant {
+        self.next
+    }
+
+    /// Whether the next one may be made.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        now >= self.next
+    }
+
+    /// The last one was a success.
+    pub(super) fn succeeded(&mut self) {
+        self.failures = 0;
+        self.trouble = None;
+    }
+
+    /// The last one was none.
+    pub(super) fn failed(&mut self, now: Instant, error: &CountError) {
+        self.next = now + backoff(self.failures);
+        self.failures = self.failures.saturating_add(1);
+        // What is missing was deleted: nobody has to do anything about that.
+        let kind = Some(error.kind()).filter(|&kind| kind != Failure::Missing);
+        self.trouble = kind.map(|kind| (kind, error.to_string()));
+    }
+
+    /// Whether it goes on failing, and not only because the cluster is away for a moment.
+    pub(super) fn is_hopeless(&self, kind: Failure) -> bool {
+        self.failures
+            >= if kind == Failure::Away {
+                PATIENT
+            } else {
+                HOPELESS
+            }
+    }
+
+    /// No next one before this.
+    pub(super) fn not_before(&mut self, instant: Instant) {
+        self.next = self.next.max(instant);
+    }
+
+    /// Why the last one was none, if somebody has to know.
+    pub(super) fn trouble(&self) -> Option<&(Failure, String)> {
+        self.trouble.as_ref()
+    }
 }
 
 #[cfg(test)]
@@ -39,6 +112,36 @@ mod tests {
         assert_eq!(rest_after(Duration::MAX, COUNTING, millis(1)), LONGEST);
         let waits: Vec<u64> = (0..8).map(|failures| backoff(failures).as_secs()).collect();
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
+    }
+
+    #[test]
+    fn what_fails_is_left_alone_for_longer_each_time() {
+        let refused = |status: u64| CountError::Entry {
+            status,
+            reason: "no".into(),
+        };
+        let start = Instant::now();
+        let mut attempts = Attempts::new(start);
+        let mut now = start;
+        for (nth, waits) in [1, 2, 4, 8, 16, 32, 60, 60].into_iter().enumerate() {
+            assert!(attempts.is_due(now));
+            attempts.failed(now, &refused(503));
+            assert_eq!(attempts.trouble().unwrap().0, Failure::Away);
+            assert_eq!(attempts.is_hopeless(Failure::Other), nth >= 2, "{nth}");
+            assert_eq!(attempts.is_hopeless(Failure::Away), nth >= 6, "{nth}");
+            now += Duration::from_secs(waits);
+            assert!(!attempts.is_due(now - Duration::from_millis(1)));
+        }
+        attempts.succeeded();
+        assert!(attempts.trouble().is_none() && !attempts.is_hopeless(Failure::Other));
+        // What is gone is nobody's trouble, and is left alone all the same.
+        let gone = CountError::Cluster(crate::cluster::operator::OperatorError::Refused {
+            status: 404,
+            request: "GET /".into(),
+            answer: String::new(),
+        });
+        attempts.failed(now, &gone);
+        assert!(attempts.trouble().is_none() && !attempts.is_due(now));
     }
 
     proptest! {

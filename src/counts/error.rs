@@ -29,17 +29,17 @@ pub(crate) enum CountError {
     },
 }
 
-/// What kind of failure it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What kind of failure it is; of several, the last one is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Failure {
-    /// The cluster's user may not do it.
-    Denied,
-    /// The cluster is away, or has too much to do.
-    Away,
     /// There is no such index, or no such point in time any more.
     Missing,
+    /// The cluster is away, or has too much to do.
+    Away,
     /// Anything else.
     Other,
+    /// The cluster's user may not do it.
+    Denied,
 }
 
 impl CountError {

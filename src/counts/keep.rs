@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use opensearch::http::Method;
+use hyper::Method;
 use serde_json::{Value, json};
+use tracing::warn;
 
 use super::entry::{self, Diff, Groups, Stored};
 use super::error::{CountError, Failure};
@@ -27,6 +28,8 @@ pub(crate) struct Kept {
     pub removed: u64,
     /// Entries that somebody who counted later had written already.
     pub overtaken: u64,
+    /// Entries that the cluster does not take, each for a reason of its own.
+    pub refused: u64,
 }
 
 impl Kept {
@@ -34,6 +37,7 @@ impl Kept {
         self.written += other.written;
         self.removed += other.removed;
         self.overtaken += other.overtaken;
+        self.refused += other.refused;
     }
 }
 
@@ -44,7 +48,7 @@ impl Searcher {
         let template: Value = serde_json::from_str(TEMPLATE)
             .map_err(|error| not_understood("mappings/roots-index.json", &error.to_string()))?;
         match self
-            .ask(Method::Put, &path, Some(&template["template"]))
+            .ask(Method::PUT, &path, Some(&template["template"]))
             .await
         {
             Err(CountError::Cluster(OperatorError::Refused {
@@ -73,7 +77,7 @@ impl Searcher {
                 "size": AT_ONCE, "version": true, "track_total_hits": false, "sort": [{KEY: "asc"}],
                 "query": {"bool": {"filter": [{"range": {KEY: {"gte": from, "lte": range.last}}}]}},
             });
-            let answer = match self.ask(Method::Post, &path, Some(&body)).await {
+            let answer = match self.ask(Method::POST, &path, Some(&body)).await {
                 Err(error) if error.kind() == Failure::Missing => return Ok(entries),
                 answer => answer?,
             };
@@ -139,7 +143,15 @@ impl Searcher {
             let items = items.filter(|items| items.len() == operations);
             let items = items.ok_or_else(|| not_understood(&path, "items are missing"))?;
             for item in items {
-                kept.add(outcome(item)?);
+                match outcome(item) {
+                    Ok(of_item) => kept.add(of_item),
+                    // The rest of the index is not worse for it.
+                    Err(error) if error.kind() == Failure::Other => {
+                        warn!(index, %error, "an entry of a roots index is left out");
+                        kept.refused += 1;
+                    }
+                    Err(error) => return Err(error),
+                }
             }
         }
         Ok(kept)
@@ -155,7 +167,7 @@ impl Searcher {
             in_path(&roots_index(index))
         );
         let answer = match self
-            .ask(Method::Post, &path, Some(&json!({ "ids": ids })))
+            .ask(Method::POST, &path, Some(&json!({ "ids": ids })))
             .await
         {
             Err(error) if error.kind() == Failure::Missing => return Ok(Vec::new()),

@@ -16,6 +16,8 @@ mod duty;
 mod entry;
 mod error;
 mod keep;
+#[cfg(test)]
+mod model_tests;
 mod ranges;
 mod reconcile;
 mod searcher;
@@ -23,17 +25,18 @@ mod status;
 mod touched;
 mod tracked;
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
-use tracing::warn;
+use tokio::time::Instant;
 
 use crate::cluster::operator::Operator;
+use crate::config::fits;
 use counter::Counter;
 use touched::{Limits, Touched};
 
@@ -47,6 +50,8 @@ pub(crate) use touched::Written;
 const HURRIES: Duration = Duration::from_secs(5);
 /// How long a stop waits until the points in time are closed.
 const CLOSING: Duration = Duration::from_secs(2);
+/// So long after entries were written every search sees them: the refresh interval of a roots index, and as long again.
+const VISIBLE: Duration = Duration::from_secs(2);
 
 /// What writes tell, and what `_stats` shows. Whoever counts is a task beside ([`Counts::start`]).
 #[derive(Debug, Default)]
@@ -59,7 +64,7 @@ pub(crate) struct Counts {
 struct Shared {
     touched: Mutex<Touched>,
     /// The indices that are kept true.
-    known: RwLock<HashSet<String>>,
+    standings: RwLock<HashMap<String, Standing>>,
     status: Mutex<Status>,
     /// Somebody waits for what was written last.
     hurry: Notify,
@@ -67,7 +72,81 @@ struct Shared {
     hurried: Mutex<Option<Instant>>,
 }
 
+/// How far the entries of an index are.
+#[derive(Debug, Default)]
+struct Standing {
+    /// All of it was compared once.
+    has_passed: bool,
+    /// When entries were last written.
+    written: Option<Instant>,
+    /// Some are missing for good, as far as the last comparison has found out: the cluster does not take them.
+    has_refused: bool,
+    is_failing: bool,
+}
+
+/// What the entries of an index say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Entries {
+    /// Nobody here counts.
+    Unknown,
+    /// They are being made: some are missing, and come at any moment.
+    Unfinished,
+    /// They follow what was written, and are not there yet. `is_failing`: nor will they be soon.
+    Late {
+        /// Counting fails.
+        is_failing: bool,
+    },
+    /// What the documents say.
+    True,
+}
+
 impl Shared {
+    /// An index is kept true from now on, or is another one than it was.
+    fn is_new(&self, index: &str) {
+        let new = Standing::default();
+        self.standings.write().insert(index.to_owned(), new);
+    }
+
+    fn change(&self, index: &str, change: impl FnOnce(&mut Standing)) {
+        if let Some(standing) = self.standings.write().get_mut(index) {
+            change(standing);
+        }
+    }
+
+    fn has_passed(&self, index: &str) {
+        self.change(index, |of| of.has_passed = true);
+    }
+
+    fn writes_entries(&self, index: &str) {
+        let now = Instant::now();
+        self.change(index, |of| of.written = Some(now));
+    }
+
+    fn has_refused(&self, index: &str, has_refused: bool) {
+        self.change(index, |of| of.has_refused = has_refused);
+    }
+
+    fn is_failing(&self, index: &str, is_failing: bool) {
+        self.change(index, |of| of.is_failing = is_failing);
+    }
+
+    fn entries(&self, index: &str) -> Entries {
+        let standings = self.standings.read();
+        let Some(standing) = standings.get(index) else {
+            return Entries::Unfinished;
+        };
+        let touched = self.touched.lock();
+        if !standing.has_passed || touched.is_marked(index) {
+            return Entries::Unfinished;
+        }
+        let is_visible = standing.written.is_none_or(|at| at.elapsed() >= VISIBLE);
+        let waits = touched.waits_for(index, |name| standings.contains_key(name));
+        match standing.is_failing || standing.has_refused {
+            false if is_visible && !waits => Entries::True,
+            is_failing => Entries::Late { is_failing },
+        }
+    }
+
     /// Whether somebody began to wait a moment ago.
     fn is_hurried(&self) -> bool {
         let last = *self.hurried.lock();
@@ -96,7 +175,7 @@ impl Counts {
     pub(crate) fn new(is_on: bool) -> Counts {
         let shared = || Shared {
             touched: Mutex::new(Touched::new(Limits::DEFAULT)),
-            known: RwLock::default(),
+            standings: RwLock::default(),
             status: Mutex::default(),
             hurry: Notify::new(),
             hurried: Mutex::default(),
@@ -120,14 +199,6 @@ impl Counts {
         Some(Running { stop, task })
     }
 
-    /// It cannot even begin; writes go on as ever.
-    pub(crate) fn cannot_start(&self, reason: &str) {
-        if let Some(shared) = &self.shared {
-            warn!(reason, "groups are not counted");
-            shared.status.lock().enter(State::Failing, reason.into());
-        }
-    }
-
     /// Whether anybody wants to know of writes.
     pub(crate) fn is_on(&self) -> bool {
         self.shared.is_some()
@@ -136,7 +207,16 @@ impl Counts {
     /// Whether this index is kept true.
     pub(crate) fn knows(&self, index: &str) -> bool {
         let shared = self.shared.as_ref();
-        shared.is_some_and(|shared| shared.known.read().contains(index))
+        shared.is_some_and(|shared| shared.standings.read().contains_key(index))
+    }
+
+    /// Whether an index is kept true whose name fits this pattern.
+    pub(crate) fn knows_any(&self, pattern: &str) -> bool {
+        let shared = self.shared.as_ref();
+        shared.is_some_and(|shared| {
+            let standings = shared.standings.read();
+            standings.keys().any(|index| fits(pattern, index))
+        })
     }
 
     /// Something was written.
@@ -166,12 +246,10 @@ impl Counts {
         }
     }
 
-    /// Whether entries may be older than the usual lag: counting fails, or a whole index is still to be compared.
-    pub(crate) fn is_behind(&self) -> bool {
-        let progress = self.progress();
-        progress.is_some_and(|progress| {
-            progress.status.state != State::Counting || progress.reconciling > 0
-        })
+    /// What the entries of an index say at this moment.
+    pub(crate) fn entries(&self, index: &str) -> Entries {
+        let shared = self.shared.as_ref();
+        shared.map_or(Entries::Unknown, |shared| shared.entries(index))
     }
 
     /// How far counting is. `None` if it is off.
@@ -218,6 +296,7 @@ impl Progress {
             "entries_written": status.kept.written,
             "entries_removed": status.kept.removed,
             "entries_overtaken": status.kept.overtaken,
+            "entries_refused": status.kept.refused,
             "busy_s": status.busy.as_secs_f64(),
             "errors": status.errors,
         })

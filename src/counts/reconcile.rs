@@ -1,5 +1,7 @@
 //! Comparing a whole index with its entries, range by range.
 
+use std::collections::VecDeque;
+
 use super::entry::{Diff, Groups};
 use super::error::CountError;
 use super::keep::Kept;
@@ -54,6 +56,8 @@ pub(crate) struct Pass {
     index: String,
     parts: Parts,
     next: u32,
+    /// Ranges that failed, in the order of their next attempts.
+    failed: VecDeque<u32>,
     found: Findings,
 }
 
@@ -72,6 +76,7 @@ impl Pass {
             index: index.to_owned(),
             parts: Parts::of(documents, each),
             next: 0,
+            failed: VecDeque::new(),
             found: Findings::default(),
         })
     }
@@ -86,7 +91,13 @@ impl Pass {
         &self.found
     }
 
-    /// Compares the next range. Answers whether there was one. After an error it is the next one again.
+    /// Ranges that failed are passed over.
+    pub(super) fn skip_failed(&mut self) {
+        self.failed.clear();
+    }
+
+    /// Compares the next range. Answers whether there was one. After an error the others have their turn before this
+    /// one.
     ///
     /// # Errors
     /// When the cluster cannot be asked, or refuses an entry.
@@ -95,12 +106,22 @@ impl Pass {
         searcher: &Searcher,
         mode: Mode,
     ) -> Result<bool, CountError> {
-        let Some(range) = self.parts.get(self.next) else {
-            return Ok(false);
+        let (number, range) = match (self.parts.get(self.next), self.failed.front()) {
+            (Some(range), _) => (self.next, Some(range)),
+            (None, Some(&failed)) => (failed, self.parts.get(failed)),
+            (None, None) => return Ok(false),
         };
+        if number == self.next {
+            self.next += 1;
+        } else {
+            self.failed.pop_front();
+        }
+        let Some(range) = range else { return Ok(true) };
+        // Whoever does not wait for its end has not compared it.
+        self.failed.push_back(number);
         let found = searcher.compare(&self.index, range, mode).await?;
+        self.failed.pop_back();
         self.found.add(&found);
-        self.next += 1;
         Ok(true)
     }
 }

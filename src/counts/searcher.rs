@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use opensearch::http::Method;
+use hyper::Method;
 use serde_json::{Value, json};
 
 use super::entry::{Group, Groups, root_of};
@@ -70,7 +70,7 @@ impl Found {
 }
 
 /// What a search sees.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum View {
     /// An index at a time.
     Point(PointInTime),
@@ -102,6 +102,11 @@ impl Searcher {
             fields,
             points: PointsInTime::default(),
         }
+    }
+
+    /// Who asks.
+    pub(super) fn operator(&self) -> &Operator {
+        &self.operator
     }
 
     pub(super) async fn ask(
@@ -136,7 +141,7 @@ impl Searcher {
              &filter_path=*.settings.index.uuid,*.settings.index.refresh_interval",
             in_path(expression)
         );
-        let answer = match self.ask(Method::Get, &path, None).await {
+        let answer = match self.ask(Method::GET, &path, None).await {
             Err(error) if error.kind() == Failure::Missing => return Ok(Vec::new()),
             answer => answer?,
         };
@@ -156,7 +161,7 @@ impl Searcher {
     /// Documents in an index.
     pub(super) async fn documents(&self, index: &str) -> Result<u64, CountError> {
         let path = format!("/{}/_count", in_path(index));
-        let answer = self.ask(Method::Get, &path, None).await?;
+        let answer = self.ask(Method::GET, &path, None).await?;
         Ok(answer["count"].as_u64().unwrap_or(0))
     }
 
@@ -183,14 +188,6 @@ impl Searcher {
         }
     }
 
-    /// Lets a view go; it would go by itself, later.
-    pub(super) async fn close(&self, view: View) {
-        if let View::Point(point) = view {
-            // Whoever cannot be told forgets it by himself.
-            let _ = tokio::time::timeout(TIMEOUT, point.close(&self.operator)).await;
-        }
-    }
-
     /// Searches, and gives the answer only if no part of it is missing.
     async fn search(&self, view: &View, mut body: Value) -> Result<Value, CountError> {
         let path = match view {
@@ -203,7 +200,7 @@ impl Searcher {
                 in_path(index)
             ),
         };
-        let answer = self.ask(Method::Post, &path, Some(&body)).await?;
+        let answer = self.ask(Method::POST, &path, Some(&body)).await?;
         if answer["timed_out"] != false || answer["_shards"]["failed"] != 0 {
             return Err(not_understood(&path, "a part of it is missing"));
         }
@@ -251,7 +248,7 @@ impl Searcher {
         let ids: Vec<&str> = unseen.iter().map(|seen| &*seen.id).collect();
         let path = format!("/{}/_mget?_source=false", in_path(index));
         let answer = self
-            .ask(Method::Post, &path, Some(&json!({ "ids": ids })))
+            .ask(Method::POST, &path, Some(&json!({ "ids": ids })))
             .await?;
         let found = answer["docs"].as_array().into_iter().flatten();
         let documents: Vec<_> = found.collect();

@@ -9,7 +9,8 @@
 //! is not lost: the index is marked, and will be counted as a whole.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::time::Instant;
+
+use tokio::time::Instant;
 
 use crate::bulk::Seen;
 
@@ -92,14 +93,22 @@ pub(crate) struct Written<'w> {
 pub(super) struct Touched {
     limits: Limits,
     gathering: HashMap<String, Generation>,
-    /// Of the generations in hand: since when, and how many roots.
-    in_hand: HashMap<String, (Option<Instant>, usize)>,
+    /// Of the generations in hand.
+    in_hand: HashMap<String, InHand>,
     /// Indices that are being compared as a whole, or wait for it.
     marked: HashSet<String>,
     roots: usize,
     ids: usize,
     /// Every index is to be counted as a whole, those too that have found no room here.
     everything: Option<Instant>,
+}
+
+/// What is known here of a generation in hand.
+#[derive(Debug)]
+struct InHand {
+    since: Option<Instant>,
+    roots: usize,
+    whole: bool,
 }
 
 /// How much waits.
@@ -224,12 +233,49 @@ impl Touched {
         }
     }
 
+    /// What has gathered of an index cannot be counted at present: it gives up its room, and the index will be counted
+    /// as a whole.
+    pub(super) fn give_up(&mut self, index: &str) {
+        let Some(mut of) = self.gathering.remove(index) else {
+            return;
+        };
+        self.forget(&of);
+        of.roots = HashSet::new();
+        of.replaced = Vec::new();
+        of.whole = true;
+        self.gathering.insert(index.to_owned(), of);
+    }
+
+    /// Whether an index is to be compared as a whole, now or soon.
+    pub(super) fn is_marked(&self, index: &str) -> bool {
+        let gathering = self.gathering.get(index);
+        let in_hand = self.in_hand.get(index);
+        self.everything.is_some()
+            || self.marked.contains(index)
+            || gathering.is_some_and(|of| of.whole)
+            || in_hand.is_some_and(|of| of.whole)
+    }
+
+    /// Whether anything waits that may concern an index: under its name, or under one that may stand for it.
+    pub(super) fn waits_for(&self, index: &str, is_index: impl Fn(&str) -> bool) -> bool {
+        self.everything.is_some()
+            || self.in_hand.contains_key(index)
+            || self
+                .gathering
+                .keys()
+                .any(|name| name == index || !is_index(name))
+    }
+
     /// Takes what has gathered of an index in hand. `None` if nothing has.
     pub(super) fn seal(&mut self, index: &str) -> Option<Generation> {
         let of = self.gathering.remove(index)?;
         self.forget(&of);
-        self.in_hand
-            .insert(index.to_owned(), (of.since, of.roots.len()));
+        let in_hand = InHand {
+            since: of.since,
+            roots: of.roots.len(),
+            whole: of.whole,
+        };
+        self.in_hand.insert(index.to_owned(), in_hand);
         Some(of)
     }
 
@@ -251,8 +297,8 @@ impl Touched {
     /// How much waits, in hand or not.
     pub(super) fn waiting(&self) -> Waiting {
         let gathering = self.gathering.values().map(|of| of.since);
-        let in_hand = self.in_hand.values().map(|(since, _)| *since);
-        let in_hand_roots: usize = self.in_hand.values().map(|(_, roots)| roots).sum();
+        let in_hand = self.in_hand.values().map(|of| of.since);
+        let in_hand_roots: usize = self.in_hand.values().map(|of| of.roots).sum();
         Waiting {
             roots: self.roots + in_hand_roots,
             since: gathering.chain(in_hand).fold(self.everything, earliest),
@@ -397,6 +443,35 @@ mod tests {
     }
 
     #[test]
+    fn what_readers_may_know_of_an_index() {
+        let now = Instant::now();
+        let mut touched = Touched::new(FEW);
+        let is_index = |name: &str| matches!(name, "a" | "b");
+        let known = |touched: &Touched| (touched.is_marked("a"), touched.waits_for("a", is_index));
+        touched.note(&roots("b", &[1]), now);
+        assert_eq!(known(&touched), (false, false));
+        touched.note(&roots("a", &[1]), now);
+        assert_eq!(known(&touched), (false, true));
+        // What cannot be counted gives up its room; whatever is in hand is known to be.
+        touched.give_up("a");
+        touched.give_up("nothing");
+        assert_eq!((known(&touched), touched.roots), ((true, true), 1));
+        let of = touched.seal("a").unwrap();
+        assert!(of.whole && of.roots.is_empty());
+        assert_eq!(known(&touched), (true, true));
+        touched.settled("a", true);
+        assert_eq!(known(&touched), (true, false));
+        touched.mark("a", false);
+        assert_eq!(known(&touched), (false, false));
+        // A name may stand for it.
+        touched.seal("b");
+        touched.note(&roots("alias", &[1]), now);
+        assert_eq!(known(&touched), (false, true));
+        touched.note_everything(now);
+        assert_eq!(known(&touched), (true, true));
+    }
+
+    #[test]
     fn a_name_stands_for_indices() {
         let now = Instant::now();
         let mut touched = Touched::new(Limits::DEFAULT);
@@ -426,6 +501,7 @@ mod tests {
         Seal(u8),
         Settled(u8),
         Rename(u8, u8),
+        GiveUp(u8),
     }
 
     fn step() -> impl Strategy<Value = Step> {
@@ -435,7 +511,8 @@ mod tests {
                 .prop_map(|(i, r, n)| Step::Note(i, r, n)),
             2 => index.clone().prop_map(Step::Seal),
             1 => index.clone().prop_map(Step::Settled),
-            1 => (index.clone(), index).prop_map(|(a, b)| Step::Rename(a, b)),
+            1 => (index.clone(), index.clone()).prop_map(|(a, b)| Step::Rename(a, b)),
+            1 => index.prop_map(Step::GiveUp),
         ]
     }
 
@@ -474,6 +551,7 @@ mod tests {
                         let moved = owed.remove(&name(a)).unwrap_or_default();
                         owed.entry(name(b)).or_default().extend(moved);
                     }
+                    Step::GiveUp(index) => touched.give_up(&name(index)),
                     Step::Seal(_) | Step::Rename(..) => {}
                 }
                 prop_assert!(touched.gathering.len() <= FEW.indices + 4);

@@ -5,13 +5,14 @@
 //! sees the old one. `docs/counts.md` has the whole argument.
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use tokio::time::Instant;
 use tracing::debug;
 
 use super::Shared;
 use super::counter::rest;
-use super::duty::{COUNTING, backoff};
+use super::duty::{Attempts, COUNTING};
 use super::error::{CountError, Failure};
 use super::reconcile::Pass;
 use super::searcher::{Found, ROOTS_AT_ONCE, Searcher, View};
@@ -56,9 +57,12 @@ pub(super) struct Tracked {
     marked_again: bool,
     /// The way through it in passing.
     pub(super) rolling: Option<Pass>,
-    rolls_at: Instant,
-    failures: u32,
-    retry_at: Instant,
+    /// When it was last tried to count what was touched.
+    tried: Instant,
+    /// What is done with it fails for reasons of its own.
+    pub(super) counting: Attempts,
+    pub(super) passing: Attempts,
+    pub(super) in_passing: Attempts,
 }
 
 impl Tracked {
@@ -75,21 +79,30 @@ impl Tracked {
             marked: false,
             marked_again: false,
             rolling: None,
-            rolls_at: now,
-            failures: 0,
-            retry_at: now,
+            tried: now,
+            counting: Attempts::new(now),
+            passing: Attempts::new(now),
+            in_passing: Attempts::new(now),
         }
     }
 
     /// Whether a tick has to see to it. `is_touched`: something has gathered.
     pub(super) fn is_due(&self, is_touched: bool, now: Instant) -> bool {
         let wants_renewal = !self.points.is_empty() && now >= self.counted + RENEWAL;
-        now >= self.retry_at && (is_touched || self.in_hand.is_some() || wants_renewal)
+        // What has failed is over when it goes well, though nothing may be left of what it was about.
+        let has_failed = self.counting.trouble().is_some();
+        let is_wanted = is_touched || self.in_hand.is_some() || wants_renewal || has_failed;
+        self.counting.is_due(now) && is_wanted
+    }
+
+    /// When a tick has last seen to it.
+    pub(super) fn tried(&self) -> Instant {
+        self.tried
     }
 
     /// Whether it is to be compared as a whole, now.
     pub(super) fn wants_pass(&self, now: Instant) -> bool {
-        self.marked && now >= self.retry_at
+        self.marked && self.passing.is_due(now)
     }
 
     /// Whether it is to be compared as a whole.
@@ -97,48 +110,21 @@ impl Tracked {
         self.marked
     }
 
-    /// When the next range is to be compared in passing.
-    pub(super) fn rolls_at(&self) -> Instant {
-        self.rolls_at.max(self.retry_at)
-    }
-
-    pub(super) fn roll_not_before(&mut self, instant: Instant) {
-        self.rolls_at = self.rolls_at.max(instant);
-    }
-
-    /// Whether the last attempt at anything failed.
-    pub(super) fn is_failing(&self) -> bool {
-        self.failures > 0
-    }
-
-    /// The last attempt at something was a success.
-    pub(super) fn is_well(&mut self) {
-        self.failures = 0;
-    }
-
-    /// It is left alone for a while.
-    pub(super) fn failed(&mut self, now: Instant) {
-        self.retry_at = now + backoff(self.failures);
-        self.failures = self.failures.saturating_add(1);
+    /// What goes wrong with it.
+    pub(super) fn attempts(&self) -> [&Attempts; 3] {
+        [&self.counting, &self.passing, &self.in_passing]
     }
 
     /// The pass through the whole index has ended.
     pub(super) fn passed(&mut self) {
         self.pass = None;
         self.marked = std::mem::take(&mut self.marked_again);
-        self.is_well();
     }
 
     fn mark(&mut self) {
         // What a pass has compared already may have changed since; it goes on, or it might never reach the end.
         self.marked_again = self.pass.is_some();
         self.marked = true;
-    }
-
-    pub(super) async fn close(self, searcher: &Searcher) {
-        for point in self.points {
-            searcher.close(point).await;
-        }
     }
 
     /// Counts the generation in hand, or takes what has gathered in hand and counts that, if it is visible. Answers whether the
@@ -150,13 +136,14 @@ impl Tracked {
         shared: &Shared,
     ) -> Result<bool, CountError> {
         let mut began = Instant::now();
+        self.tried = began;
         let roots = roots_index(name);
         let indices = searcher.indices(&format!("{name},{roots}")).await?;
         let find = |name: &str| indices.iter().find(|found| found.name == name);
         let Some(found) = find(name) else {
             return Ok(false);
         };
-        self.look(found, find(&roots), searcher).await;
+        self.look(found, find(&roots), shared);
         let mut generation = match self.in_hand.take() {
             Some(generation) => generation,
             None => {
@@ -182,7 +169,7 @@ impl Tracked {
                 self.mark();
             }
             shared.touched.lock().settled(name, self.marked);
-            self.is_well();
+            self.counting.succeeded();
         } else {
             self.in_hand = Some(generation);
         }
@@ -190,18 +177,30 @@ impl Tracked {
         is_settled.map(|_| true)
     }
 
+    /// What was touched cannot be counted: the index is to be compared as a whole, range by range.
+    pub(super) fn give_up(&mut self, name: &str, shared: &Shared) {
+        let mut touched = shared.touched.lock();
+        touched.give_up(name);
+        if self.in_hand.take().is_some() {
+            self.mark();
+            touched.settled(name, true);
+        }
+    }
+
     /// Takes down whether it is still the same index, with the same roots index.
-    async fn look(&mut self, found: &Found, roots: Option<&Found>, searcher: &Searcher) {
+    fn look(&mut self, found: &Found, roots: Option<&Found>, shared: &Shared) {
         if found.uuid != self.uuid {
             debug!(index = found.name, "the index is a new one");
             self.uuid.clone_from(&found.uuid);
-            self.close_points(searcher).await;
+            self.points.clear();
             self.mark();
+            shared.is_new(&found.name);
         }
         let roots_uuid = roots.map(|roots| roots.uuid.clone());
         if self.roots_uuid.is_some() && self.roots_uuid != roots_uuid {
             debug!(index = found.name, "the roots index is gone, or a new one");
             self.mark();
+            shared.is_new(&found.name);
         }
         self.roots_uuid = roots_uuid;
     }
@@ -222,7 +221,7 @@ impl Tracked {
         began: &mut Instant,
     ) -> Result<bool, CountError> {
         if generation.since.is_none() && self.busy.elapsed() > LATELY {
-            self.close_points(searcher).await;
+            self.points.clear();
             return Ok(true);
         }
         // Before the count: whoever counts later has the later time.
@@ -233,13 +232,7 @@ impl Tracked {
             .await;
         if let Ok(true) = counted {
             self.points.push_front(view);
-            while self.points.len() > POINTS {
-                if let Some(point) = self.points.pop_back() {
-                    searcher.close(point).await;
-                }
-            }
-        } else {
-            searcher.close(view).await;
+            self.points.truncate(POINTS);
         }
         counted
     }
@@ -277,7 +270,13 @@ impl Tracked {
                 // Once in an index's life, and the slowest of all requests: nothing to rest from.
                 *began += making.elapsed();
             }
+            // Some of it may have been written, whatever comes of it.
+            shared.writes_entries(name);
             let kept = searcher.keep_counted(name, roots, &groups, version).await?;
+            shared.writes_entries(name);
+            if kept.refused > 0 {
+                shared.has_refused(name, true);
+            }
             {
                 let mut status = shared.status.lock();
                 status.roots_counted += roots.len() as u64;
@@ -318,9 +317,9 @@ impl Tracked {
         for point in &self.points {
             match searcher.roots_of(point, &generation.replaced).await {
                 Ok(roots) => generation.roots.extend(roots),
-                Err(error) if matches!(error.kind(), Failure::Away | Failure::Denied) => {
-                    return Err(error);
-                }
+                // A point in time that fails in any other way is lost, and what it would have told is found by
+                // comparing.
+                Err(error) if error.kind() == Failure::Away => return Err(error),
                 Err(error) => {
                     debug!(%error, "a point in time is gone");
                     generation.whole = true;
@@ -329,15 +328,9 @@ impl Tracked {
             }
         }
         if generation.whole {
-            self.close_points(searcher).await;
+            self.points.clear();
         }
         generation.replaced.clear();
         Ok(())
-    }
-
-    async fn close_points(&mut self, searcher: &Searcher) {
-        for point in std::mem::take(&mut self.points) {
-            searcher.close(point).await;
-        }
     }
 }

@@ -352,6 +352,13 @@ impl Engine {
         self.route(index).is_some()
     }
 
+    /// Whether a route stamps documents of an index whose name fits this pattern, if there is one.
+    pub fn may_route(&self, pattern: &str) -> bool {
+        self.routes
+            .iter()
+            .any(|bound| bound.route.may_match(pattern))
+    }
+
     /// The name that a name with a date in it means at this time, if it can be read here.
     pub fn resolve_date(name: &str, now: Millis) -> Option<String> {
         date_math::resolve(name, now)

@@ -123,6 +123,12 @@ impl Engine {
         Ok(all)
     }
 
+    /// The names of the forests about whose groups something can be said.
+    pub fn forests_with_words(&self) -> Vec<String> {
+        let all = self.forests_of_words();
+        all.map(|entry| entry.name.clone()).collect()
+    }
+
     /// The forests about whose groups something can be said through other processes as well.
     pub fn forests_shared(&self) -> Vec<String> {
         let shared = self.forests_of_words().filter(|entry| entry.is_shared());

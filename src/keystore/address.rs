@@ -21,8 +21,8 @@ pub struct Address {
     pub password: Option<String>,
 }
 
-/// A URL of which no engine can be read.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+/// A URL of which no engine can be read. The message has nothing of the URL: a secret may stand anywhere in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     /// It begins with something else.
     #[error(
@@ -33,23 +33,28 @@ pub enum AddressError {
     #[error("it names no host")]
     NoHost,
     /// What follows a host is no port.
-    #[error("'{0}' is not a port")]
-    Port(String),
+    #[error("what follows the colon of a host is not a port")]
+    Port,
+    /// What stands before the hosts cannot stand there.
+    #[error(
+        "user and password must be percent-encoded in a URL: write %2F for /, %2C for a comma, %40 for @, %25 for %"
+    )]
+    Login,
     /// Sentinels are asked for a master by its name.
     #[error("the name of the master is missing: redis+sentinel://host:26379/mymaster")]
     NoMaster,
     /// Something follows the hosts.
     #[error(
-        "nothing but hosts is expected, and '/{0}' follows them: a forest has no database of its own"
+        "nothing but hosts is expected, and a path follows them: a forest has no database of its own"
     )]
-    Path(String),
+    Path,
 }
 
 impl Address {
     /// Reads a URL.
     ///
     /// # Errors
-    /// What is wrong with it. The message has no secret.
+    /// What is wrong with it.
     pub fn parse(url: &str) -> Result<Address, AddressError> {
         let (scheme, rest) = url.split_once("://").ok_or(AddressError::Scheme)?;
         let (is_tls, is_sentinel) = match scheme {
@@ -60,6 +65,10 @@ impl Address {
             _ => return Err(AddressError::Scheme),
         };
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        // A slash in the secret: its rest would be taken for a path, and the user for a host.
+        if path.contains('@') {
+            return Err(AddressError::Login);
+        }
         let (login, hosts) = match authority.rsplit_once('@') {
             Some((login, hosts)) => (Some(login), hosts),
             None => (None, authority),
@@ -86,7 +95,7 @@ impl Address {
             (true, "") => return Err(AddressError::NoMaster),
             (true, master) => Some(master.to_owned()),
             (false, "" | "0") => None,
-            (false, path) => return Err(AddressError::Path(path.to_owned())),
+            (false, _) => return Err(AddressError::Path),
         };
         Ok(Address {
             hosts,
@@ -111,7 +120,7 @@ fn host_and_port(text: &str, default: u16) -> Result<(String, u16), AddressError
         return Err(AddressError::NoHost);
     }
     let port = port.map_or(Ok(default), str::parse);
-    let port = port.map_err(|_| AddressError::Port(text.to_owned()))?;
+    let port = port.map_err(|_| AddressError::Port)?;
     Ok((host.to_owned(), port))
 }
 
@@ -182,8 +191,16 @@ mod tests {
         assert_eq!(refused("http://localhost"), AddressError::Scheme);
         assert_eq!(refused("redis://"), AddressError::NoHost);
         assert_eq!(refused("redis://:6379"), AddressError::NoHost);
-        assert_eq!(refused("redis://a:b"), AddressError::Port("a:b".into()));
-        assert_eq!(refused("redis://a/3"), AddressError::Path("3".into()));
+        assert_eq!(refused("redis://a:b"), AddressError::Port);
+        assert_eq!(refused("redis://a/3"), AddressError::Path);
         assert_eq!(refused("redis+sentinel://a"), AddressError::NoMaster);
+        for secret in [
+            "redis://me:Pa/55@a",
+            "redis://:Pa/55@a,b",
+            "redis://me:Pa/55",
+        ] {
+            let error = refused(secret).to_string();
+            assert!(!error.contains("Pa") && !error.contains("55"), "{error}");
+        }
     }
 }

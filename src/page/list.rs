@@ -127,6 +127,7 @@ fn total(shell: &Shell, groups: &Groups) -> Option<String> {
     let t = shell.t();
     let text = match (total.relation, total.value) {
         (Relation::AtLeast, _) => t.groups_at_least,
+        (Relation::About, _) => t.groups_about,
         (Relation::Equal, 1) => t.groups_one,
         (Relation::Equal, _) => t.groups_many,
     };

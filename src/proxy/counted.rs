@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use hyper::{Method, StatusCode};
 
 use crate::bulk::{Changes, Seen};
+use crate::clock;
 use crate::counts::Written;
-use crate::engine::{Placed, Resolution};
+use crate::engine::{Engine, Placed, Resolution};
+use crate::http::ProxyError;
 use crate::http::query::decode_segment;
 use crate::state::AppState;
 
@@ -95,10 +97,24 @@ pub(super) enum Passing {
         /// Its id.
         id: String,
     },
-    /// Documents of these indices, as the path names them, are changed by a query.
-    ByQuery(String),
+    /// Documents of these indices are changed by a query. There may be patterns among them.
+    ByQuery(Vec<String>),
     /// Documents of any index.
     Anywhere,
+}
+
+/// The longest name or pattern that is looked at: the servers take no longer paths.
+const LONGEST: usize = 4096;
+
+/// Whether the servers take this for the name of an index, of an alias or of indices by a pattern. They refuse what
+/// begins otherwise.
+fn may_be_index(name: &str) -> bool {
+    let is_refused =
+        |c: char| c.is_control() || matches!(c, '/' | '\\' | '"' | '|' | ' ' | '#' | ':');
+    !name.is_empty()
+        && name.len() <= LONGEST
+        && !name.starts_with(['_', '-', '+'])
+        && (name.starts_with('<') || !name.contains(is_refused))
 }
 
 impl Passing {
@@ -106,31 +122,40 @@ impl Passing {
     pub(super) fn of(method: &Method, path: &str) -> Option<Passing> {
         let path = path.trim_start_matches('/').trim_end_matches('/');
         let segments: Vec<&str> = path.splitn(5, '/').collect();
-        let is_index = |name: &str| !name.is_empty() && !name.starts_with('_');
         let name = |segment: &str| decode_segment(segment).into_owned();
         match &*segments {
             [index, kind, id] if method == Method::DELETE => {
                 // Before version 8 there are types, of any name.
-                let is_document = is_index(index) && (*kind == "_doc" || is_index(kind));
+                let (index, is_type) = (name(index), !kind.is_empty() && !kind.starts_with('_'));
+                let is_document = may_be_index(&index) && (*kind == "_doc" || is_type);
                 is_document.then(|| Passing::Delete {
-                    index: name(index),
+                    index,
                     id: name(id),
                 })
             }
             ["_reindex"] if method == Method::POST => Some(Passing::Anywhere),
             [index, .., "_delete_by_query" | "_update_by_query"] if method == Method::POST => {
-                match is_index(index) {
-                    true => Some(Passing::ByQuery(name(index))),
-                    false => Some(Passing::Anywhere),
+                let names = name(index);
+                let all = |name: &str| name == "_all" || name.chars().all(|c| c == '*');
+                if names.split(',').any(|name| !name.is_empty() && all(name)) {
+                    return Some(Passing::Anywhere);
                 }
+                // What a list leaves out again is counted for nothing, which does no harm.
+                let names = names.split(',').filter(|name| may_be_index(name));
+                let names: Vec<String> = names.map(str::to_owned).collect();
+                (!names.is_empty()).then_some(Passing::ByQuery(names))
             }
             _ => None,
         }
     }
 
-    /// Tells of it when its answer has begun; `None`: none has come, and it may have been done all the same.
-    pub(super) fn note(&self, state: &AppState, status: Option<StatusCode>) {
-        if status.is_some_and(|status| is_refusal(status.as_u16())) {
+    /// Tells of it when its answer has begun, or there is none.
+    pub(super) fn note(&self, state: &AppState, answer: Result<StatusCode, &ProxyError>) {
+        let is_done = match answer {
+            Ok(status) => !is_refusal(status.as_u16()),
+            Err(error) => may_be_done(error),
+        };
+        if !is_done {
             return;
         }
         match self {
@@ -143,27 +168,69 @@ impl Passing {
                     index,
                     replaced: &replaced,
                     // Whether it is gone, nobody knows without an answer.
-                    witnesses: if status.is_some() { &witnesses } else { &[] },
+                    witnesses: if answer.is_ok() { &witnesses } else { &[] },
                     ..Written::default()
                 };
                 state.counts.note(is_kept.then_some(deleted).into_iter());
             }
-            // Its names may be patterns: who counts asks what they stand for.
-            Passing::ByQuery(index) => {
-                let whole = Written {
-                    index,
-                    whole: true,
-                    ..Written::default()
-                };
-                state.counts.note(std::iter::once(whole));
+            // Who counts asks what patterns stand for: only for those that may stand for something that is counted.
+            Passing::ByQuery(names) => {
+                for name in names {
+                    let resolved = name
+                        .starts_with('<')
+                        .then(|| Engine::resolve_date(name, clock::now()));
+                    let name = match &resolved {
+                        Some(Some(resolved)) => resolved,
+                        Some(None) => continue,
+                        None => name,
+                    };
+                    let is_kept = match name.contains('*') {
+                        true => state.engine.may_route(name) || state.counts.knows_any(name),
+                        false => state.engine.routes(name) || state.counts.knows(name),
+                    };
+                    let whole = Written {
+                        index: name,
+                        whole: true,
+                        ..Written::default()
+                    };
+                    state.counts.note(is_kept.then_some(whole).into_iter());
+                }
             }
         }
     }
 }
 
+/// Whether a request that got no answer may have been carried out: the cluster has got all of it.
+fn may_be_done(error: &ProxyError) -> bool {
+    matches!(
+        error,
+        ProxyError::Broken(_) | ProxyError::UpstreamTimeout(_)
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_never_came_whole_has_changed_nothing() {
+        for (error, may_be_done_) in [
+            (ProxyError::Unreachable("x".into()), false),
+            (ProxyError::BadBody("x".into()), false),
+            (ProxyError::BodyTimeout(1), false),
+            (ProxyError::Stopping, false),
+            (ProxyError::Broken("x".into()), true),
+            (ProxyError::UpstreamTimeout(1), true),
+        ] {
+            assert_eq!(may_be_done(&error), may_be_done_, "{error}");
+        }
+    }
+
+    #[test]
+    fn names_as_long_as_paths_may_be() {
+        assert!(may_be_index(&"a".repeat(LONGEST)));
+        assert!(!may_be_index(&"a".repeat(LONGEST + 1)));
+    }
 
     #[test]
     fn what_changes_groups_in_passing() {
@@ -174,7 +241,10 @@ mod tests {
                 id: id.into(),
             })
         };
-        let by_query = |index: &str| Some(Passing::ByQuery(index.into()));
+        let by_query = |names: &[&str]| {
+            let names = names.iter().map(|&name| name.to_owned());
+            Some(Passing::ByQuery(names.collect()))
+        };
         for (method, path, expected) in [
             (
                 Method::DELETE,
@@ -189,17 +259,34 @@ mod tests {
             (
                 Method::POST,
                 "/news-*,b/_delete_by_query",
-                by_query("news-*,b"),
+                by_query(&["news-*", "b"]),
             ),
             (
                 Method::POST,
                 "/news-1/article/_update_by_query",
-                by_query("news-1"),
+                by_query(&["news-1"]),
             ),
             (
                 Method::POST,
                 "/_all/_delete_by_query",
                 Some(Passing::Anywhere),
+            ),
+            (
+                Method::POST,
+                "/a,%2A/_delete_by_query",
+                Some(Passing::Anywhere),
+            ),
+            // No server has an index of such a name, however it is written.
+            (Method::POST, "/%5Fx/_delete_by_query", None),
+            (Method::POST, "/_x/_delete_by_query", None),
+            (Method::POST, "//_delete_by_query", None),
+            (Method::POST, "/a%2Fb/_update_by_query", None),
+            (Method::POST, "/far%3Anews/_delete_by_query", None),
+            (Method::DELETE, "/%5Fx/_doc/1", None),
+            (
+                Method::POST,
+                "/%5Fx,a%2C-b,%3Ca-%7Bnow%2Fd%7D%3E/_delete_by_query",
+                by_query(&["a", "<a-{now/d}>"]),
             ),
             (Method::POST, "/_reindex", Some(Passing::Anywhere)),
             (Method::POST, "/_reindex/7/_rethrottle", None),

@@ -53,7 +53,7 @@ pub(crate) async fn handle(
     };
     let response = relay(state, request, in_flight).await;
     if let Some(passing) = passing {
-        passing.note(state, response.as_ref().ok().map(Response::status));
+        passing.note(state, response.as_ref().map(Response::status));
     }
     response
 }

@@ -1,5 +1,6 @@
 //! What readers get: plain values, for JSON and for pages alike.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::forest::Root;
@@ -30,12 +31,14 @@ pub(crate) struct Total {
 }
 
 /// Whether a number is exact.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Relation {
     /// Exact.
     Equal,
     /// So many were proven; there may be more.
     AtLeast,
+    /// Nothing is proven: it may be more or less, by what was not counted yet.
+    About,
 }
 
 /// One group: the documents that share a root.
@@ -143,11 +146,12 @@ impl Groups {
 }
 
 impl Total {
-    /// As the servers write `hits.total`.
+    /// As the servers write `hits.total`, and `approx`, which they do not know.
     pub(crate) fn to_json(self) -> Value {
         let relation = match self.relation {
             Relation::Equal => "eq",
             Relation::AtLeast => "gte",
+            Relation::About => "approx",
         };
         json!({"value": self.value, "relation": relation})
     }

@@ -2,7 +2,8 @@
 //! over the documents, newest first.
 //!
 //! Whether a group is shown by the one or by the other does not depend on when a page is asked for: so none is shown
-//! twice or left out, also where the index of roots is late.
+//! twice or left out, also where the index of roots is late. One that is being made changes from page to page: then the
+//! list comes from the documents.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use super::request::{Direction, GroupsRequest, MAX_COUNTED, SortBy, TotalWanted}
 use super::roots;
 use super::walk::{self, Block, Order};
 use crate::config::RestrictedReaders;
+use crate::counts::Entries;
 
 /// Documents under a query of which the counts in the whole index are asked for.
 const MAX_SIMILAR: u64 = 100_000;
@@ -154,28 +156,35 @@ async fn first(
 ) -> Result<From, ReadError> {
     let source = &reader.source;
     let with_total = request.total != TotalWanted::No;
+    let before = reader.counts.entries(&reader.index);
     let counted = enumerate::count(source, &request.query, i32::MAX as u64 - 1);
-    let ahead = ahead(reader, request, roots);
-    let (((documents, _), unstamped), ahead) = tokio::try_join!(counted, ahead)?;
+    let (((documents, _), unstamped), ahead) = match (roots, before) {
+        // Its entries come while it is read, and groups would change their places: the documents themselves say the
+        // order, as long as they are not too many.
+        (Some(roots), Entries::Unfinished) => {
+            let counted = counted.await?;
+            let roots = Some(roots).filter(|_| counted.0.0 > limit(request).1);
+            (counted, ahead(reader, request, roots).await?)
+        }
+        (roots, _) => tokio::try_join!(counted, ahead(reader, request, roots))?,
+    };
     parts.unstamped = unstamped;
     match ahead {
         Ahead::Roots { name, found } => {
+            let after = reader.counts.entries(&reader.index);
             if with_total {
                 let groups = (documents + found.entries).saturating_sub(found.documents);
+                let is_exact = (before, after) == (Entries::True, Entries::True);
+                let relation = match is_exact {
+                    true => Relation::Equal,
+                    false => Relation::About,
+                };
                 parts.total = Some(Total {
                     value: groups,
-                    relation: Relation::Equal,
+                    relation,
                 });
-                let how = match reader.counts.is_behind() {
-                    true => {
-                        "is behind: spinney cannot count at present, or has not compared all of it since its start"
-                    }
-                    false => "lags a few seconds behind writes",
-                };
-                parts.notes.push(format!(
-                    "the order and the number of groups follow the index of roots, which {how}; \"exact\": true does without it"
-                ));
             }
+            parts.notes.extend(note_of(after));
             let is_first = request.direction == Direction::Descending;
             Ok(From::Roots {
                 name,
@@ -202,6 +211,22 @@ async fn first(
             Ok(from)
         }
     }
+}
+
+/// What a reader should know of an order and a number that come from the index of roots.
+fn note_of(entries: Entries) -> Option<String> {
+    let how = match entries {
+        Entries::True => return None,
+        Entries::Late { is_failing: false } => "lags a few seconds behind writes",
+        Entries::Late { is_failing: true } => "is behind: spinney cannot count at present",
+        Entries::Unknown => "may be behind: this spinney does not count (--counts off)",
+        Entries::Unfinished => {
+            "is not complete: until spinney has compared all of it, groups may come twice, or not at all"
+        }
+    };
+    Some(format!(
+        "the order and the number of groups follow the index of roots, which {how}; \"exact\": true does without it"
+    ))
 }
 
 /// What is asked for beside the number of documents.

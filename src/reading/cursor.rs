@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use super::answer::Relation;
 use super::request::RequestError;
 
 /// Raised whenever a cursor of the version before would be misread.
@@ -29,8 +30,8 @@ const MAX_CHARS: usize = (6 * LONGEST_VALUE + 1_024) / 3 * 4;
 pub(super) struct Cursor {
     /// The place of the last group.
     pub place: Place,
-    /// The number of groups as it was counted for the first page, and whether that is exact.
-    pub total: Option<(u64, bool)>,
+    /// The number of groups as it was counted for the first page, and how exactly.
+    pub total: Option<(u64, Relation)>,
     /// The list of groups that the pages come from.
     pub list: Option<u64>,
 }
@@ -119,7 +120,7 @@ mod tests {
                         value: one.repeat(bytes / one.len()).into(),
                         key: i64::MIN,
                     })),
-                    total: Some((u64::MAX, false)),
+                    total: Some((u64::MAX, Relation::AtLeast)),
                     list: Some(u64::MAX),
                 };
                 let text = encode(&cursor, u64::MAX);
@@ -154,8 +155,10 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read(
-            place in places(), total in any::<Option<(u64, bool)>>(), list in any::<Option<u64>>(), question: u64,
+            place in places(), total in any::<Option<(u64, u8)>>(), list in any::<Option<u64>>(), question: u64,
         ) {
+            let relations = [Relation::Equal, Relation::AtLeast, Relation::About];
+            let total = total.map(|(value, nth)| (value, relations[usize::from(nth % 3)]));
             let cursor = Cursor { place, total, list };
             let text = encode(&cursor, question);
             prop_assert!(text.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-' || c == b'_'));

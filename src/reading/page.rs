@@ -63,11 +63,7 @@ pub(super) struct PageParts {
 }
 
 impl Total {
-    pub(super) fn of_cursor((value, is_exact): (u64, bool)) -> Total {
-        let relation = match is_exact {
-            true => Relation::Equal,
-            false => Relation::AtLeast,
-        };
+    pub(super) fn of_cursor((value, relation): (u64, Relation)) -> Total {
         Total { value, relation }
     }
 }
@@ -135,9 +131,14 @@ impl Filling {
         })
     }
 
-    /// Adds what came.
+    /// Adds what came. A group that is on the page already, because its place has changed meanwhile, is not shown
+    /// again.
     pub(super) fn add(&mut self, batch: Batch) {
-        self.found.extend(batch.found);
+        for (group, place) in batch.found {
+            if self.found.iter().all(|(shown, _)| shown.root != group.root) {
+                self.found.push((group, place));
+            }
+        }
         self.place = batch.then;
         self.round += 1;
     }
@@ -157,9 +158,7 @@ impl Filling {
         Page {
             next: place.map(|place| Cursor {
                 place,
-                total: parts
-                    .total
-                    .map(|t| (t.value, t.relation == Relation::Equal)),
+                total: parts.total.map(|t| (t.value, t.relation)),
                 list: parts.list,
             }),
             groups: found.into_iter().map(|(group, _)| group).collect(),

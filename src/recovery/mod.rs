@@ -105,7 +105,7 @@ impl Rebuild {
         }
         Ok(Rebuild {
             engine,
-            reader: Reader::new(config, rate)?,
+            reader: Reader::new(config, Operator::of_service(config)?, rate)?,
             dir,
             sources,
         })
@@ -163,9 +163,13 @@ pub(crate) fn before_window(now: Option<Millis>, window: Option<Millis>) -> Opti
 }
 
 impl Reader {
-    pub(crate) fn new(config: &ServeOptions, rate: Option<u32>) -> Result<Reader, RecoveryError> {
+    pub(crate) fn new(
+        config: &ServeOptions,
+        operator: Operator,
+        rate: Option<u32>,
+    ) -> Result<Reader, RecoveryError> {
         Ok(Reader {
-            operator: Operator::new(&config.service_url.0, config.upstream_ca.as_deref())?,
+            operator,
             names: StampNames::new(&config.prefix)?,
             rate,
         })
@@ -311,7 +315,7 @@ pub(crate) async fn salvage(
     )?;
     let engine = Arc::new(engine);
     engine.limit_memory(config.forest_memory).await?;
-    let reader = Reader::new(config, rate)?;
+    let reader = Reader::new(config, Operator::of_service(config)?, rate)?;
     let mut all = Vec::new();
     for source in engine.sources().await? {
         if source.is_salvaged {

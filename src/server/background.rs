@@ -16,37 +16,32 @@ use crate::recovery::Reader;
 use crate::state::AppState;
 
 /// Begins to count groups in the background, if somebody wants that.
-pub(super) fn count(state: &AppState, config: &ServeOptions) -> Option<Running> {
+pub(super) fn count(
+    state: &AppState,
+    config: &ServeOptions,
+    service: &Operator,
+) -> Option<Running> {
     if !config.counts {
         return None;
     }
-    let operator = match Operator::new(&config.service_url.0, config.upstream_ca.as_deref()) {
-        Ok(operator) => operator,
-        Err(error) => {
-            state.counts.cannot_start(&error.to_string());
-            return None;
-        }
-    };
     let patterns = config.routes.iter().flat_map(Route::patterns);
     let patterns: Vec<String> = patterns.map(str::to_owned).collect();
     state
         .counts
-        .start(operator, Fields::new(&config.prefix), &patterns)
+        .start(service.clone(), Fields::new(&config.prefix), &patterns)
 }
 
 /// Begins to look for documents without a stamp, if somebody wants that.
-pub(super) fn sweep(state: &Arc<AppState>, config: &ServeOptions) -> Option<JoinHandle<()>> {
+pub(super) fn sweep(
+    state: &Arc<AppState>,
+    config: &ServeOptions,
+    service: &Operator,
+) -> Option<JoinHandle<()>> {
     state.swept.every?;
-    let reader = match Operator::new(&config.service_url.0, config.upstream_ca.as_deref()) {
-        Ok(reader) => reader,
-        Err(error) => {
-            warn!(%error, "nobody looks for documents without a stamp");
-            return None;
-        }
-    };
+    let reader = service.clone();
     let door = Inside {
         state: state.clone(),
-        credentials: config.service_url.credentials(),
+        credentials: config.service_url.credentials.clone(),
     };
     let routes = Routes {
         prefix: state.engine.prefix().to_owned(),
@@ -60,17 +55,15 @@ pub(super) fn sweep(state: &Arc<AppState>, config: &ServeOptions) -> Option<Join
 }
 
 /// Begins to let stored documents follow what people say about groups.
-pub(super) fn restamp(state: &Arc<AppState>, config: &ServeOptions) -> Option<JoinHandle<()>> {
+pub(super) fn restamp(
+    state: &Arc<AppState>,
+    config: &ServeOptions,
+    service: &Operator,
+) -> Option<JoinHandle<()>> {
     if config.routes.is_empty() {
         return None;
     }
-    let operator = match Operator::new(&config.service_url.0, config.upstream_ca.as_deref()) {
-        Ok(operator) => operator,
-        Err(error) => {
-            state.restamping.cannot_start(&error.to_string());
-            return None;
-        }
-    };
+    let operator = service.clone();
     let routes = Routes {
         prefix: state.engine.prefix().to_owned(),
         routes: state.engine.adopted_routes(),
@@ -101,12 +94,16 @@ pub(super) fn obey(state: &Arc<AppState>, config: &ServeOptions) -> Option<JoinH
 }
 
 /// Begins to look for documents of which the cluster has not told whether they are stored.
-pub(super) fn look(state: &Arc<AppState>, config: &ServeOptions) -> Option<JoinHandle<()>> {
+pub(super) fn look(
+    state: &Arc<AppState>,
+    config: &ServeOptions,
+    service: &Operator,
+) -> Option<JoinHandle<()>> {
     // What several processes keep is not rebuilt by one of them.
     if config.routes.is_empty() || config.forest_store.is_some() {
         return None;
     }
-    let reader = match Reader::new(config, None) {
+    let reader = match Reader::new(config, service.clone(), None) {
         Ok(reader) => reader,
         Err(error) => {
             warn!(%error, "nobody looks for documents of which the cluster has not told whether they are stored");

@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 use tracing::{info, warn};
 
 use crate::clock;
+use crate::cluster::operator::Operator;
 use crate::config::{Clock, ServeOptions};
 use crate::engine::{Recovered, Source};
 use crate::recovery::{
@@ -26,7 +27,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// Begins to take in what is indexed and not stored, and waits for it for a moment. If the cluster does not answer that goes on
 /// while spinney serves.
-pub(super) async fn begin(state: &Arc<AppState>, config: &ServeOptions) {
+pub(super) async fn begin(state: &Arc<AppState>, config: &ServeOptions, service: &Operator) {
     let Some(storage) = config
         .storage
         .as_ref()
@@ -34,7 +35,7 @@ pub(super) async fn begin(state: &Arc<AppState>, config: &ServeOptions) {
     else {
         return;
     };
-    let reader = match Reader::new(config, None) {
+    let reader = match Reader::new(config, service.clone(), None) {
         Ok(reader) => reader,
         Err(error) => {
             warn!(%error, "nobody looks for documents that are indexed and not stored");

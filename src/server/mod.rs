@@ -21,6 +21,7 @@ use tokio_rustls::TlsAcceptor;
 use tracing::{Instrument, debug, info, warn};
 
 use crate::clock;
+use crate::cluster::operator::{Operator, OperatorError};
 use crate::config::{ForestStore, OnLoss, ServeOptions};
 use crate::endpoints::{self, ApiEndpoint, Endpoint, Found};
 use crate::history::{self, Sample};
@@ -36,6 +37,9 @@ use accept::Listener;
 /// How often expired nodes are removed while nobody writes, and how many at once.
 const EXPIRY_TICK: Duration = Duration::from_millis(100);
 const EXPIRY_BUDGET: usize = 2_000;
+
+/// How long a stop waits until the cluster has closed what spinney has opened there.
+const CLOSING: Duration = Duration::from_secs(2);
 
 /// How many of those ticks pass between two looks for a forest that is full.
 const EVICTION_TICKS: u64 = 50;
@@ -57,6 +61,9 @@ pub(crate) enum ServeError {
     /// What requests share cannot be made.
     #[error(transparent)]
     State(#[from] StateError),
+    /// What spinney asks in its own name.
+    #[error(transparent)]
+    Service(#[from] OperatorError),
     /// The forests cannot be rebuilt.
     #[error("the forests are to be recovered before anything is served (--recover-at-start)")]
     Recovery(#[source] RecoveryError),
@@ -123,17 +130,18 @@ pub(crate) async fn serve(
     if let Err(reason) = state.engine.limit_memory(config.forest_memory).await {
         state.engine_failed(&reason);
     }
-    catch_up::begin(&state, &config).await;
+    let service = Operator::of_service(&config)?;
+    catch_up::begin(&state, &config, &service).await;
     // Whoever knows that it listens may stop it.
     let mut signals = Signals::install().map_err(ServeError::Signals)?;
     ready(address, admin_address);
 
     tokio::spawn(expire(state.clone()));
-    let counting = background::count(&state, &config);
-    let sweeping = background::sweep(&state, &config);
-    let restamping = background::restamp(&state, &config);
+    let counting = background::count(&state, &config, &service);
+    let sweeping = background::sweep(&state, &config, &service);
+    let restamping = background::restamp(&state, &config, &service);
     let obeying = background::obey(&state, &config);
-    let looking = background::look(&state, &config);
+    let looking = background::look(&state, &config, &service);
     tokio::spawn(remember(state.clone()));
     let main = Listener::main(acceptor.clone(), config.limits);
     let accepting = tokio::spawn(accept::accept(listener, main, state.clone()));
@@ -167,6 +175,7 @@ pub(crate) async fn serve(
     if let Some(counting) = counting {
         counting.stop().await;
     }
+    service.settle(CLOSING).await;
     if cut_off > 0 {
         warn!(
             requests = cut_off,

@@ -4,11 +4,14 @@ use std::fmt::Debug;
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{Error, ErrorKind, Read, Result, Seek, SeekFrom, Write};
+#[cfg(unix)]
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 /// A file system.
 pub trait Files: Debug + Send + Sync {
-    /// Makes a directory and those above it; one that is there already stays.
+    /// Makes a directory, for this user alone, and those above it; one that is there already stays, and others lose
+    /// their rights to it.
     ///
     /// # Errors
     /// Those of the system, here and below.
@@ -20,7 +23,7 @@ pub trait Files: Debug + Send + Sync {
     /// As above.
     fn list(&self, dir: &Path) -> Result<Vec<String>>;
 
-    /// Makes an empty file, or empties the one that is there.
+    /// Makes an empty file, for this user alone, or empties the one that is there.
     ///
     /// # Errors
     /// As above.
@@ -94,13 +97,48 @@ pub trait File: Debug + Send {
     fn size(&self) -> Result<u64>;
 }
 
+/// What is stored holds texts: nobody else reads it, whatever the umask allows.
+#[cfg(unix)]
+const DIR_MODE: u32 = 0o700;
+#[cfg(unix)]
+const FILE_MODE: u32 = 0o600;
+
+/// Opens a file to write, for this user alone if it is made.
+fn options() -> fs::OpenOptions {
+    let mut options = fs::OpenOptions::new();
+    options.write(true);
+    #[cfg(unix)]
+    options.mode(FILE_MODE);
+    options
+}
+
+/// Takes away from others what they may do with a directory that an older version has made. One of somebody else stays
+/// as it is, and one that is meant for everybody, such as `/tmp`.
+fn close_to_others(path: &Path) {
+    #[cfg(unix)]
+    if let Ok(about) = fs::metadata(path) {
+        let mode = about.permissions().mode();
+        if mode & 0o077 != 0 && mode & 0o1000 == 0 {
+            let _ = fs::set_permissions(path, fs::Permissions::from_mode(mode & 0o7700));
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = path;
+}
+
 /// That of the system.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemFiles;
 
 impl Files for SystemFiles {
     fn create_dir(&self, path: &Path) -> Result<()> {
-        fs::create_dir_all(path)
+        let mut builder = fs::DirBuilder::new();
+        builder.recursive(true);
+        #[cfg(unix)]
+        builder.mode(DIR_MODE);
+        builder.create(path)?;
+        close_to_others(path);
+        Ok(())
     }
 
     fn list(&self, dir: &Path) -> Result<Vec<String>> {
@@ -113,7 +151,7 @@ impl Files for SystemFiles {
 
     fn create(&self, path: &Path) -> Result<Box<dyn File>> {
         // Append mode and truncation do not go together.
-        let file = fs::File::create(path)?;
+        let file = options().create(true).truncate(true).open(path)?;
         drop(file);
         self.open(path)
     }
@@ -138,11 +176,7 @@ impl Files for SystemFiles {
     }
 
     fn lock(&self, path: &Path) -> Result<Option<Box<dyn Debug + Send + Sync>>> {
-        let file = fs::File::options()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)?;
+        let file = options().create(true).truncate(false).open(path)?;
         match file.try_lock() {
             Ok(()) => Ok(Some(Box::new(Held(file)))),
             Err(fs::TryLockError::WouldBlock) => Ok(None),
@@ -210,6 +244,31 @@ pub(super) fn shorter_than_it_was() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn nobody_else_reads_what_is_stored() {
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let top = std::env::temp_dir().join(format!("spinney-modes-{}", std::process::id()));
+        let dir = top.join("forest");
+        let files = SystemFiles;
+        files.create_dir(&dir).unwrap();
+        assert_eq!((mode(&top), mode(&dir)), (0o700, 0o700));
+        let [file, lock] = ["journal", "lock"].map(|name| dir.join(name));
+        files.create(&file).unwrap().append(b"a text").unwrap();
+        drop(files.lock(&lock).unwrap().unwrap());
+        assert_eq!((mode(&file), mode(&lock)), (0o600, 0o600));
+        // As an older version has made it; what is above was made by somebody else, maybe.
+        for path in [&top, &dir] {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        files.create_dir(&dir).unwrap();
+        assert_eq!((mode(&top), mode(&dir)), (0o755, 0o700));
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o1777)).unwrap();
+        files.create_dir(&dir).unwrap();
+        assert_eq!(mode(&dir), 0o777);
+        fs::remove_dir_all(&top).unwrap();
+    }
 
     #[test]
     fn a_lock_ends_though_a_copy_of_its_file_is_open() {

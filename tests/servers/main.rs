@@ -36,6 +36,7 @@ mod readme;
 mod recover;
 mod restart;
 mod secure;
+mod service;
 mod shared;
 mod strangers;
 mod unasked;

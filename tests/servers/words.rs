@@ -269,7 +269,8 @@ async fn a_word_survives_kill_9_and_is_followed_by_the_next_process() {
     let server = Server::new(&upstream);
     let (index, dir) = (unique_index("words-killed"), DataDir::new("words-killed"));
     super::adopt::create_mapped(&server, &index).await;
-    let nobody = ["--service-url", "http://127.0.0.1:1"];
+    // With a path, no other node stands in for it.
+    let nobody = ["--service-url", "http://127.0.0.1:1/away"];
     let mut spinney = Spinney::start(&arguments(&upstream, &index, dir.path(), &nobody));
     let documents = [
         ("a", article(1, 1)),

@@ -91,6 +91,13 @@ impl RestampPass {
         &self.words
     }
 
+    /// The same way, for those of its words alone whose documents all follow.
+    #[must_use]
+    pub fn of_words(mut self, is_done: impl Fn(u64) -> bool) -> RestampPass {
+        self.words.retain(|&(number, _)| is_done(number));
+        self
+    }
+
     /// The roots whose documents are to be read.
     pub fn sought(&self, words: &Words) -> Vec<Root> {
         let roots = self.sought.iter().copied();

@@ -55,6 +55,7 @@ pub(super) const TEXTS: Texts = Texts {
     groups_one: "{} 组报道",
     groups_many: "{} 组报道",
     groups_at_least: "至少 {} 组报道",
+    groups_about: "大约 {} 组报道",
     similar_one: "仅此一篇",
     similar_many: "相似 {} 篇",
     similar_hint: "文本相同的其他文章数",

@@ -55,6 +55,7 @@ pub(super) const TEXTS: Texts = Texts {
     groups_one: "{} story",
     groups_many: "{} stories",
     groups_at_least: "at least {} stories",
+    groups_about: "about {} stories",
     similar_one: "the only one",
     similar_many: "{} similar",
     similar_hint: "Other articles with this text",

@@ -32,7 +32,8 @@ async fn a_word_is_followed_by_another_sidecar_when_the_first_one_is_gone() {
     let (upstream, redis) = (common::opensearch(), Redis::start());
     let (server, index) = (Server::new(&upstream), unique_index("shared-words-killed"));
     create_mapped(&server, &index).await;
-    let nobody = ["--service-url", "http://127.0.0.1:1"];
+    // With a path, no other node stands in for it.
+    let nobody = ["--service-url", "http://127.0.0.1:1/away"];
     let mut first = sidecar(&upstream, &index, &redis, &nobody);
     bulk(&first.url, &index, [("a", article(1, 1))]);
     let second = sidecar(&upstream, &index, &redis, &[]);
