@@ -141,8 +141,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Begins to take stored documents into a forest, at this time: no arrival counts as a later one, nor a date as one that would not
-    /// be believed then.
+    /// Begins to take stored documents into a forest, at this time: no arrival counts as a later one, nor a date as one
+    /// that would not be believed then.
     pub fn recover(self: &Arc<Self>, source: Source, intake: Intake, now: Millis) -> Recovering {
         let forests = std::iter::once(source.at).chain(source.short);
         let is_dated = matches!(source.clock, Clock::Field(_));

@@ -121,9 +121,9 @@ impl<P: Proof> Look<'_, '_, P> {
         }
     }
 
-    /// Whether a root may have this place: nothing stands there, or a leaf that is one of many of its tree. Where a forest is made anew
-    /// and documents are taken in another order than they came, one may bring a leaf where a root was: what is stored as a root goes
-    /// before it.
+    /// Whether a root may have this place: nothing stands there, or a leaf that is one of many of its tree. Where a
+    /// forest is made anew and documents are taken in another order than they came, one may bring a leaf where a root
+    /// was: what is stored as a root goes before it.
     fn may_take(&mut self, root: Root, goes_before_leaves: bool) -> bool {
         (goes_before_leaves && self.query.fingerprints.len() > 1) || self.own_node(root.0).is_none()
     }

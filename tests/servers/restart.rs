@@ -423,7 +423,8 @@ async fn caught_up(client: &Client, url: &str) -> Value {
     }
 }
 
-/// Under the pattern stands an older index, which another method has stamped a moment ago, or years after the documents' own dates.
+/// Under the pattern stands an older index, which another method has stamped a moment ago, or years after the
+/// documents' own dates.
 #[tokio::test]
 async fn an_index_of_another_method_changes_no_root() {
     let upstream = common::opensearch();
@@ -482,7 +483,8 @@ async fn an_index_of_another_method_changes_no_root() {
             spinney = start();
             let found = caught_up(&client, &spinney.url).await;
             assert_eq!(found["caught_up"], 0, "{newer:?} {found}");
-            // By arrival only what came in the last minute is read. A text that came again is known, and so may be one near it.
+            // By arrival only what came in the last minute is read. A text that came again is known, and so may be one
+            // near it.
             if newer == by_dates {
                 assert!(
                     matches!(found["foreign"].as_u64(), Some(99..=100)),

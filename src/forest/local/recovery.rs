@@ -5,10 +5,10 @@
 //! not, others of the same moment get their turn before it, and the first one that has puts its proof in the place of
 //! that document's.
 //!
-//! Where a forest stands already ([`Recovery::of_the_rest`]), nothing of it changes: a document that it knows keeps its root, whatever
-//! is stored with it, and no node changes its tree. What a start has missed ([`Recovery::of_the_missed`]) is of this forest besides: a
-//! document whose root has no tree here, and which cannot have founded it by the method of this forest, was stamped by another one and
-//! is left out.
+//! Where a forest stands already ([`Recovery::of_the_rest`]), nothing of it changes: a document that it knows keeps its
+//! root, whatever is stored with it, and no node changes its tree. What a start has missed
+//! ([`Recovery::of_the_missed`]) is of this forest besides: a document whose root has no tree here, and which cannot
+//! have founded it by the method of this forest, was stamped by another one and is left out.
 //!
 //! Documents of one moment are taken for those of one request, as they mostly are: what they teach counts once for all of
 //! them, and a fingerprint that is the root of one of them is no leaf for the others.
@@ -74,13 +74,17 @@ pub struct Recovery {
     leaves_out_foreign: bool,
     /// The clock does not go on to where anything dies that is alive.
     keeps_living: bool,
-    /// Documents of the last moment that are left out unless more of that moment comes, and with it the founders of their trees.
+    /// Documents of the last moment that are left out unless more of that moment comes, and with it the founders of
+    /// their trees.
     orphans: Vec<Document>,
     orphan_bytes: usize,
     recovered: Recovered,
 }
 
 impl Recovery {
+    #[cfg(test)]
+    pub(in crate::forest) const GROUP: usize = GROUP;
+
     /// Into a forest that may know the documents already: those that it knows change nothing.
     pub fn of_the_rest() -> Recovery {
         Recovery {
@@ -89,8 +93,9 @@ impl Recovery {
         }
     }
 
-    /// The same of documents that nobody has called this forest's: those whose roots it cannot have given are left out. `is_dated`: their
-    /// time is their own word, which must not let anything expire that the forest has; otherwise it is the machine's.
+    /// The same of documents that nobody has called this forest's: those whose roots it cannot have given are left out.
+    /// `is_dated`: their time is their own word, which must not let anything expire that the forest has; otherwise it
+    /// is the machine's.
     pub fn of_the_missed(is_dated: bool) -> Recovery {
         Recovery {
             leaves_out_foreign: true,

@@ -195,8 +195,8 @@ impl<F: Family> Inner<F> {
         Err(self.is_overtaken())
     }
 
-    /// Other values that do not read count as absent. These do not: without them documents would get roots that somebody has corrected,
-    /// and nobody would see it.
+    /// Other values that do not read count as absent. These do not: without them documents would get roots that
+    /// somebody has corrected, and nobody would see it.
     fn unreadable_words(&self, forest: u8) -> Unavailable {
         let key = Key {
             forest,

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::recovery::{Kept, Kind, document, for_all};
 use super::*;
 use crate::forest::local::{Recovery, State, StateChange};
-use crate::forest::port::{Commit, Earlier, Outcome, When};
+use crate::forest::port::{Commit, Document, Earlier, Outcome, When};
 use crate::forest::{Portions, Restoring};
 use crate::method::{Family, Method, Short, Similarity, Staged, Strict, Verified, WIDE};
 
@@ -31,7 +31,8 @@ struct Request {
     fate: Fate,
 }
 
-/// A document of an older index: its number, which root stands there, and how long after the last one of the forest it arrived.
+/// A document of an older index: its number, which root stands there, and how long after the last one of the forest it
+/// arrived.
 #[derive(Debug, Clone, Copy)]
 struct Older {
     number: u64,
@@ -212,7 +213,7 @@ impl<F: Family> Kind<F> {
             // Nobody was told of what is lost, nor that a document has come again.
             first = self.start(&left);
         }
-        let clock = first.forest().clock();
+        let clock = first.forest().clock().max(Millis(1_000_000));
         // With dates of their own documents may be of any time; otherwise none is of a later one than now.
         let now = match end.is_dated {
             true => clock,
@@ -237,6 +238,7 @@ impl<F: Family> Kind<F> {
         again.record();
         let nodes: HashMap<u64, u64> = rows(again.forest())
             .into_iter()
+            .filter(|&(_, _, arrival)| self.window.is_none_or(|window| arrival >= now.0 - window.0))
             .map(|(node, root, _)| (node, root))
             .collect();
         self.recover(
@@ -246,10 +248,12 @@ impl<F: Family> Kind<F> {
             end.page,
         );
         let caught_up = StateChange::batch(&again.take_changes()).unwrap();
-        for (node, root, _) in rows(again.forest()) {
-            if let Some(&was) = nodes.get(&node) {
-                assert_eq!(was, root, "a node of {:?}", self.method);
-            }
+        let after: HashMap<u64, u64> = rows(again.forest())
+            .into_iter()
+            .map(|(node, root, _)| (node, root))
+            .collect();
+        for (node, root) in nodes {
+            assert_eq!(after.get(&node), Some(&root), "a node of {:?}", self.method);
         }
         // And the same after one more end.
         let journal = left.journal.iter().cloned().chain([caught_up]).collect();
@@ -309,7 +313,8 @@ const BY_TERM: End = End {
     order: Vec::new(),
 };
 
-/// A document that is stored moves the clock as far as nothing dies that the directory has, and not a millisecond further.
+/// A document that is stored moves the clock as far as nothing dies that the directory has, and not a millisecond
+/// further.
 #[test]
 fn a_late_arrival_expires_nothing() {
     let kind = verified(Some(Millis(1_000)));
@@ -359,5 +364,48 @@ fn a_stored_root_displaces_no_leaf_of_the_directory() {
         let nodes = rows(state.forest());
         let is = nodes.iter().find(|&&(node, _, _)| node == leaf);
         assert_eq!(is.map(|&(_, root, _)| root), Some(root.0.0));
+    }
+}
+
+/// Of the documents of one moment the founder of a tree may be read last, also where they are more than are taken at
+/// once. It is waited for until the moment is over, by as many as are taken at once.
+#[test]
+fn a_founder_is_waited_for_through_its_moment() {
+    let kind = Kind::<Strict> {
+        method: "field:phash".parse().unwrap(),
+        k: Distance(3),
+        window: NEVER,
+        thresholds: (),
+    };
+    let root = kind.print_of(0, 0);
+    let (moment, next) = (When::At(Millis(5)), When::At(Millis(6)));
+    let of = |number, when| document(&kind.method, number, when, Some(root));
+    let without_text = |when| Document {
+        features: None,
+        ..of(1, when)
+    };
+    let group = Recovery::GROUP;
+    for (followers, others, founder, foreign) in [
+        (1, 2 * group, moment, 0),
+        (1, 2 * group, next, 1),
+        (group, group, moment, 0),
+        (group + 1, group, moment, 1),
+    ] {
+        let mut documents = vec![of(1, moment); followers];
+        documents.extend(vec![without_text(moment); others]);
+        documents.push(of(0, founder));
+        let (mut state, mut recovery) = (kind.empty(), Recovery::of_the_missed(false));
+        let mut documents = documents.into_iter();
+        while let Some(group) = recovery.next_group(&mut documents, true) {
+            state.recover(group, &mut recovery);
+        }
+        let found = recovery.recovered();
+        assert_eq!(found.foreign, foreign, "{found:?}");
+        assert_eq!(found.without_text, others as u64);
+        assert_eq!(
+            found.documents,
+            found.placed + found.known + others as u64 + foreign
+        );
+        assert!(state.forest().has_tree(root));
     }
 }

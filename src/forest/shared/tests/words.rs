@@ -526,7 +526,8 @@ fn trees_of_one_story_are_suggested_or_made_one() {
     assert!(matches!(said(&one).word(0), Some(Word::Apart { .. })));
 }
 
-/// Corrections are never taken for absent: nothing is placed until they read again, and the error says how that comes about.
+/// Corrections are never taken for absent: nothing is placed until they read again, and the error says how that comes
+/// about.
 #[test]
 fn corrections_that_do_not_read_hold_documents_back() {
     let memory = Memory::default();
