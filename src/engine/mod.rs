@@ -45,7 +45,7 @@ pub use explain::Explanation;
 pub use inspect::{InspectError, Inspected, Told, inspect, inspect_shared};
 pub use read::{Parsed, Unstamped};
 pub use readers::{ReaderFields, ReaderRoute};
-pub use recover::{Recovering, Source, StoredDocument};
+pub use recover::{Intake, Recovering, Source, StoredDocument};
 pub use settle::{Placed, Resolution, Settled};
 pub use stamped::{LeftAlone, Refused, Stamped, Tally};
 pub use stored::SaveError;

@@ -9,6 +9,7 @@ use rayon::prelude::*;
 use super::read::features;
 use super::{Engine, Unavailable};
 use crate::bulk::{self, Selected};
+use crate::clock;
 use crate::config::Clock;
 use crate::fingerprint::Fingerprint;
 use crate::forest::Root;
@@ -57,6 +58,17 @@ pub struct StoredDocument {
     pub source: Bytes,
     /// The arrival that it is stamped with.
     pub arrival: Option<Millis>,
+}
+
+/// What a forest takes in of what is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Intake {
+    /// All: it is empty.
+    All,
+    /// All that it does not know: an operator has said that the indices are its own.
+    Rest,
+    /// What it does not know and can have stamped: a start looks for what it has missed, and finds whatever is there.
+    Missed,
 }
 
 /// A recovery of one forest, and of that of its short texts.
@@ -129,14 +141,20 @@ impl Engine {
         Ok(())
     }
 
-    /// Begins to take stored documents into a forest. `rest`: it may know them already. A later arrival than `latest` counts as
-    /// that.
-    pub fn recover(self: &Arc<Self>, source: Source, rest: bool, latest: Millis) -> Recovering {
+    /// Begins to take stored documents into a forest, at this time: no arrival counts as a later one, nor a date as one
+    /// that would not be believed then.
+    pub fn recover(self: &Arc<Self>, source: Source, intake: Intake, now: Millis) -> Recovering {
         let forests = std::iter::once(source.at).chain(source.short);
+        let is_dated = matches!(source.clock, Clock::Field(_));
+        let latest = match is_dated {
+            true => clock::latest_at(now),
+            false => now,
+        };
         let begun = || -> Answer<Recovery> {
-            let recovery = match rest {
-                true => Recovery::of_the_rest(),
-                false => Recovery::default(),
+            let recovery = match intake {
+                Intake::All => Recovery::default(),
+                Intake::Rest => Recovery::of_the_rest(),
+                Intake::Missed => Recovery::of_the_missed(is_dated),
             };
             Box::pin(std::future::ready(Ok(recovery)))
         };

@@ -110,7 +110,8 @@ impl<P: Proof> Look<'_, '_, P> {
         self.seen.given = Some(Given {
             root,
             tree: self.tree_founded_by(root.0),
-            is_free: self.may_take(root, stored.is_some()) && !self.has_root_within_k(root.0),
+            is_free: self.may_take(root, stored.is_some_and(|stored| stored.goes_before_leaves))
+                && !self.has_root_within_k(root.0),
             stored,
         });
         if let Some(reserved) = claim.reserved {
@@ -120,10 +121,11 @@ impl<P: Proof> Look<'_, '_, P> {
         }
     }
 
-    /// Whether a root may have this place: nothing stands there, or a leaf that is one of many of its tree. Where documents are taken in
-    /// another order than they came, one may bring a leaf where a root was: what is stored as a root goes before it.
-    fn may_take(&mut self, root: Root, is_stored: bool) -> bool {
-        (is_stored && self.query.fingerprints.len() > 1) || self.own_node(root.0).is_none()
+    /// Whether a root may have this place: nothing stands there, or a leaf that is one of many of its tree. Where a
+    /// forest is made anew and documents are taken in another order than they came, one may bring a leaf where a root
+    /// was: what is stored as a root goes before it.
+    fn may_take(&mut self, root: Root, goes_before_leaves: bool) -> bool {
+        (goes_before_leaves && self.query.fingerprints.len() > 1) || self.own_node(root.0).is_none()
     }
 
     /// Looks at what the law asked for.

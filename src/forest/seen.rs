@@ -96,6 +96,8 @@ pub(super) struct Stored {
     /// The proof of its tree is that of its founder, as far as can be told; where there is no tree, the document may be the
     /// founder.
     pub(super) is_proved: bool,
+    /// Its root may take the place of a leaf: the forest is made anew, and the leaf came in another order than it did.
+    pub(super) goes_before_leaves: bool,
 }
 
 /// What was seen of a place for a root.

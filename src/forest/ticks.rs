@@ -227,6 +227,14 @@ impl Ticks {
         }
     }
 
+    /// The latest time to which the clock may go without anything dying of it; none where nothing ever does.
+    pub(super) fn all_live_until(&self) -> Option<Millis> {
+        let window = self.window?;
+        let mut living = self.arrivals.iter().skip(self.place(self.floor));
+        let oldest = living.find(|arrivals| arrivals.nodes > 0)?.moment.at;
+        Some(Millis(oldest.0.saturating_add(window.0)).max(self.clock))
+    }
+
     /// When what has this tick arrived, to within a step.
     pub(super) fn time(&self, tick: Tick) -> Millis {
         let known = self.arrivals_of(tick);

@@ -38,6 +38,11 @@ impl<P: Proof> Forest<P> {
         }
     }
 
+    /// The latest time at which all nodes are alive that are alive now; none where nothing expires.
+    pub(super) fn all_live_until(&self) -> Option<Millis> {
+        self.ticks.all_live_until()
+    }
+
     /// Sweeps up to `budget` dead nodes, and answers how many there were: for a tick between placements. A `now` before the
     /// clock counts as the clock.
     pub fn expire(&mut self, now: Millis, budget: usize) -> usize {

@@ -43,6 +43,11 @@ pub trait Family: Debug + Send + Sync + 'static {
         LeftOut::default()
     }
 
+    /// Whether the document may have given a tree this root, whatever it left out of its question then.
+    fn may_have_named(_: &Self::Features, _root: Fingerprint) -> bool {
+        false
+    }
+
     /// What is to be learned from a document that founded a tree.
     fn lesson(_: &Self::Features) -> Lesson {
         Lesson::default()
@@ -225,6 +230,10 @@ impl Family for Verified {
             fingerprints: verified.left_out(&learned.mask).collect(),
             sentences: learned.mask.excluded().collect(),
         }
+    }
+
+    fn may_have_named(verified: &VerifiedFeatures, root: Fingerprint) -> bool {
+        verified.has_fingerprint(root)
     }
 
     fn lesson(verified: &VerifiedFeatures) -> Lesson {

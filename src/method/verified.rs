@@ -174,6 +174,13 @@ impl VerifiedFeatures {
         out.map(|min_hash| Fingerprint(min_hash.hash))
     }
 
+    /// Whether an [`Offer`] may have this fingerprint, whatever is boilerplate.
+    pub(super) fn has_fingerprint(&self, fingerprint: Fingerprint) -> bool {
+        let hashes = self.shingles.min_hashes.iter();
+        let mut hashes = hashes.chain(&self.heading.min_hashes);
+        hashes.any(|min_hash| min_hash.hash == fingerprint.0)
+    }
+
     /// What lies between this text and an earlier one, boilerplate included.
     pub fn differences(&self, earlier: &VerifiedFeatures) -> Differences {
         fn words(features: &VerifiedFeatures) -> super::alignment::Words<'_> {

@@ -21,7 +21,7 @@ use crate::clock;
 use crate::cluster::operator::Operator;
 use crate::cluster::scan::{Hit, Overview, Scan, ScanError, Wanted};
 use crate::config::{Clock, OnUnreadable, ServeOptions, Storage};
-use crate::engine::{Engine, Recovered, Recovering, SaveError, Source, StoredDocument};
+use crate::engine::{Engine, Intake, Recovered, Recovering, SaveError, Source, StoredDocument};
 use crate::hash::HashKey;
 use crate::time::Millis;
 
@@ -143,9 +143,9 @@ impl Rebuild {
         let mut all = Vec::new();
         for extent in extents {
             let source = &extent.source;
-            let recovering =
-                self.engine
-                    .recover(source.clone(), false, clock::latest_at(clock::now()));
+            let recovering = self
+                .engine
+                .recover(source.clone(), Intake::All, clock::now());
             let recovered = self.reader.read(extent, recovering, told).await?;
             all.push((source.forest.clone(), recovered));
         }
@@ -274,8 +274,7 @@ pub(crate) async fn take_in_salvaged(
     extent: &Extent,
 ) -> Result<Recovered, RecoveryError> {
     let source = &extent.source;
-    let latest = clock::latest_at(clock::now());
-    let recovering = engine.recover(source.clone(), true, latest);
+    let recovering = engine.recover(source.clone(), Intake::Rest, clock::now());
     let recovered = reader.read(extent, recovering, &log_progress()).await?;
     engine.has_read_index(source)?;
     info!(

@@ -47,6 +47,7 @@ impl Status {
                 "read": recovered.documents,
                 "caught_up": recovered.placed,
                 "elsewhere": recovered.elsewhere,
+                "foreign": recovered.foreign,
             });
             let of_forest = forests.entry(forest.as_str()).or_insert_with(|| json!({}));
             if let Value::Object(of_forest) = of_forest {
@@ -65,6 +66,7 @@ impl Status {
                 "caught_up": status.recovered.placed,
                 "known": status.recovered.known,
                 "elsewhere": status.recovered.elsewhere,
+                "foreign": status.recovered.foreign,
                 "unknown_in_index": status.unknown,
             });
             (status.forest, shown)

@@ -10,7 +10,7 @@ use tracing::{info, warn};
 use crate::clock;
 use crate::cluster::operator::Operator;
 use crate::config::{Clock, ServeOptions};
-use crate::engine::{Recovered, Source};
+use crate::engine::{Intake, Recovered, Source};
 use crate::recovery::{
     Extent, ForestStatus, Reader, RecoveryError, before_window, log_progress, take_in_salvaged,
 };
@@ -77,8 +77,8 @@ pub(super) async fn take_in(
         read,
         since,
     };
-    let latest = clock::latest_at(clock::now());
-    let recovering = state.engine.recover(source.clone(), true, latest);
+    let engine = &state.engine;
+    let recovering = engine.recover(source.clone(), Intake::Missed, clock::now());
     let recovered = reader.read(&extent, recovering, &log_progress()).await?;
     if recovered.placed > 0 {
         info!(
@@ -168,6 +168,19 @@ impl CatchingUp {
             return Ok(());
         };
         self.say(source, "done", recovered, 0);
+        if recovered.foreign > 0 {
+            let dir = self.dir.display();
+            warn!(
+                forest = source.forest,
+                indices = ?source.indices,
+                documents = recovered.foreign,
+                "documents of the index are left out: the method of this forest cannot have given them the roots that they are \
+                 stored with, so another one has, or other fields were read. To have them in the forest under these roots, stop \
+                 spinney, move the folder of the forest in {dir} away, and run: spinney recover --upstream {} --data-dir {dir} with \
+                 the options of the route",
+                self.reader.operator.url(),
+            );
+        }
         Ok(())
     }
 

@@ -401,3 +401,111 @@ async fn inspect_shows_what_was_stored() {
     let (done, _, complained) = inspect(&dir.path().join("none"), &[]);
     assert!(!done && complained.contains("no directory"), "{complained}");
 }
+
+/// The same with a date of long ago.
+fn dated(n: usize) -> Value {
+    let mut document = document(n);
+    document["published"] = json!(format!("2020-01-{:02}T08:00:00Z", n / 10 + 1));
+    document
+}
+
+/// How the start is over, as `_stats` has it.
+async fn caught_up(client: &Client, url: &str) -> Value {
+    let waiting = common::Waiting::until("all that is indexed is read");
+    loop {
+        let stats = stats(client, url).await;
+        let recovery = stats["recovery"].as_object().unwrap();
+        let only = recovery.values().next().cloned().unwrap_or_default();
+        if only["state"] == "done" {
+            return only;
+        }
+        waiting.pause().await;
+    }
+}
+
+/// Under the pattern stands an older index, which another method has stamped a moment ago, or years after the
+/// documents' own dates.
+#[tokio::test]
+async fn an_index_of_another_method_changes_no_root() {
+    let upstream = common::opensearch();
+    let (server, client) = (Server::new(&upstream), common::http());
+    let by_dates = [
+        "--method",
+        "verified",
+        "--clock",
+        "field:published",
+        "--window",
+        "60d",
+    ];
+    let methods: [(&[&str], &[&str]); 2] = [
+        (&["--method", "longest"], &by_dates),
+        (&["--method", "verified"], &["--method", "full"]),
+    ];
+    for (number, (older, newer)) in methods.into_iter().enumerate() {
+        let dir = DataDir::new(&format!("methods-{number}"));
+        let base = common::unique_index(&format!("methods-{number}"));
+        let (indices, old, new) = (
+            format!("{base}-*"),
+            format!("{base}-old"),
+            format!("{base}-new"),
+        );
+        let numbers: Vec<usize> = (0..200).collect();
+        let mut first = Spinney::start(&arguments(
+            &upstream,
+            &indices,
+            &dir.path().join("old"),
+            older,
+        ));
+        // Some of them come again, and some near them.
+        let past: Vec<usize> = (100..300).collect();
+        let stored = send_as(&client, &first.url, &old, &past, dated).await;
+        assert_eq!(stored, Some(past));
+        assert_eq!(first.terminate(), Some(0));
+        server.refresh(&old).await;
+
+        let at = dir.path().join("new");
+        let start = || Spinney::start(&arguments(&upstream, &indices, &at, newer));
+        let mut spinney = start();
+        spinney.log_line("a warning", |line| {
+            line.contains("stamped documents that the forest does not know")
+        });
+        for numbers in numbers.chunks(50) {
+            let stored = send_as(&client, &spinney.url, &new, numbers, dated).await;
+            assert_eq!(stored.as_deref(), Some(numbers));
+        }
+        let before = stored_roots(&server, &new).await;
+        assert_eq!(before.len(), numbers.len());
+        for kill in [true, false] {
+            match kill {
+                true => spinney.kill9(),
+                false => assert_eq!(spinney.terminate(), Some(0)),
+            }
+            spinney = start();
+            let found = caught_up(&client, &spinney.url).await;
+            assert_eq!(found["caught_up"], 0, "{newer:?} {found}");
+            // By arrival only what came in the last minute is read. A text that came again is known, and so may be one
+            // near it.
+            if newer == by_dates {
+                assert!(
+                    matches!(found["foreign"].as_u64(), Some(99..=100)),
+                    "{found}"
+                );
+                spinney.log_line("what is left out", |line| {
+                    line.contains("documents of the index are left out")
+                        && line.contains("spinney recover")
+                });
+            }
+            for n in numbers.iter().step_by(5) {
+                let root = foretold_of(&client, &spinney.url, &new, &dated(*n)).await;
+                assert_eq!(root, before[n], "{n}");
+            }
+            let again = send_as(&client, &spinney.url, &new, &numbers, dated).await;
+            assert_eq!(again.as_deref(), Some(&*numbers));
+            assert_eq!(stored_roots(&server, &new).await, before, "{newer:?}");
+        }
+        drop(spinney);
+        for index in [&old, &new] {
+            server.delete_index(index).await;
+        }
+    }
+}

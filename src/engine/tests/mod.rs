@@ -11,6 +11,7 @@ mod check;
 mod methods;
 mod out_of_service;
 mod producers;
+mod recover;
 mod salvage;
 mod standing;
 

@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 
 use super::*;
 use crate::config::{OnFailure, OnUnreadable, Storage};
+use crate::fingerprint::Fingerprint;
 use crate::forest::local::StateChange;
+use crate::forest::words::{By, Restamp, Word, WordChange};
+use crate::forest::{Change, Root, Tick};
 use crate::method::Founder;
 use crate::store::{DataDir, Durability, Record, Store};
 
@@ -204,6 +207,71 @@ fn one_change_of_each_kind_that_does_not_read_costs_its_batch_alone() {
         let after = salvaged(&copy.0, "200 (unknown");
         let other = roots.len() - same(&roots, &after);
         assert!(other as u64 <= VERSIONS, "{name}: {other} got other roots");
+    }
+}
+
+/// One change of each of the other kinds, as the journal has it.
+fn rare_changes() -> Vec<(&'static str, Vec<u8>)> {
+    let root = |number| Root(Fingerprint(number));
+    let [merge, taken_back] = [1, 2].map(|number| WordChange::Say {
+        number,
+        word: (number == 1).then(|| Word::Merge {
+            winner: root(1),
+            losers: vec![root(2)],
+        }),
+    });
+    let restamp = WordChange::Restamp {
+        number: 1,
+        restamp: Some(Restamp {
+            roots: vec![root(1)],
+            by: By::Root,
+        }),
+    };
+    let forget = WordChange::Forget {
+        numbers: vec![7, 8],
+    };
+    let fingerprint = Fingerprint(77);
+    let trees = [
+        ("use", Change::Use { fingerprint }),
+        ("refresh", Change::Refresh { root: root(77) }),
+        ("withdrawal", Change::Withdraw { fingerprint }),
+        ("eviction", Change::Evict { floor: Tick(0) }),
+    ];
+    let trees = trees.map(|(name, change)| (name, StateChange::<Founder>::Tree(change)));
+    let words = [
+        ("override", merge),
+        ("override", taken_back),
+        ("restamp", restamp),
+        ("forgotten overrides", forget),
+    ];
+    let words = words.map(|(name, change)| (name, StateChange::Words(change)));
+    let changes = trees.into_iter().chain(words);
+    let bytes = |change| StateChange::batch(&[change]).unwrap();
+    changes
+        .map(|(name, change)| (name, bytes(change)))
+        .collect()
+}
+
+#[test]
+fn a_change_of_any_other_kind_that_ends_too_early_costs_nothing_else() {
+    let whole = Dir::new("rare");
+    let engine = open(&whole.0, OnUnreadable::Refuse).unwrap();
+    let roots = place_all(&engine);
+    engine.close();
+    drop(engine);
+    for (number, (name, change)) in rare_changes().into_iter().enumerate() {
+        let copy = Dir::new(&format!("rare-{number}"));
+        let mut batches = 0;
+        rewrite(&whole.0, &copy.0, |section, batch| {
+            batches += u64::from(section.is_none());
+            // In the middle of the journal, at the end of its batch.
+            if batches == STORIES && section.is_none() {
+                batch.extend(&change[..change.len() - 1]);
+            }
+        });
+        assert!(batches > STORIES);
+        let after = salvaged(&copy.0, name);
+        assert_eq!(after, roots, "{name}");
     }
 }
 

@@ -5,6 +5,11 @@
 //! not, others of the same moment get their turn before it, and the first one that has puts its proof in the place of
 //! that document's.
 //!
+//! Where a forest stands already ([`Recovery::of_the_rest`]), nothing of it changes: a document that it knows keeps its
+//! root, whatever is stored with it, and no node changes its tree. What a start has missed
+//! ([`Recovery::of_the_missed`]) is of this forest besides: a document whose root has no tree here, and which cannot
+//! have founded it by the method of this forest, was stamped by another one and is left out.
+//!
 //! Documents of one moment are taken for those of one request, as they mostly are: what they teach counts once for all of
 //! them, and a fingerprint that is the root of one of them is no leaf for the others.
 
@@ -14,7 +19,7 @@ use std::vec::IntoIter;
 use super::State;
 use crate::fingerprint::Fingerprint;
 use crate::forest::law::may_found;
-use crate::forest::port::{Document, Earlier, Outcome, Settlement};
+use crate::forest::port::{Document, Earlier, Outcome, Settlement, When};
 use crate::forest::seen::{Claim, Stored};
 use crate::forest::{Decision, Placement, Root};
 use crate::method::{Count, Family, Features, Query};
@@ -38,6 +43,8 @@ pub struct Recovered {
     pub known: u64,
     /// Those without usable text.
     pub without_text: u64,
+    /// Those that were left out, because no document of this forest can have given them their roots.
+    pub foreign: u64,
 }
 
 impl Recovered {
@@ -48,6 +55,7 @@ impl Recovered {
         self.elsewhere += other.elsewhere;
         self.known += other.known;
         self.without_text += other.without_text;
+        self.foreign += other.foreign;
     }
 }
 
@@ -62,10 +70,21 @@ pub struct Recovery {
     /// Roots of trees whose founder was on its way until it was found to be stored.
     founded: HashSet<Fingerprint>,
     passes_known: bool,
+    /// A document whose root this forest cannot have given is left out.
+    leaves_out_foreign: bool,
+    /// The clock does not go on to where anything dies that is alive.
+    keeps_living: bool,
+    /// Documents of the last moment that are left out unless more of that moment comes, and with it the founders of
+    /// their trees.
+    orphans: Vec<Document>,
+    orphan_bytes: usize,
     recovered: Recovered,
 }
 
 impl Recovery {
+    #[cfg(test)]
+    pub(in crate::forest) const GROUP: usize = GROUP;
+
     /// Into a forest that may know the documents already: those that it knows change nothing.
     pub fn of_the_rest() -> Recovery {
         Recovery {
@@ -74,9 +93,44 @@ impl Recovery {
         }
     }
 
+    /// The same of documents that nobody has called this forest's: those whose roots it cannot have given are left out.
+    /// `is_dated`: their time is their own word, which must not let anything expire that the forest has; otherwise it
+    /// is the machine's.
+    pub fn of_the_missed(is_dated: bool) -> Recovery {
+        Recovery {
+            leaves_out_foreign: true,
+            keeps_living: is_dated,
+            ..Recovery::of_the_rest()
+        }
+    }
+
     /// What became of the documents so far.
     pub fn recovered(&self) -> Recovered {
-        self.recovered
+        Recovered {
+            foreign: self.recovered.foreign + self.orphans.len() as u64,
+            ..self.recovered
+        }
+    }
+
+    /// Keeps a document whose founder may come with the rest of its moment.
+    fn add_orphan(&mut self, document: Document) {
+        let bytes = document.features.as_ref().map_or(0, Features::heap_bytes);
+        if self.orphans.len() < GROUP && self.orphan_bytes + bytes <= GROUP_BYTES {
+            self.orphan_bytes += bytes;
+            self.orphans.push(document);
+        } else {
+            self.recovered.foreign += 1;
+        }
+    }
+
+    /// Those that were kept of this moment.
+    fn take_orphans(&mut self, of: When) -> Vec<Document> {
+        self.orphan_bytes = 0;
+        let mut orphans = std::mem::take(&mut self.orphans);
+        let before = orphans.len();
+        orphans.retain(|orphan| orphan.when == of);
+        self.recovered.foreign += (before - orphans.len()) as u64;
+        orphans
     }
 
     /// The documents of the next moment, once all of them are there.
@@ -110,6 +164,8 @@ enum Fate {
     Known,
     /// Others of its moment may found its tree.
     Later,
+    /// None of them has, and it cannot have founded it itself.
+    Foreign,
     Placed {
         placement: Placement,
         /// It has founded its tree, now or then.
@@ -125,6 +181,8 @@ struct Moment<'a> {
     roots: Option<&'a HashSet<Fingerprint>>,
     earlier: Earlier,
     settlements: Vec<Settlement>,
+    /// The clock goes no further.
+    latest: Option<Millis>,
 }
 
 impl<F: Family> State<F> {
@@ -139,9 +197,14 @@ impl<F: Family> State<F> {
             roots: Some(&roots).filter(|roots| !roots.is_empty()),
             earlier: Earlier::default(),
             settlements: Vec::with_capacity(group.len()),
+            latest: match recovery.keeps_living {
+                true => self.forest.all_live_until(),
+                false => None,
+            },
         };
         recovery.recovered.documents += group.len() as u64;
-        let mut later = Vec::new();
+        let first = group.first();
+        let mut later = first.map_or_else(Vec::new, |first| recovery.take_orphans(first.when));
         for document in group {
             later.extend(self.recover_one(document, &mut moment, recovery, false));
         }
@@ -160,6 +223,7 @@ impl<F: Family> State<F> {
         last: bool,
     ) -> Option<Document> {
         let at = self.time(document.when, &moment.earlier);
+        let at = at.map(|at| moment.latest.map_or(at, |latest| at.min(latest)));
         let features = document.features.as_mut().and_then(F::features);
         let (Some(features), Some(root)) = (features, document.given) else {
             recovery.recovered.without_text += 1;
@@ -168,6 +232,7 @@ impl<F: Family> State<F> {
         match self.place_recovered(features, root, at, moment, recovery, last) {
             Fate::Known => recovery.recovered.known += 1,
             Fate::Later => return Some(document),
+            Fate::Foreign => recovery.add_orphan(document),
             Fate::Placed {
                 placement,
                 founds,
@@ -214,26 +279,38 @@ impl<F: Family> State<F> {
             ..
         } = self;
         let now = at.unwrap_or(Millis(0));
-        forest.advance(now);
         let earlier = &moment.earlier;
+        let may_have_named = F::may_have_named(features, root.0);
         F::ask(features, learned, &earlier.taught, |query| {
             let query = &Query {
                 earlier: Some(&earlier.tallies),
                 ..*query
             };
             let known = forest.known(query).filter(|_| recovery.passes_known);
-            if let Some(tree) = known
-                && !forest.is_in_flight(query)
-            {
+            if let Some(tree) = known {
                 // What is stored may be of another method, or of a time before this forest: what the forest has answered stands.
                 // Where somebody has spoken of its group, it is stored with another root than that of its tree.
                 let is_elsewhere = words.answer(query.whole, tree) != root;
-                recovery.recovered.elsewhere += u64::from(is_elsewhere);
-                return Fate::Known;
+                if is_elsewhere || !forest.is_in_flight(query) {
+                    recovery.recovered.elsewhere += u64::from(is_elsewhere);
+                    return Fate::Known;
+                }
             }
-            let known = known.filter(|&tree| words.answer(query.whole, tree) == root);
             let root = known.unwrap_or(root);
-            let (has_tree, may_found) = (forest.has_tree(root), may_found(query, root));
+            let may_found = may_found(query, root);
+            if !may_found && !forest.has_tree(root) {
+                if !last {
+                    return Fate::Later;
+                }
+                let is_named = may_have_named || words.is_pinned(query.whole);
+                if recovery.leaves_out_foreign && !is_named {
+                    return Fate::Foreign;
+                }
+            }
+            // Only now: time does not go on for what changes nothing.
+            forest.advance(now);
+            let known = known.filter(|&tree| forest.has_tree(tree));
+            let has_tree = forest.has_tree(root);
             // Nobody has told what became of it: it is stored, so it counts, and its nodes stay.
             let has_founded = known.is_some()
                 && may_found
@@ -253,6 +330,7 @@ impl<F: Family> State<F> {
                         true => !recovery.unproved.contains(&root.0),
                         false => may_found,
                     },
+                    goes_before_leaves: !recovery.passes_known,
                 }),
                 reserved: moment.roots,
             };

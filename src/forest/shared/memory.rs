@@ -130,7 +130,7 @@ impl Memory {
         }
         let until = |life: Life| match life {
             Life::Endless => None,
-            Life::For(time) => Some(now + time.as_millis() as i64),
+            Life::For(time) => Some(now.saturating_add(time.as_millis() as i64)),
             Life::Until(at) => Some(at.0),
         };
         let there = values.get(&key).map(|value| value.bytes.clone());
@@ -370,7 +370,7 @@ impl Memory {
                 Reply::Number(shown)
             }
             What::Since { head } => match there {
-                Some(there) if there[..16] == head[..] => Reply::Nothing,
+                Some(there) if there.get(..16) == Some(&head[..]) => Reply::Nothing,
                 there => Reply::Bytes(there.unwrap_or_default()),
             },
             What::Turn { before, value } => {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::Inner;
-use super::keys::{Away, Kind, Reply, What};
+use super::keys::{Away, Key, Kind, Reply, What};
 use crate::fingerprint::Fingerprint;
 use crate::forest::Root;
 use crate::forest::local::StateChange;
@@ -173,8 +173,10 @@ impl<F: Family> Inner<F> {
             };
             let there = match bytes.is_empty() {
                 true => Table::default(),
-                false => Table::read(&bytes)
-                    .ok_or_else(|| self.unsupported("its words are of a later version"))?,
+                false => match Table::read(&bytes) {
+                    Some(there) => there,
+                    None => return Err(self.unreadable_words(self.number().await?)),
+                },
             };
             if self.said.advance(there.clone()) {
                 return Ok(());
@@ -191,6 +193,24 @@ impl<F: Family> Inner<F> {
             reply = self.run_all(vec![since(&asked)]).await?.next();
         }
         Err(self.is_overtaken())
+    }
+
+    /// Other values that do not read count as absent. These do not: without them documents would get roots that
+    /// somebody has corrected, and nobody would see it.
+    fn unreadable_words(&self, forest: u8) -> Unavailable {
+        let key = Key {
+            forest,
+            fingerprint: Fingerprint(0),
+            kind: Kind::Words,
+        };
+        let (key, len) = key.bytes();
+        let key = key.get(..len).unwrap_or_default().escape_ascii();
+        self.unsupported(&format!(
+            "what people have said about its groups does not read as this version of spinney writes it, and without it documents would \
+             get roots that somebody has corrected. Use the version that wrote it, or put the value of the key \"{key}\" in Redis back \
+             from a copy; or delete that key: a spinney that is running and has read it before puts it back, and if there is none, all \
+             that was said is forgotten"
+        ))
     }
 
     async fn mend(&self, known: &Arc<Table>, there: Table) -> Result<(), Unavailable> {

@@ -12,6 +12,7 @@ mod method_verified;
 mod port;
 pub(super) mod records;
 mod recovery;
+mod restart;
 mod save;
 mod strict;
 mod verified;

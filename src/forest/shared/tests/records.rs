@@ -50,20 +50,23 @@ fn law<F: Family>(
     F::Learned: Default,
 {
     let memory = Memory::default();
-    let settings = SharedSettings {
-        window: Some(Millis(WINDOW)),
-        max_tree: None,
-        evidence_bytes: 1 << 30,
+    let start = || {
+        let settings = SharedSettings {
+            window: Some(Millis(WINDOW)),
+            max_tree: None,
+            evidence_bytes: 1 << 30,
+        };
+        Shared::<F>::new(
+            ("test", "k=0"),
+            settings,
+            thresholds,
+            F::Learned::default(),
+            Arc::new(Threads),
+            Arc::new(memory.clone()),
+            1 << 32,
+        )
     };
-    let forest = Shared::<F>::new(
-        ("test", "k=0"),
-        settings,
-        thresholds,
-        F::Learned::default(),
-        Arc::new(Threads),
-        Arc::new(memory.clone()),
-        1 << 32,
-    );
+    let forest = start();
     let forest = if is_dated { forest.dated() } else { forest };
     let method: Method = method.parse().unwrap();
     let mut workspace = Workspace::default();
@@ -93,6 +96,12 @@ fn law<F: Family>(
         assert_eq!(write_evidence(token, &words), bytes, "{method}: {key:?}");
         assert!(words.len() <= FounderTokens::MOST && !words.is_empty());
     }
+    let reader = start();
+    let [heard, taught] = [&reader, &forest].map(|forest| {
+        block_on(forest.inner.hear()).unwrap();
+        F::portions(&forest.inner.learned.lock())
+    });
+    assert_eq!(heard, taught, "{method}: what founders have taught");
     let stats = block_on(Port::stats(&forest)).unwrap().shared.unwrap();
     assert_eq!(stats.unreadable, 0);
 }

@@ -525,3 +525,36 @@ fn trees_of_one_story_are_suggested_or_made_one() {
     assert_eq!((accepted(&one, 6).1, accepted(&other, 7).1), (0, 0));
     assert!(matches!(said(&one).word(0), Some(Word::Apart { .. })));
 }
+
+/// Corrections are never taken for absent: nothing is placed until they read again, and the error says how that comes
+/// about.
+#[test]
+fn corrections_that_do_not_read_hold_documents_back() {
+    let memory = Memory::default();
+    let one = process(&memory, 1);
+    say(&one, merge(root(1), root(2)), Vec::new());
+    let [(key, bytes)] = &*memory.of_kind(Kind::Words) else {
+        panic!("one value has all of them")
+    };
+    let longer = [bytes, &[0][..]].concat();
+    for unreadable in [&[7][..], &bytes[..bytes.len() - 1], &longer] {
+        let memory = memory.copy();
+        memory.overwrite(*key, unreadable);
+        let other = process(&memory, 2);
+        let batch = || Batch {
+            documents: vec![at(story(1, 0), 1)],
+            ..Batch::default()
+        };
+        let refused = block_on(other.place(batch())).unwrap_err();
+        assert!(
+            matches!(refused, Unavailable::Unsupported { .. }),
+            "{refused}"
+        );
+        for part in ["\\x00W\"", "the version that wrote it", "delete that key"] {
+            assert!(refused.to_string().contains(part), "{part}: {refused}");
+        }
+        memory.overwrite(*key, bytes);
+        assert_eq!(block_on(other.place(batch())).unwrap().replies.len(), 1);
+        assert_eq!(said(&other), said(&one));
+    }
+}
