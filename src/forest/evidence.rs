@@ -116,6 +116,16 @@ impl Evidence {
         }
     }
 
+    /// All of it, oldest first.
+    #[cfg(test)]
+    pub(super) fn rows(&self) -> impl Iterator<Item = (Fingerprint, &[u16])> {
+        let kept = self
+            .queue
+            .iter()
+            .filter(|(number, root)| self.is_kept(*number, *root));
+        kept.filter_map(|(_, root)| Some((*root, self.get(*root)?)))
+    }
+
     fn is_kept(&self, number: u64, root: Fingerprint) -> bool {
         let kept = self.kept.get(&root);
         kept.is_some_and(|kept| kept.number == number)

@@ -258,6 +258,7 @@ impl<P: Proof> Roots<P> {
         let Some(ages) = self.ages.get_mut(leaves.tick) else {
             return;
         };
+        crate::steps::add(ages.len());
         if let Some(place) = ages.iter().rposition(|(age, _)| *age == tick)
             && let Some((_, count)) = ages.get_mut(place)
         {

@@ -125,6 +125,7 @@ impl<P: Proof> Forest<P> {
         self.tallies.release(tally);
         let tally = of_tree;
         if tally.documents >= LARGE {
+            crate::steps::add(self.watched.large.len());
             self.watched.large.retain(|&id| id != root);
         }
         if tally.is_furniture() {

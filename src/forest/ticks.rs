@@ -328,6 +328,7 @@ impl Ticks {
         let Some(&first) = self.arrivals.get(place) else {
             return;
         };
+        crate::steps::add(1);
         self.living.nodes -= first.nodes as usize;
         self.living.roots -= first.roots as usize;
         self.dead_nodes += first.nodes as usize;
@@ -336,6 +337,7 @@ impl Ticks {
             None => first.moment.tick.next(),
         };
         if first.nodes == 0 {
+            crate::steps::add(place.min(self.arrivals.len() - place));
             self.arrivals.remove(place);
         }
     }
@@ -372,5 +374,40 @@ impl std::ops::Sub for Count {
             nodes: self.nodes - other.nodes,
             roots: self.roots - other.roots,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::steps;
+
+    /// Ticks in which nothing stayed are in the middle as long as nodes before them are not swept up.
+    #[test]
+    fn a_jump_of_the_clock_ends_each_tick_once() {
+        let window = 10_000;
+        let mut ticks = Ticks::new(Some(Millis(window)));
+        let begin = |ticks: &mut Ticks, at| {
+            let moment = ticks.due(Millis(at)).unwrap();
+            ticks.begin(moment);
+        };
+        for at in 0..2 * window {
+            begin(&mut ticks, at);
+            if at < window / 2 {
+                ticks.add(ticks.current(), false);
+            }
+        }
+        assert_eq!(ticks.living(), Count::default());
+        assert_eq!(ticks.dead_nodes(), window as usize / 2);
+        let cost = steps::count(|| begin(&mut ticks, 10 * window));
+        assert!(cost < 2 * window as usize, "{cost} steps");
+        assert_eq!(ticks.floor(), ticks.current());
+        // All that is over goes with its last node.
+        for tick in 0..window as u32 / 2 {
+            ticks.remove(Tick(tick), false);
+        }
+        assert_eq!((ticks.dead_nodes(), ticks.moments().count()), (0, 1));
+        assert_eq!(ticks.clock(), Millis(10 * window));
+        assert_eq!(ticks.time(ticks.current()), Millis(10 * window));
     }
 }

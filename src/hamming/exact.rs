@@ -24,6 +24,7 @@ use super::ordered::{Order, Slot};
 use super::shards::Shards;
 use crate::fingerprint::Fingerprint;
 use crate::hash::{HashKey, Permutation};
+use crate::steps;
 
 const SHARD_BITS: u32 = 11;
 /// With more entries there are many shards: until there all of them are moved in well under 5 ms.
@@ -215,6 +216,7 @@ impl ExactTable {
                 });
             spilled.for_each(drop);
         }
+        steps::add(left.len());
         let left = left.into_iter().map(|slot: Slot| (slot.mixed, slot.entry));
         self.spilled.extend(left);
     }

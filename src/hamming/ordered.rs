@@ -170,6 +170,7 @@ impl Order {
         let mut removed = 0;
         let mut at = self.seek(slots, from);
         while let Some(slot) = slots.get(at).copied() {
+            steps::add(1);
             // Behind the last home there are few, and none behind a gap.
             if at < homes && *budget == 0 {
                 let empty = slot.is_empty();
