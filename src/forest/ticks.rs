@@ -10,6 +10,7 @@
 
 use std::collections::VecDeque;
 
+use crate::steps;
 use crate::time::Millis;
 
 /// Parts of the window that ticks tell apart.
@@ -150,13 +151,8 @@ impl Ticks {
         self.current = moment.tick;
         self.know(moment);
         let before = self.living;
-        let cutoff = self.cutoff(self.clock);
-        while let Some(first) = self.first_living()
-            && first.moment.at < cutoff
-            && first.moment.tick != self.current
-        {
-            self.end_first();
-        }
+        let (cutoff, current) = (self.cutoff(self.clock), self.current);
+        self.end(|moment| moment.at < cutoff && moment.tick != current);
         self.thin();
         before - self.living
     }
@@ -198,11 +194,7 @@ impl Ticks {
     /// All ticks before this one are over. Answers what died of it.
     pub(super) fn raise(&mut self, floor: Tick) -> Count {
         let before = self.living;
-        while let Some(first) = self.first_living()
-            && !first.moment.tick.is_from(floor)
-        {
-            self.end_first();
-        }
+        self.end(|moment| !moment.tick.is_from(floor));
         if floor.is_from(self.floor) {
             self.floor = floor;
         }
@@ -259,12 +251,7 @@ impl Ticks {
             }
             self.living.roots -= usize::from(is_root && lives);
         }
-        while let Some(first) = self.arrivals.front()
-            && first.nodes == 0
-            && !first.moment.tick.is_from(self.floor)
-        {
-            self.arrivals.pop_front();
-        }
+        self.forget_empty();
     }
 
     /// The moments of all ticks whose nodes are there.
@@ -323,22 +310,33 @@ impl Ticks {
         self.arrivals.get(place)
     }
 
-    fn end_first(&mut self) {
-        let place = self.place(self.floor);
-        let Some(&first) = self.arrivals.get(place) else {
-            return;
-        };
-        crate::steps::add(1);
-        self.living.nodes -= first.nodes as usize;
-        self.living.roots -= first.roots as usize;
-        self.dead_nodes += first.nodes as usize;
-        self.floor = match self.arrivals.get(place + 1) {
-            Some(next) => next.moment.tick,
-            None => first.moment.tick.next(),
-        };
-        if first.nodes == 0 {
-            crate::steps::add(place.min(self.arrivals.len() - place));
-            self.arrivals.remove(place);
+    /// Ends the living ticks from the first on, as long as they are over.
+    fn end(&mut self, is_over: impl Fn(Moment) -> bool) {
+        let mut place = self.place(self.floor);
+        while let Some(&first) = self.arrivals.get(place)
+            && is_over(first.moment)
+        {
+            steps::add(1);
+            self.living.nodes -= first.nodes as usize;
+            self.living.roots -= first.roots as usize;
+            self.dead_nodes += first.nodes as usize;
+            place += 1;
+            self.floor = match self.arrivals.get(place) {
+                Some(next) => next.moment.tick,
+                None => first.moment.tick.next(),
+            };
+        }
+        self.forget_empty();
+    }
+
+    /// Lets go what is over and swept up. One in which nothing stayed waits for those before it: to take it out of the middle
+    /// would move all the others.
+    fn forget_empty(&mut self) {
+        while let Some(first) = self.arrivals.front()
+            && first.nodes == 0
+            && !first.moment.tick.is_from(self.floor)
+        {
+            self.arrivals.pop_front();
         }
     }
 
@@ -380,7 +378,6 @@ impl std::ops::Sub for Count {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::steps;
 
     /// Ticks in which nothing stayed are in the middle as long as nodes before them are not swept up.
     #[test]

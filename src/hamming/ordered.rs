@@ -134,10 +134,11 @@ impl Order {
         slots.get_mut(at).map(|place| *place = *slot).is_some()
     }
 
-    /// The same for a whole table, from entries in order.
+    /// The same for a whole table, from entries in order; `lens` counts those of each shard.
     pub(super) fn fill<'a>(
         self,
         shards: &mut Shards<Slot>,
+        lens: &mut [u32],
         entries: impl Iterator<Item = &'a Slot>,
     ) -> bool {
         let (mut shard, mut next) = (0, 0);
@@ -146,6 +147,9 @@ impl Order {
             let number = self.shard(slot.mixed);
             if number != shard {
                 (shard, next) = (number, 0);
+            }
+            if let Some(len) = lens.get_mut(shard) {
+                *len += 1;
             }
             if !self.append(shards.get_mut(shard), &mut next, slot) {
                 return false;

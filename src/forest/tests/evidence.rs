@@ -32,12 +32,7 @@ fn state() -> State<Verified> {
 
 /// Roots with evidence, oldest first.
 fn kept(state: &State<Verified>) -> Vec<Fingerprint> {
-    state
-        .forest()
-        .evidence
-        .rows()
-        .map(|(root, _)| root)
-        .collect()
+    state.forest().evidence.roots().collect()
 }
 
 fn place(state: &mut State<Verified>, number: u64, at: i64) -> Fingerprint {

@@ -15,7 +15,7 @@ fn place_all(forest: &mut Forest, fingerprints: &[Fingerprint], at: Option<i64>)
     let query = Query {
         fingerprints,
         more: &[],
-        whole: fingerprints[0],
+        whole: fingerprints[fingerprints.len() - 1],
         known_by: &[],
         proof: &(),
         evidence: &[],

@@ -242,6 +242,7 @@ pub(super) fn seen<F: Family>(state: &State<F>) -> (Vec<String>, Stats, String) 
     });
     let mut stats = forest.stats();
     stats.evidence.evicted_total = 0;
+    stats.evidence.missing_total = 0;
     let stats = Stats {
         dead_nodes: 0,
         memory_bytes: 0,
@@ -272,12 +273,13 @@ fn run<F: Family>(method: &str, make: impl Fn() -> State<F>, before: &[Step], du
     assert_eq!(seen(&run.state), seen(&restored), "{method}");
     // In its order: who goes next when there is no room.
     let evidence = |state: &State<F>| -> Vec<(Fingerprint, Vec<u16>)> {
-        let rows = state.forest().evidence.rows();
-        rows.map(|(root, words)| (root, words.to_vec())).collect()
+        let kept = &state.forest().evidence;
+        let row = |root| Some((root, kept.get(root)?.to_vec()));
+        kept.roots().filter_map(row).collect()
     };
     assert_eq!(evidence(&run.state), evidence(&restored), "{method}");
     let forest = run.state.forest();
-    for (root, _) in forest.evidence.rows() {
+    for root in forest.evidence.roots() {
         let entry = forest.index.get(root).unwrap();
         assert!(forest.is_root(root, roots::RootNumber(entry.root)));
     }
