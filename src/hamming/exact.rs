@@ -29,6 +29,8 @@ use crate::steps;
 const SHARD_BITS: u32 = 11;
 /// With more entries there are many shards: until there all of them are moved in well under 5 ms.
 const ONE_SHARD: usize = 1 << 18;
+/// Entries of a shard that became smaller are no further behind their homes; chance makes that a third.
+const FARTHEST: usize = 128;
 /// The slots of a table that has any.
 const SMALL: usize = 16;
 
@@ -123,9 +125,6 @@ impl ExactTable {
             return Err(Full);
         }
         let slot = Slot { mixed, entry };
-        if let Some(len) = self.lens.get_mut(order.shard(mixed)) {
-            *len += 1;
-        }
         if !order.insert(slots, at, slot) {
             match self.shards.len() {
                 1 => self.enlarge_for(slot),
@@ -133,6 +132,10 @@ impl ExactTable {
                     self.spilled.insert(mixed, entry);
                 }
             }
+        }
+        // Behind it, because a table of one shard that is moved is counted anew.
+        if let Some(len) = self.lens.get_mut(order.shard(mixed)) {
+            *len += 1;
         }
         self.len += 1;
         self.resize();
@@ -232,7 +235,12 @@ impl ExactTable {
         let is_only = self.shards.len() == 1;
         let mut left = Vec::new();
         let moved = self.shards.advance(Slot::EMPTY, |from, to| {
-            order.move_all(from, to, |slot| left.push(slot));
+            // What a sweep has not come to yet would be one long row, which every look-up and every change goes through.
+            let farthest = match is_only && to.len() < from.len() {
+                true => FARTHEST,
+                false => usize::MAX,
+            };
+            order.move_all(from, to, farthest, |slot| left.push(slot));
             left.is_empty() || !is_only
         });
         if !moved {

@@ -99,12 +99,18 @@ impl Order {
         }
     }
 
-    /// Moves all entries into empty slots; those that come out behind the end are `left`.
-    pub(super) fn move_all(self, from: &[Slot], to: &mut [Slot], mut left: impl FnMut(Slot)) {
+    /// Moves all entries into empty slots; those that come out behind the end, or further than this behind their homes, are `left`.
+    pub(super) fn move_all(
+        self,
+        from: &[Slot],
+        to: &mut [Slot],
+        farthest: usize,
+        mut left: impl FnMut(Slot),
+    ) {
         steps::add(from.len());
         let mut next = 0;
         for slot in from.iter().filter(|slot| !slot.is_empty()) {
-            if !self.append(to, &mut next, slot) {
+            if !self.append(to, &mut next, slot, farthest) {
                 left(*slot);
             }
         }
@@ -128,8 +134,12 @@ impl Order {
     }
 
     /// Puts an entry behind all others, `next` being the first place that is left.
-    fn append(self, slots: &mut [Slot], next: &mut usize, slot: &Slot) -> bool {
-        let at = self.home(slot.mixed, slots.len()).max(*next);
+    fn append(self, slots: &mut [Slot], next: &mut usize, slot: &Slot, farthest: usize) -> bool {
+        let home = self.home(slot.mixed, slots.len());
+        let at = home.max(*next);
+        if at - home > farthest {
+            return false;
+        }
         *next = at + 1;
         slots.get_mut(at).map(|place| *place = *slot).is_some()
     }
@@ -151,7 +161,7 @@ impl Order {
             if let Some(len) = lens.get_mut(shard) {
                 *len += 1;
             }
-            if !self.append(shards.get_mut(shard), &mut next, slot) {
+            if !self.append(shards.get_mut(shard), &mut next, slot, usize::MAX) {
                 return false;
             }
         }

@@ -3,7 +3,7 @@
 use super::records::verified_within;
 use super::*;
 use crate::forest::local::State;
-use crate::forest::port::{Document, Outcome, When};
+use crate::forest::port::{Document, When};
 use crate::forest::{Portions, Restoring};
 use crate::method::{Attributes, Method, Verified, Workspace};
 use crate::text::Fields;
@@ -90,9 +90,10 @@ fn it_goes_when_its_root_founds_again() {
 fn it_goes_when_its_root_becomes_a_leaf_or_is_withdrawn() {
     let mut state = state();
     let (first, second) = (place(&mut state, 1, 0), place(&mut state, 2, 900));
-    let refused = state.place(document(3, 900)).placed.unwrap();
+    let fingerprint = place(&mut state, 3, 900);
     assert_eq!(kept(&state).len(), 3);
-    state.settle(vec![refused.settled(Outcome::Refused)], Millis(900));
+    let forest = state.forest_mut();
+    assert!(forest.commit(Change::Withdraw { fingerprint }));
     assert_eq!(kept(&state), [first, second]);
     let forest = state.forest_mut();
     forest.expire(Millis(WINDOW + 1), 0);

@@ -33,7 +33,7 @@ fn place_all(forest: &mut Forest, fingerprints: &[Fingerprint], at: Option<i64>)
 fn longest(k: u32, percent: i64, is_dated: bool) -> usize {
     const NODES: i64 = 24_000;
     let mut forest: Forest = forest_of(k, Some(Millis(WINDOW)));
-    let mut place = |forest: &mut Forest, number: i64, at: i64| {
+    let place = |forest: &mut Forest, number: i64, at: i64| {
         // Every third one is a leaf of one large tree; and of the others many have many documents.
         let own = Fingerprint(splitmix64(number as u64));
         let fingerprints = [Fingerprint(77), own];
@@ -63,7 +63,7 @@ fn longest(k: u32, percent: i64, is_dated: bool) -> usize {
         let at = now + number;
         longest = longest.max(place(&mut forest, NODES + number, at));
         if number % 100 == 0 {
-            let steps = steps::count(|| drop(forest.expire(Millis(at), 100)));
+            let steps = steps::count(|| assert!(forest.expire(Millis(at), 100) <= 100));
             longest = longest.max(steps);
         }
     }
@@ -73,7 +73,8 @@ fn longest(k: u32, percent: i64, is_dated: bool) -> usize {
         stats.expired_total.abs_diff(expired as u64) <= 400,
         "{stats:?}"
     );
-    assert_eq!(stats.dead_nodes, 0, "{k}, {percent}");
+    // As time goes on some more die with each of them.
+    assert!(stats.dead_nodes < 100, "{k}, {percent}: {stats:?}");
     longest
 }
 
