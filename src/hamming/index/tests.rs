@@ -297,8 +297,8 @@ fn grows_and_shrinks_through_many_shards() {
         twin.assert_all();
         let few = twin.index.memory_bytes();
         // The slots of a chunk stay.
-        let most = if k == 0 { full / 4 } else { full * 6 / 10 };
-        assert!(few < most, "k = {k}: {few} bytes of {full}");
+        let fewer = if k == 0 { full / 4 } else { full * 6 / 10 };
+        assert!(few < fewer, "k = {k}: {few} bytes of {full}");
         for i in most - 5_000..most {
             twin.remove(code(i));
         }
