@@ -210,14 +210,12 @@ impl ExactTable {
         // they would grow again at once.
         let each = (self.len + self.len / 8).div_ceil(shards).max(1);
         let fewer = places_for(each, shards).max(SMALL);
-        if fewer + fewer / 8 >= places {
-            return None;
-        }
         // In the middle of a sweep the shards in front of it have more than the others. Whether one shard alone has room shows
         // when it is moved.
         steps::add(shards);
         let most = self.lens.iter().max().copied().unwrap_or_default();
-        if shards > 1 && most as usize > fewer - fewer / 16 {
+        let fits = shards == 1 || most as usize <= fewer - fewer / 16;
+        if fewer + fewer / 8 >= places || !fits {
             self.shrink_later();
             return None;
         }
@@ -240,7 +238,12 @@ impl ExactTable {
                 true => FARTHEST,
                 false => usize::MAX,
             };
-            order.move_all(from, to, farthest, |slot| left.push(slot));
+            order.move_all(from, to, farthest, |slot| {
+                // Of one shard it is enough to know that there is any.
+                if left.is_empty() || !is_only {
+                    left.push(slot);
+                }
+            });
             left.is_empty() || !is_only
         });
         if !moved {

@@ -86,7 +86,6 @@ fn a_placement_takes_less_than_5_ms_of_work_while_much_expires() {
             for is_dated in [false, true] {
                 let longest = longest(k, percent, is_dated);
                 let of = format!("k = {k}, {percent} of 100 expire, by dates: {is_dated}");
-                println!("{longest} steps, {of}");
                 assert!(longest < FIVE_MS / 4, "{longest} steps, {of}");
             }
         }
