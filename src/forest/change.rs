@@ -28,7 +28,7 @@ pub enum Change<P> {
         /// What it keeps of its founder.
         proof: P,
     },
-    /// More of the text of the founder of a tree than its proof has.
+    /// More of the text of the founder of a tree than its proof has. Without tokens: there is none any more.
     Evidence {
         /// Its root.
         root: Root,
@@ -72,6 +72,12 @@ pub enum Change<P> {
 }
 
 impl<P> Change<P> {
+    /// The evidence of a root has gone.
+    pub(super) fn no_evidence(root: Fingerprint) -> Self {
+        let (root, words) = (Root(root), FounderTokens::from([].as_slice()));
+        Change::Evidence { root, words }
+    }
+
     /// The node that is to be found to apply it, if it is about one.
     pub(super) fn subject(&self) -> Option<Fingerprint> {
         match self {
@@ -101,9 +107,18 @@ impl<P: Proof> Forest<P> {
                 fingerprint,
                 added,
                 proof,
-            } => self.add_root(*fingerprint, *added, proof),
+            } => {
+                let added = self.add_root(*fingerprint, *added, proof);
+                if added {
+                    // Whatever was kept, it was of another founder: that of this one comes with the next change.
+                    self.evidence.remove(*fingerprint);
+                }
+                added
+            }
+            Change::Evidence { root, words } if words.is_empty() => self.evidence.remove(root.0),
             Change::Evidence { root, words } => {
-                self.living(root.0).is_some() && self.evidence.put(root.0, words)
+                self.root_number(*root, self.ticks.floor()).is_some()
+                    && self.evidence.put(root.0, words)
             }
             Change::AddLeaf { fingerprint, root } => self.add_leaf(*fingerprint, *root),
             Change::Use { fingerprint } => self.touch(*fingerprint),
@@ -111,7 +126,6 @@ impl<P: Proof> Forest<P> {
             Change::Count { root, tally } => self.set_tally(*root, *tally),
             Change::Withdraw { fingerprint } => {
                 let gone = self.remove(*fingerprint);
-                self.evidence.remove(*fingerprint);
                 self.withdrawn_total += u64::from(gone);
                 gone
             }
@@ -212,7 +226,7 @@ impl<P: Proof> Forest<P> {
         self.ticks.remove(before, is_root);
         self.ticks.add(tick, is_root);
         if !is_root {
-            self.roots.leaf_went(root, before);
+            self.roots.leaf_went(root, before, self.ticks.floor());
             self.roots.leaf_came(root, tick, self.ticks.floor());
         }
         true
@@ -232,8 +246,10 @@ impl<P: Proof> Forest<P> {
         let (root, tick) = (RootNumber(entry.root), Tick(entry.tick));
         let is_root = self.is_root(fingerprint, root);
         self.ticks.remove(tick, is_root);
-        if !is_root {
-            self.roots.leaf_went(root, tick);
+        if is_root {
+            self.evidence.remove(fingerprint);
+        } else {
+            self.roots.leaf_went(root, tick, self.ticks.floor());
         }
         self.in_flight.gone(fingerprint);
         if let Some(tally) = self.roots.detach(root) {

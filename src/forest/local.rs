@@ -474,6 +474,8 @@ impl<F: Family> Copied for Shared<F> {
                     return false;
                 };
                 state.apply(&change);
+                // The other one had another limit, perhaps.
+                while state.forest_mut().evidence.evict().is_some() {}
             }
             true
         })?;

@@ -8,8 +8,11 @@ use super::seen::Claim;
 use super::ticks::Tick;
 use super::{Forest, Root};
 use crate::fingerprint::Fingerprint;
-use crate::method::{Proof, Query, Refusal};
+use crate::method::{FounderTokens, Proof, Query, Refusal};
 use crate::time::Millis;
+
+/// Trees whose evidence goes at most where that of one more tree comes.
+const EVICTED: usize = 64;
 
 /// What came of a document.
 #[derive(Debug)]
@@ -194,11 +197,16 @@ impl<P: Proof> Forest<P> {
             self.living(root).is_none() && !self.has_root_within_k(root, self.ticks.floor());
         if is_free {
             let proof = record.proof.clone();
+            let words = self.evidence.get(root).map(FounderTokens::from);
             self.commit(Change::AddRoot {
                 fingerprint: root,
                 added,
                 proof,
             });
+            if let Some(words) = words {
+                let root = Root(root);
+                self.commit(Change::Evidence { root, words });
+            }
         }
         if root != fingerprint {
             let root = Root(root);
@@ -369,9 +377,32 @@ impl<P: Proof> Forest<P> {
     /// Applies a change and takes it down for who wants to know. Answers whether it changed anything.
     pub(super) fn commit(&mut self, change: Change<P>) -> bool {
         let done = self.apply(&change);
-        if done && let Some(recorded) = &mut self.recorded {
-            recorded.push(change);
+        let is_evidence = matches!(change, Change::Evidence { .. });
+        if done {
+            self.note(change);
+        }
+        if done && is_evidence {
+            self.evict_evidence();
         }
         done
+    }
+
+    /// Takes down a change that was applied.
+    pub(super) fn note(&mut self, change: Change<P>) {
+        if let Some(recorded) = &mut self.recorded {
+            recorded.push(change);
+        }
+    }
+
+    /// Lets the oldest evidence go if there is no room for all: each by a change of its own, so that who applies the changes
+    /// again needs to know no limit.
+    fn evict_evidence(&mut self) {
+        // With another limit than before there may be much.
+        for _ in 0..EVICTED {
+            let Some(root) = self.evidence.evict() else {
+                return;
+            };
+            self.note(Change::no_evidence(root));
+        }
     }
 }

@@ -10,6 +10,7 @@ use super::ticks::Tick;
 use crate::fingerprint::Fingerprint;
 use crate::hamming::prefetch;
 use crate::method::Proof;
+use crate::steps;
 use crate::time::Millis;
 
 /// Records of one chunk: memory grows by chunks and nothing ever moves.
@@ -78,6 +79,9 @@ type Ages = SmallVec<[(Tick, u32); AGES]>;
 
 /// Two times need no memory of their own: most trees have no more.
 const AGES: usize = 2;
+
+/// So many of them are moved as quickly as one is found.
+const A_LINE: usize = 8;
 
 /// All trees that have a node.
 #[derive(Debug)]
@@ -215,6 +219,7 @@ impl<P: Proof> Roots<P> {
             };
             let before = ages.capacity();
             let dead = ages.partition_point(|(age, _)| !age.is_from(floor));
+            steps::add(dead.min(1) * ages.len() / A_LINE + 1);
             ages.drain(..dead);
             let place = ages.partition_point(|(age, _)| !age.is_from(tick));
             match ages.get_mut(place).filter(|(age, _)| *age == tick) {
@@ -244,7 +249,7 @@ impl<P: Proof> Roots<P> {
     }
 
     /// A leaf that arrived in this tick is no leaf any more, or arrives again. One that was forgotten changes nothing.
-    pub(super) fn leaf_went(&mut self, number: RootNumber, tick: Tick) {
+    pub(super) fn leaf_went(&mut self, number: RootNumber, tick: Tick, floor: Tick) {
         let Some(record) = self.get_mut(number) else {
             return;
         };
@@ -258,23 +263,27 @@ impl<P: Proof> Roots<P> {
         let Some(ages) = self.ages.get_mut(leaves.tick) else {
             return;
         };
-        if let Some(place) = ages.iter().rposition(|(age, _)| *age == tick)
-            && let Some((_, count)) = ages.get_mut(place)
-        {
-            *count -= 1;
-            if *count == 0 {
-                ages.remove(place);
+        // Dead ones go together when the next leaf comes, or with the last of them: a large tree has very many.
+        if tick.is_from(floor) {
+            let place = ages.partition_point(|(age, _)| !age.is_from(tick));
+            if let Some((_, count)) = ages.get_mut(place).filter(|(age, _)| *age == tick) {
+                *count -= 1;
+                if *count == 0 {
+                    steps::add((ages.len() - place) / A_LINE);
+                    ages.remove(place);
+                }
             }
         }
-        if let &[] | &[_] = ages.as_slice() {
-            let (tick, count) = ages.first().copied().unwrap_or_default();
-            self.forget_ages(leaves);
-            if let Some(record) = self.get_mut(number) {
-                record.leaves = Leaves {
-                    tick: tick.0,
-                    count,
-                };
-            }
+        let left = match ages.as_slice() {
+            [] => (tick, 0),
+            &[only] => only,
+            [.., (last, _)] if !last.is_from(floor) => (tick, 0),
+            _ => return,
+        };
+        self.forget_ages(leaves);
+        if let Some(record) = self.get_mut(number) {
+            let (Tick(tick), count) = left;
+            record.leaves = Leaves { tick, count };
         }
     }
 

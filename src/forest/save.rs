@@ -420,7 +420,9 @@ impl<F: Family> Restoring<F> {
             if self.salvages {
                 self.mend();
             }
-            self.state.forest_mut().reckon();
+            let forest = self.state.forest_mut();
+            forest.reckon();
+            forest.forget_orphans();
         }
     }
 }
@@ -479,6 +481,19 @@ impl<P: Proof> Forest<P> {
             }
         }
         last
+    }
+
+    /// Lets evidence go whose root has no node: earlier versions kept it, and a copy may have that of a tree that was founded
+    /// while it was made, and comes again with the changes since.
+    fn forget_orphans(&mut self) {
+        let is_orphan = |root: &Fingerprint| {
+            let entry = self.index.get(*root);
+            !entry.is_some_and(|entry| self.is_root(*root, RootNumber(entry.root)))
+        };
+        let orphans: Vec<Fingerprint> = self.evidence.roots().filter(is_orphan).collect();
+        for root in orphans {
+            self.evidence.remove(root);
+        }
     }
 
     /// Counts the nodes of each tree and of each tick, of which nothing is known.

@@ -1,6 +1,8 @@
 //! What is known of whole trees besides their nodes: how many documents came to each, under how many titles, and which trees
 //! take nobody any more. Nothing here counts before the cluster has accepted the document.
 
+use std::collections::BTreeSet;
+
 use super::change::Change;
 use super::roots::{FOUNDED, RootNumber, UNCOUNTED};
 use super::ticks::Tick;
@@ -39,8 +41,8 @@ pub enum Notice {
 /// The trees that are watched. Bounded: a large one needs many documents, one of furniture several trees.
 #[derive(Debug, Default)]
 pub(super) struct Watched {
-    large: Vec<RootNumber>,
-    furniture: Vec<RootNumber>,
+    large: BTreeSet<RootNumber>,
+    furniture: BTreeSet<RootNumber>,
     /// What was not told yet.
     notices: Vec<Notice>,
 }
@@ -100,10 +102,10 @@ impl<P: Proof> Forest<P> {
     /// Has an eye on a tree that has become large, or one of furniture.
     pub(super) fn watch(&mut self, root: RootNumber, before: &Tally, after: &Tally) {
         if after.documents >= LARGE && before.documents < LARGE {
-            self.watched.large.push(root);
+            self.watched.large.insert(root);
         }
         if after.is_furniture() && !before.is_furniture() {
-            self.watched.furniture.push(root);
+            self.watched.furniture.insert(root);
         }
     }
 
@@ -119,17 +121,12 @@ impl<P: Proof> Forest<P> {
 
     /// A tree goes.
     pub(super) fn unwatch(&mut self, root: RootNumber, tally: u32) {
-        let Some(&of_tree) = self.tallies.get(tally) else {
+        if self.tallies.get(tally).is_none() {
             return;
-        };
+        }
         self.tallies.release(tally);
-        let tally = of_tree;
-        if tally.documents >= LARGE {
-            self.watched.large.retain(|&id| id != root);
-        }
-        if tally.is_furniture() {
-            self.watched.furniture.retain(|&id| id != root);
-        }
+        self.watched.large.remove(&root);
+        self.watched.furniture.remove(&root);
     }
 
     pub(super) fn tally(&self, root: RootNumber) -> Option<Tally> {

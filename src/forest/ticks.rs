@@ -10,6 +10,7 @@
 
 use std::collections::VecDeque;
 
+use crate::steps;
 use crate::time::Millis;
 
 /// Parts of the window that ticks tell apart.
@@ -150,13 +151,8 @@ impl Ticks {
         self.current = moment.tick;
         self.know(moment);
         let before = self.living;
-        let cutoff = self.cutoff(self.clock);
-        while let Some(first) = self.first_living()
-            && first.moment.at < cutoff
-            && first.moment.tick != self.current
-        {
-            self.end_first();
-        }
+        let (cutoff, current) = (self.cutoff(self.clock), self.current);
+        self.end(|moment| moment.at < cutoff && moment.tick != current);
         self.thin();
         before - self.living
     }
@@ -198,11 +194,7 @@ impl Ticks {
     /// All ticks before this one are over. Answers what died of it.
     pub(super) fn raise(&mut self, floor: Tick) -> Count {
         let before = self.living;
-        while let Some(first) = self.first_living()
-            && !first.moment.tick.is_from(floor)
-        {
-            self.end_first();
-        }
+        self.end(|moment| !moment.tick.is_from(floor));
         if floor.is_from(self.floor) {
             self.floor = floor;
         }
@@ -267,12 +259,7 @@ impl Ticks {
             }
             self.living.roots -= usize::from(is_root && lives);
         }
-        while let Some(first) = self.arrivals.front()
-            && first.nodes == 0
-            && !first.moment.tick.is_from(self.floor)
-        {
-            self.arrivals.pop_front();
-        }
+        self.forget_empty();
     }
 
     /// The moments of all ticks whose nodes are there.
@@ -331,20 +318,33 @@ impl Ticks {
         self.arrivals.get(place)
     }
 
-    fn end_first(&mut self) {
-        let place = self.place(self.floor);
-        let Some(&first) = self.arrivals.get(place) else {
-            return;
-        };
-        self.living.nodes -= first.nodes as usize;
-        self.living.roots -= first.roots as usize;
-        self.dead_nodes += first.nodes as usize;
-        self.floor = match self.arrivals.get(place + 1) {
-            Some(next) => next.moment.tick,
-            None => first.moment.tick.next(),
-        };
-        if first.nodes == 0 {
-            self.arrivals.remove(place);
+    /// Ends the living ticks from the first on, as long as they are over.
+    fn end(&mut self, is_over: impl Fn(Moment) -> bool) {
+        let mut place = self.place(self.floor);
+        while let Some(&first) = self.arrivals.get(place)
+            && is_over(first.moment)
+        {
+            steps::add(1);
+            self.living.nodes -= first.nodes as usize;
+            self.living.roots -= first.roots as usize;
+            self.dead_nodes += first.nodes as usize;
+            place += 1;
+            self.floor = match self.arrivals.get(place) {
+                Some(next) => next.moment.tick,
+                None => first.moment.tick.next(),
+            };
+        }
+        self.forget_empty();
+    }
+
+    /// Lets go what is over and swept up. One in which nothing stayed waits for those before it: to take it out of the middle
+    /// would move all the others.
+    fn forget_empty(&mut self) {
+        while let Some(first) = self.arrivals.front()
+            && first.nodes == 0
+            && !first.moment.tick.is_from(self.floor)
+        {
+            self.arrivals.pop_front();
         }
     }
 
@@ -380,5 +380,39 @@ impl std::ops::Sub for Count {
             nodes: self.nodes - other.nodes,
             roots: self.roots - other.roots,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ticks in which nothing stayed are in the middle as long as nodes before them are not swept up.
+    #[test]
+    fn a_jump_of_the_clock_ends_each_tick_once() {
+        let window = 10_000;
+        let mut ticks = Ticks::new(Some(Millis(window)));
+        let begin = |ticks: &mut Ticks, at| {
+            let moment = ticks.due(Millis(at)).unwrap();
+            ticks.begin(moment);
+        };
+        for at in 0..2 * window {
+            begin(&mut ticks, at);
+            if at < window / 2 {
+                ticks.add(ticks.current(), false);
+            }
+        }
+        assert_eq!(ticks.living(), Count::default());
+        assert_eq!(ticks.dead_nodes(), window as usize / 2);
+        let cost = steps::count(|| begin(&mut ticks, 10 * window));
+        assert!(cost < 2 * window as usize, "{cost} steps");
+        assert_eq!(ticks.floor(), ticks.current());
+        // All that is over goes with its last node.
+        for tick in 0..window as u32 / 2 {
+            ticks.remove(Tick(tick), false);
+        }
+        assert_eq!((ticks.dead_nodes(), ticks.moments().count()), (0, 1));
+        assert_eq!(ticks.clock(), Millis(10 * window));
+        assert_eq!(ticks.time(ticks.current()), Millis(10 * window));
     }
 }

@@ -8,8 +8,8 @@
 //! A document that brings its own date moves the clock when the cluster has accepted it, not before: one date must not
 //! empty a window. Until then it comes at the clock.
 //!
-//! Sweeping is spread: every placement looks at a few places of the index, round and round, and [`Forest::expire`] at more.
-//! Nothing that is answered depends on it.
+//! Sweeping is spread: every placement looks at a few places of the index, round and round, and [`Forest::expire`] at more, and
+//! the next goes on where the last one left. Nothing that is answered depends on it.
 
 use super::Forest;
 use super::change::Change;
@@ -22,6 +22,8 @@ use crate::time::Millis;
 
 /// Places that a placement looks at while dead nodes stand there: a round is over before another twentieth of them has come.
 const SWEPT: usize = 96;
+/// Places that are looked at together; [`Forest::expire`] looks at no fewer.
+const STEP: usize = 1_024;
 /// A node with its place in the index, growth included, in large forests.
 const NODE_BYTES: usize = 19;
 
@@ -43,16 +45,18 @@ impl<P: Proof> Forest<P> {
         self.ticks.all_live_until()
     }
 
-    /// Sweeps up to `budget` dead nodes, and answers how many there were: for a tick between placements. A `now` before the
-    /// clock counts as the clock.
+    /// Sweeps up to `budget` dead nodes, and answers how many there were: for a tick between placements. It looks at no more places
+    /// than as many placements would, however few of them are dead nodes. A `now` before the clock counts as the clock.
     pub fn expire(&mut self, now: Millis, budget: usize) -> usize {
         if now > self.clock() {
             self.advance(now);
         }
         let mut gone = 0;
-        while gone < budget && self.ticks.dead_nodes() > 0 {
-            // Each step is no longer than it has to be; most of the places of a round are no dead nodes.
-            gone += self.sweep(1_024, budget - gone);
+        let mut places = STEP.max(SWEPT.saturating_mul(budget));
+        while gone < budget && places > 0 && self.ticks.dead_nodes() > 0 {
+            let step = places.min(STEP);
+            gone += self.sweep(step, budget - gone);
+            places -= step;
         }
         gone
     }
@@ -81,6 +85,12 @@ impl<P: Proof> Forest<P> {
         }
         let gone = dead.len();
         for (fingerprint, entry) in dead.drain(..) {
+            // When a node is swept up is no change, so that its evidence goes is one.
+            if self.is_root(fingerprint, RootNumber(entry.root))
+                && self.evidence.remove(fingerprint)
+            {
+                self.note(Change::no_evidence(fingerprint));
+            }
             self.left(fingerprint, entry);
         }
         self.swept = dead;

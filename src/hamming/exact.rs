@@ -24,10 +24,13 @@ use super::ordered::{Order, Slot};
 use super::shards::Shards;
 use crate::fingerprint::Fingerprint;
 use crate::hash::{HashKey, Permutation};
+use crate::steps;
 
 const SHARD_BITS: u32 = 11;
 /// With more entries there are many shards: until there all of them are moved in well under 5 ms.
 const ONE_SHARD: usize = 1 << 18;
+/// Entries of a shard that became smaller are no further behind their homes; chance makes that a third.
+const FARTHEST: usize = 128;
 /// The slots of a table that has any.
 const SMALL: usize = 16;
 
@@ -41,8 +44,10 @@ pub(super) struct ExactTable {
     len: usize,
     /// How many entries came or went since a shard was moved.
     unmoved: usize,
-    /// A smaller size is tried when there are fewer entries than this.
-    shrinks_below: usize,
+    /// A smaller size is tried again after so many changes.
+    shrinks_in: usize,
+    /// How many entries each shard has, those that it spilled too.
+    lens: Vec<u32>,
     /// The smallest mixed value that this round of the sweep has not looked at.
     swept: u64,
 }
@@ -57,7 +62,8 @@ impl ExactTable {
             spilled: BTreeMap::new(),
             len: 0,
             unmoved: 0,
-            shrinks_below: usize::MAX,
+            shrinks_in: 0,
+            lens: vec![0],
             swept: 0,
         }
     }
@@ -127,6 +133,10 @@ impl ExactTable {
                 }
             }
         }
+        // Behind it, because a table of one shard that is moved is counted anew.
+        if let Some(len) = self.lens.get_mut(order.shard(mixed)) {
+            *len += 1;
+        }
         self.len += 1;
         self.resize();
         Ok(None)
@@ -145,17 +155,23 @@ impl ExactTable {
             }
             None => self.spilled.remove(&mixed)?,
         };
+        self.removed(order.shard(mixed));
+        Some(entry)
+    }
+
+    /// An entry of this shard has gone.
+    fn removed(&mut self, shard: usize) {
+        if let Some(len) = self.lens.get_mut(shard) {
+            *len -= 1;
+        }
         self.len -= 1;
         self.resize();
-        Some(entry)
     }
 
     /// Begins to move to larger shards if these are full, or to smaller ones if less than half of them is taken: so a table whose
     /// entries come and go keeps what it has. And goes on with it, a shard at a time.
-    ///
-    /// It does not become smaller in the middle of a round of the sweep: what was swept is sparser than the rest, which would
-    /// find no room.
     fn resize(&mut self) {
+        self.shrinks_in = self.shrinks_in.saturating_sub(1);
         let (shards, places) = (self.shards.len(), self.shards.usual_places());
         if !self.shards.is_moving() {
             let full = shards * room(places, shards);
@@ -166,16 +182,14 @@ impl ExactTable {
                     let each = (self.len + self.len / 8) >> SHARD_BITS;
                     return self.rebuild(SHARD_BITS, places_for(each, 1 << SHARD_BITS));
                 }
-                self.shards.begin(places + places / 8 + SMALL / shards);
-            } else if self.len * 2 < shards * places
-                && self.swept == 0
-                && self.len < self.shrinks_below
-            {
-                // Some more than there are, because some more may come until all are moved.
-                let fewer = places_for((self.len + self.len / 8) / shards, shards).max(SMALL);
-                if fewer >= places {
+                let more = places + places / 8 + SMALL / shards;
+                // The room that chance needs grows by steps: not every larger shard has more for others.
+                let needed = places_for(self.len.div_ceil(shards), shards);
+                self.shards.begin(more.max(needed));
+            } else if self.len * 2 < shards * places && self.shrinks_in == 0 {
+                let Some(fewer) = self.fewer_places() else {
                     return;
-                }
+                };
                 self.shards.begin(fewer);
             } else {
                 return;
@@ -189,22 +203,55 @@ impl ExactTable {
         }
     }
 
+    /// The places of smaller shards, if all entries find room in them.
+    fn fewer_places(&mut self) -> Option<usize> {
+        let (shards, places) = (self.shards.len(), self.shards.usual_places());
+        // Some more than there are, because some more may come until all are moved. And never so few that there is room for none:
+        // they would grow again at once.
+        let each = (self.len + self.len / 8).div_ceil(shards).max(1);
+        let fewer = places_for(each, shards).max(SMALL);
+        // In the middle of a sweep the shards in front of it have more than the others. Whether one shard alone has room shows
+        // when it is moved.
+        steps::add(shards);
+        let most = self.lens.iter().max().copied().unwrap_or_default();
+        let fits = shards == 1 || most as usize <= fewer - fewer / 16;
+        if fewer + fewer / 8 >= places || !fits {
+            self.shrink_later();
+            return None;
+        }
+        Some(fewer)
+    }
+
+    /// A smaller size has no room for all. The next try costs as much, so some of the entries come or go before it.
+    fn shrink_later(&mut self) {
+        self.shrinks_in = self.shards.sum(|places| places) / 16;
+    }
+
     /// Moves the next shard. What finds no room there is spilled, and what was spilled before finds it now, most likely.
     fn move_next(&mut self) {
         let (order, shard) = (self.order(), self.shards.next());
         let is_only = self.shards.len() == 1;
         let mut left = Vec::new();
         let moved = self.shards.advance(Slot::EMPTY, |from, to| {
-            order.move_all(from, to, |slot| left.push(slot));
+            // What a sweep has not come to yet would be one long row, which every look-up and every change goes through.
+            let farthest = match is_only && to.len() < from.len() {
+                true => FARTHEST,
+                false => usize::MAX,
+            };
+            order.move_all(from, to, farthest, |slot| {
+                // Of one shard it is enough to know that there is any.
+                if left.is_empty() || !is_only {
+                    left.push(slot);
+                }
+            });
             left.is_empty() || !is_only
         });
         if !moved {
-            // Chance gave it too many for the smaller size. The next try costs as much, so an eighth has to go before it.
+            // Chance gave it too many for the smaller size, or a sweep has not come to all of them yet.
             self.shards.cancel();
-            self.shrinks_below = self.len - self.len / 8;
+            self.shrink_later();
             return;
         }
-        self.shrinks_below = usize::MAX;
         if !self.spilled.is_empty() {
             let slots = self.shards.get_mut(shard);
             let spilled = self
@@ -215,6 +262,7 @@ impl ExactTable {
                 });
             spilled.for_each(drop);
         }
+        steps::add(left.len());
         let left = left.into_iter().map(|slot: Slot| (slot.mixed, slot.entry));
         self.spilled.extend(left);
     }
@@ -238,8 +286,9 @@ impl ExactTable {
         let mut places = places;
         loop {
             let mut shards = Shards::filled(bits, places, Slot::EMPTY);
-            if order.fill(&mut shards, self.slots()) {
-                self.shards = shards;
+            let mut lens = vec![0; shards.len()];
+            if order.fill(&mut shards, &mut lens, self.slots()) {
+                (self.shards, self.lens) = (shards, lens);
                 return;
             }
             places += places / 8 + 1;
@@ -288,11 +337,7 @@ impl ExactTable {
             self.swept = next;
             removed += gone;
             for _ in 0..gone {
-                self.len -= 1;
-                self.resize();
-            }
-            if next == 0 {
-                self.resize();
+                self.removed(shard);
             }
         }
         removed
@@ -328,7 +373,8 @@ impl ExactTable {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.shards.memory_bytes() + self.spilled.len() * 2 * size_of::<Slot>()
+        let lens = self.lens.len() * size_of::<u32>();
+        self.shards.memory_bytes() + lens + self.spilled.len() * 2 * size_of::<Slot>()
     }
 }
 

@@ -99,12 +99,18 @@ impl Order {
         }
     }
 
-    /// Moves all entries into empty slots; those that come out behind the end are `left`.
-    pub(super) fn move_all(self, from: &[Slot], to: &mut [Slot], mut left: impl FnMut(Slot)) {
+    /// Moves all entries into empty slots; those that come out behind the end, or further than this behind their homes, are `left`.
+    pub(super) fn move_all(
+        self,
+        from: &[Slot],
+        to: &mut [Slot],
+        farthest: usize,
+        mut left: impl FnMut(Slot),
+    ) {
         steps::add(from.len());
         let mut next = 0;
         for slot in from.iter().filter(|slot| !slot.is_empty()) {
-            if !self.append(to, &mut next, slot) {
+            if !self.append(to, &mut next, slot, farthest) {
                 left(*slot);
             }
         }
@@ -128,16 +134,21 @@ impl Order {
     }
 
     /// Puts an entry behind all others, `next` being the first place that is left.
-    fn append(self, slots: &mut [Slot], next: &mut usize, slot: &Slot) -> bool {
-        let at = self.home(slot.mixed, slots.len()).max(*next);
+    fn append(self, slots: &mut [Slot], next: &mut usize, slot: &Slot, farthest: usize) -> bool {
+        let home = self.home(slot.mixed, slots.len());
+        let at = home.max(*next);
+        if at - home > farthest {
+            return false;
+        }
         *next = at + 1;
         slots.get_mut(at).map(|place| *place = *slot).is_some()
     }
 
-    /// The same for a whole table, from entries in order.
+    /// The same for a whole table, from entries in order; `lens` counts those of each shard.
     pub(super) fn fill<'a>(
         self,
         shards: &mut Shards<Slot>,
+        lens: &mut [u32],
         entries: impl Iterator<Item = &'a Slot>,
     ) -> bool {
         let (mut shard, mut next) = (0, 0);
@@ -147,7 +158,10 @@ impl Order {
             if number != shard {
                 (shard, next) = (number, 0);
             }
-            if !self.append(shards.get_mut(shard), &mut next, slot) {
+            if let Some(len) = lens.get_mut(shard) {
+                *len += 1;
+            }
+            if !self.append(shards.get_mut(shard), &mut next, slot, usize::MAX) {
                 return false;
             }
         }
@@ -170,6 +184,7 @@ impl Order {
         let mut removed = 0;
         let mut at = self.seek(slots, from);
         while let Some(slot) = slots.get(at).copied() {
+            steps::add(1);
             // Behind the last home there are few, and none behind a gap.
             if at < homes && *budget == 0 {
                 let empty = slot.is_empty();

@@ -208,6 +208,7 @@ impl Overflow {
     /// A map that was large must not be read as if it still were.
     fn shrink(&mut self) {
         if self.halves.len() < self.halves.capacity() / 8 {
+            steps::add(self.halves.len());
             self.halves.shrink_to_fit();
         }
     }
@@ -260,6 +261,7 @@ impl Crowd {
         map.remove(&other);
         // As with the halves.
         if map.len() < map.capacity() / 8 {
+            steps::add(map.len());
             self.bytes -= map_bytes(map);
             map.shrink_to_fit();
             self.bytes += map_bytes(map);

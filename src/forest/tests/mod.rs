@@ -4,6 +4,8 @@ use crate::method::{Query, Refusal};
 
 mod alone;
 mod carry;
+mod evidence;
+mod expiry;
 mod furniture;
 mod late;
 mod memory;

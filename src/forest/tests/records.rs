@@ -198,7 +198,11 @@ fn assert_evidence<F: Family>(one: &State<F>, other: &State<F>) {
 }
 
 fn verified() -> State<Verified> {
-    let settings = settings(Distance(0), None);
+    verified_within(None)
+}
+
+pub(super) fn verified_within(window: Option<Millis>) -> State<Verified> {
+    let settings = settings(Distance(0), window);
     let learned = LearnedText::default();
     let mut state = State::<Verified>::new(settings, Similarity::default(), learned).unwrap();
     state.set_late_merges(LateMerges::Apply);

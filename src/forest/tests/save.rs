@@ -240,13 +240,16 @@ pub(super) fn seen<F: Family>(state: &State<F>) -> (Vec<String>, Stats, String) 
             node.fingerprint, node.root, node.added, node.arrival.0
         )
     });
+    let mut stats = forest.stats();
+    stats.evidence.evicted_total = 0;
+    stats.evidence.missing_total = 0;
     let stats = Stats {
         dead_nodes: 0,
         memory_bytes: 0,
         expired_total: 0,
         withdrawn_total: 0,
         evicted_total: 0,
-        ..forest.stats()
+        ..stats
     };
     (rows.collect(), stats, format!("{:?}", state.learned()))
 }
@@ -268,6 +271,18 @@ fn run<F: Family>(method: &str, make: impl Fn() -> State<F>, before: &[Step], du
     }
     let mut restored = run.restored(make());
     assert_eq!(seen(&run.state), seen(&restored), "{method}");
+    // In its order: who goes next when there is no room.
+    let evidence = |state: &State<F>| -> Vec<(Fingerprint, Vec<u16>)> {
+        let kept = &state.forest().evidence;
+        let row = |root| Some((root, kept.get(root)?.to_vec()));
+        kept.roots().filter_map(row).collect()
+    };
+    assert_eq!(evidence(&run.state), evidence(&restored), "{method}");
+    let forest = run.state.forest();
+    for root in forest.evidence.roots() {
+        let entry = forest.index.get(root).unwrap();
+        assert!(forest.is_root(root, roots::RootNumber(entry.root)));
+    }
     assert_eq!(run.state.words(), restored.words(), "{method}");
     // From here on both go the same way, whatever lies in the index beside the living.
     run.open.clear();
@@ -305,6 +320,8 @@ proptest! {
         before in prop::collection::vec(step(), 0..120),
         during in prop::collection::vec(step(), 0..120),
         window in prop_oneof![Just(None), Just(Some(Millis(200))), Just(Some(Millis(5_000)))],
+        // That of a few trees, or of all.
+        evidence in prop_oneof![Just(None), Just(Some(1_000)), Just(Some(4_000))],
     ) {
         let strict = || State::<Strict>::new(settings(Distance(3), window), (), ()).unwrap();
         run("longest", strict, &before, &during);
@@ -315,6 +332,9 @@ proptest! {
         let verified = || {
             let settings = settings(Distance(0), window);
             let mut state = State::<Verified>::new(settings, Similarity::default(), LearnedText::default()).unwrap();
+            if let Some(bytes) = evidence {
+                state = state.with_evidence(bytes);
+            }
             state.set_late_merges(LateMerges::Apply);
             state
         };

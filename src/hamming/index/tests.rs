@@ -276,10 +276,11 @@ fn entry(root: u32) -> Entry {
 
 #[test]
 fn grows_and_shrinks_through_many_shards() {
-    for k in [0, 1, 3] {
+    // Some more than one shard has.
+    for (k, most) in [(0, 270_000), (1, 90_000), (3, 90_000)] {
         let mut twin = Twin::new(k, HashKey::new(77, 5));
         let code = |i: u32| splitmix64(u64::from(i));
-        for i in 0..300_000 {
+        for i in 0..most {
             twin.insert(code(i), entry(i));
         }
         twin.read(twin.index.portions());
@@ -287,16 +288,18 @@ fn grows_and_shrinks_through_many_shards() {
         for i in 0..100 {
             twin.assert_near(flipped(code(i * 97), i % 5, u64::from(i)));
         }
-        for i in 0..295_000 {
+        for i in 0..most - 5_000 {
             twin.remove(code(i));
         }
         for i in 0..100 {
-            twin.assert_near(flipped(code(294_950 + i), i % 5, u64::from(i)));
+            twin.assert_near(flipped(code(most - 5_050 + i), i % 5, u64::from(i)));
         }
         twin.assert_all();
         let few = twin.index.memory_bytes();
-        assert!(few < full / 4, "k = {k}: {few} bytes of {full}");
-        for i in 295_000..300_000 {
+        // The slots of a chunk stay.
+        let fewer = if k == 0 { full / 4 } else { full * 6 / 10 };
+        assert!(few < fewer, "k = {k}: {few} bytes of {full}");
+        for i in most - 5_000..most {
             twin.remove(code(i));
         }
         twin.assert_all();

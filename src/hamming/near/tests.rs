@@ -194,13 +194,12 @@ fn removing_does_not_go_through_the_nodes_of_a_half() {
     assert!(cost < 20_000 * 60, "{cost} steps");
 }
 
-#[test]
-fn keeps_within_45_bytes_a_node() {
+fn takes_45_bytes_a_node(nodes: u64) {
     let uniform = splitmix64 as fn(u64) -> u64;
     let clusters = |i: u64| flipped(splitmix64(i / 30), 1 + (i % 3) as u32, i);
     for (name, code) in [("uniform", uniform), ("clusters", clusters)] {
         let mut index = index(3, HashKey::FIXED);
-        for i in 0..1_000_000 {
+        for i in 0..nodes {
             insert(&mut index, code(i));
         }
         let each = index.memory_bytes() as f64 / index.len() as f64;
@@ -208,19 +207,128 @@ fn keeps_within_45_bytes_a_node() {
     }
 }
 
+#[test]
+fn keeps_within_45_bytes_a_node() {
+    takes_45_bytes_a_node(150_000);
+}
+
+fn random(i: u64) -> u64 {
+    splitmix64(i)
+}
+
+/// Two thousand words, so that most nodes are beside their buckets.
+fn words(i: u64) -> u64 {
+    (splitmix64(i % 2_000) << 39) | (splitmix64(i) & 0x7f_ffff_ffff)
+}
+
+/// All share a half.
+fn crowd(i: u64) -> u64 {
+    (0xfeed << 32) | splitmix64(i) >> 32
+}
+
 /// An insertion moves the nodes of one shard at most, whenever it comes, once there are many.
+fn insertions_wait_for_one_shard(code: fn(u64) -> u64, nodes: u64) {
+    let mut index = index(3, HashKey::FIXED);
+    let mut cost = |i| steps::count(|| insert(&mut index, code(i)));
+    let one_shard = (0..100_000).map(&mut cost).max().unwrap();
+    assert!(one_shard < 300_000, "{one_shard} steps");
+    let many_shards = (100_000..nodes).map(&mut cost).max().unwrap();
+    assert!(many_shards < 6_000, "{many_shards} steps");
+}
+
 #[test]
 fn no_insertion_waits_for_all_nodes() {
-    let random = splitmix64 as fn(u64) -> u64;
-    // Two thousand words, so that most nodes are beside their buckets.
-    let words = |i| (splitmix64(i % 2_000) << 39) | (splitmix64(i) & 0x7f_ffff_ffff);
-    for (code, nodes) in [(random, 1_000_000), (words, 300_000)] {
-        let mut index = index(3, HashKey::FIXED);
-        let mut cost = |i| steps::count(|| insert(&mut index, code(i)));
-        let one_shard = (0..100_000).map(&mut cost).max().unwrap();
-        assert!(one_shard < 300_000, "{one_shard} steps");
-        let many_shards = (100_000..nodes).map(&mut cost).max().unwrap();
-        assert!(many_shards < 6_000, "{many_shards} steps");
+    insertions_wait_for_one_shard(random, 200_000);
+    insertions_wait_for_one_shard(words, 150_000);
+}
+
+/// Whatever comes and goes, in whatever order: all of it costs so much for each change and each place that was swept.
+fn any_sequence(name: &str, code: fn(u64) -> u64, most: usize, phases: usize) {
+    const EACH: usize = 200;
+    let mut index = index(3, HashKey::new(7, most as u64));
+    let (mut next, mut done, mut cost, mut longest) = (0, 0, 0, 0);
+    let mut random = splitmix64(most as u64);
+    for phase in 0..phases {
+        random = splitmix64(random);
+        let len = match (phase, random % 6) {
+            (0, _) | (_, 0) => most,
+            (_, 1) => 0,
+            (_, 2) => 1 + most / 1_000,
+            (_, 3) => (random >> 8) as usize % most,
+            (_, 4) => index.len() * 9 / 10,
+            _ => index.len() * 11 / 10 + 1,
+        }
+        .min(most);
+        let mut change = |steps| {
+            cost += steps;
+            longest = longest.max(steps);
+            done += 1;
+        };
+        if (random >> 40).is_multiple_of(4) && len < index.len() {
+            let percent = [10, 50, 100][(random >> 48) as usize % 3];
+            let dead = |code: Fingerprint| splitmix64(code.0 ^ random) % 100 < percent;
+            for _ in 0..=index.round() {
+                change(steps::count(|| {
+                    index.sweep(1, |code, _| !dead(code));
+                }));
+            }
+        } else {
+            let mut victims: Vec<Fingerprint> = index.iter().map(|(code, _)| code).collect();
+            match random >> 32 & 3 {
+                0 => victims.reverse(),
+                1 => {}
+                _ => victims.sort_unstable_by_key(|code| splitmix64(code.0)),
+            }
+            while index.len() > len {
+                let code = victims.pop().unwrap();
+                change(steps::count(|| assert!(index.remove(code).is_some())));
+            }
+            while index.len() < len {
+                next += 1;
+                change(steps::count(|| insert(&mut index, code(next))));
+            }
+        }
+        assert!(
+            cost < EACH * (done + 16),
+            "{cost} steps for {done} changes, {phase}: to {len} of {most}, {name}"
+        );
+    }
+    assert!(
+        longest < 400_000,
+        "{longest} steps at once of {most}, {name}"
+    );
+}
+
+#[test]
+fn no_sequence_of_changes_costs_more_than_a_constant_each() {
+    any_sequence("random", random, 10, 60);
+    any_sequence("random", random, 1_000, 60);
+    any_sequence("random", random, 80_001, 10);
+    any_sequence("words", words, 1_000, 40);
+    any_sequence("words", words, 90_000, 8);
+    any_sequence("crowd", crowd, 30, 60);
+    any_sequence("crowd", crowd, 40_000, 12);
+}
+
+/// The same with more nodes than the gate has time for.
+mod a_million {
+    use super::*;
+
+    #[test]
+    fn keeps_within_45_bytes_a_node() {
+        takes_45_bytes_a_node(1_000_000);
+    }
+
+    #[test]
+    fn no_insertion_waits_for_all_nodes() {
+        insertions_wait_for_one_shard(random, 1_000_000);
+        insertions_wait_for_one_shard(words, 300_000);
+    }
+
+    #[test]
+    fn no_sequence_of_changes_costs_more_than_a_constant_each() {
+        any_sequence("random", random, 1_000_000, 10);
+        any_sequence("words", words, 300_000, 10);
     }
 }
 
@@ -228,7 +336,7 @@ fn no_insertion_waits_for_all_nodes() {
 #[test]
 fn no_insertion_waits_for_a_whole_crowd() {
     let mut index = index(3, HashKey::FIXED);
-    let cost = |i| steps::count(|| insert(&mut index, (0xfeed << 32) | splitmix64(i) >> 32));
-    let most = (0..150_000).map(cost).max().unwrap();
+    let cost = |i| steps::count(|| insert(&mut index, crowd(i)));
+    let most = (0..100_000).map(cost).max().unwrap();
     assert!(most < 100_000, "{most} steps");
 }
