@@ -380,7 +380,7 @@ fn no_sequence_of_changes_costs_more_than_a_constant_each() {
         (100, 16, 60),
         (1_000, 4, 60),
         (10_000, 1, 40),
-        (MANY as usize, 1, 10),
+        (MANY as usize, 1, 6),
     ] {
         any_sequence(most, secrets, phases);
     }
