@@ -1,10 +1,10 @@
 //! What the second look goes by: more of the text of a tree's founder than its proof has, for as many trees as there is
 //! room for. A tree whose evidence has gone takes documents by its proof alone.
 //!
-//! It is kept by the root's fingerprint, in the order in which it came, and goes with the node of that root: when that is swept
-//! up, gives way to another one, or is withdrawn. If there is no room for all, the oldest goes. Whatever does not follow from
-//! another change (a sweep, no room) is a change of its own, without tokens. So the changes alone say what there is: whoever
-//! applies the same ones has the same evidence in the same order, and lets the same go next.
+//! It is kept by the root's fingerprint, in the order in which it came, and goes with the node of that root: when that
+//! is swept up, gives way to another one, or is withdrawn. If there is no room for all, the oldest goes. Whatever does
+//! not follow from another change (a sweep, no room) is a change of its own, without tokens. So the changes alone say
+//! what there is: whoever applies the same ones has the same evidence in the same order, and lets the same go next.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -394,8 +394,8 @@ impl<P: Proof> Forest<P> {
         }
     }
 
-    /// Lets the oldest evidence go if there is no room for all: each by a change of its own, so that who applies the changes
-    /// again needs to know no limit.
+    /// Lets the oldest evidence go if there is no room for all: each by a change of its own, so that who applies the
+    /// changes again needs to know no limit.
     fn evict_evidence(&mut self) {
         // With another limit than before there may be much.
         for _ in 0..EVICTED {

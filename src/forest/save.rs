@@ -483,8 +483,8 @@ impl<P: Proof> Forest<P> {
         last
     }
 
-    /// Lets evidence go whose root has no node: earlier versions kept it, and a copy may have that of a tree that was founded
-    /// while it was made, and comes again with the changes since.
+    /// Lets evidence go whose root has no node: earlier versions kept it, and a copy may have that of a tree that was
+    /// founded while it was made, and comes again with the changes since.
     fn forget_orphans(&mut self) {
         let is_orphan = |root: &Fingerprint| {
             let entry = self.index.get(*root);

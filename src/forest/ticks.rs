@@ -337,8 +337,8 @@ impl Ticks {
         self.forget_empty();
     }
 
-    /// Lets go what is over and swept up. One in which nothing stayed waits for those before it: to take it out of the middle
-    /// would move all the others.
+    /// Lets go what is over and swept up. One in which nothing stayed waits for those before it: to take it out of the
+    /// middle would move all the others.
     fn forget_empty(&mut self) {
         while let Some(first) = self.arrivals.front()
             && first.nodes == 0

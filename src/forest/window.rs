@@ -8,8 +8,8 @@
 //! A document that brings its own date moves the clock when the cluster has accepted it, not before: one date must not
 //! empty a window. Until then it comes at the clock.
 //!
-//! Sweeping is spread: every placement looks at a few places of the index, round and round, and [`Forest::expire`] at more, and
-//! the next goes on where the last one left. Nothing that is answered depends on it.
+//! Sweeping is spread: every placement looks at a few places of the index, round and round, and [`Forest::expire`] at
+//! more, and the next goes on where the last one left. Nothing that is answered depends on it.
 
 use super::Forest;
 use super::change::Change;
@@ -45,8 +45,9 @@ impl<P: Proof> Forest<P> {
         self.ticks.all_live_until()
     }
 
-    /// Sweeps up to `budget` dead nodes, and answers how many there were: for a tick between placements. It looks at no more places
-    /// than as many placements would, however few of them are dead nodes. A `now` before the clock counts as the clock.
+    /// Sweeps up to `budget` dead nodes, and answers how many there were: for a tick between placements. It looks at no
+    /// more places than as many placements would, however few of them are dead nodes. A `now` before the clock counts
+    /// as the clock.
     pub fn expire(&mut self, now: Millis, budget: usize) -> usize {
         if now > self.clock() {
             self.advance(now);

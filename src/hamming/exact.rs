@@ -206,12 +206,12 @@ impl ExactTable {
     /// The places of smaller shards, if all entries find room in them.
     fn fewer_places(&mut self) -> Option<usize> {
         let (shards, places) = (self.shards.len(), self.shards.usual_places());
-        // Some more than there are, because some more may come until all are moved. And never so few that there is room for none:
-        // they would grow again at once.
+        // Some more than there are, because some more may come until all are moved. And never so few that there is room
+        // for none: they would grow again at once.
         let each = (self.len + self.len / 8).div_ceil(shards).max(1);
         let fewer = places_for(each, shards).max(SMALL);
-        // In the middle of a sweep the shards in front of it have more than the others. Whether one shard alone has room shows
-        // when it is moved.
+        // In the middle of a sweep the shards in front of it have more than the others. Whether one shard alone has
+        // room shows when it is moved.
         steps::add(shards);
         let most = self.lens.iter().max().copied().unwrap_or_default();
         let fits = shards == 1 || most as usize <= fewer - fewer / 16;
@@ -233,7 +233,8 @@ impl ExactTable {
         let is_only = self.shards.len() == 1;
         let mut left = Vec::new();
         let moved = self.shards.advance(Slot::EMPTY, |from, to| {
-            // What a sweep has not come to yet would be one long row, which every look-up and every change goes through.
+            // What a sweep has not come to yet would be one long row, which every look-up and every change goes
+            // through.
             let farthest = match is_only && to.len() < from.len() {
                 true => FARTHEST,
                 false => usize::MAX,

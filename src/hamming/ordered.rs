@@ -99,7 +99,8 @@ impl Order {
         }
     }
 
-    /// Moves all entries into empty slots; those that come out behind the end, or further than this behind their homes, are `left`.
+    /// Moves all entries into empty slots; those that come out behind the end, or further than this behind their homes,
+    /// are `left`.
     pub(super) fn move_all(
         self,
         from: &[Slot],

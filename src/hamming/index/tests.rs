@@ -277,7 +277,7 @@ fn entry(root: u32) -> Entry {
 #[test]
 fn grows_and_shrinks_through_many_shards() {
     // Some more than one shard has.
-    for (k, most) in [(0, 270_000), (1, 90_000), (3, 90_000)] {
+    for (k, most) in [(0, 290_000), (1, 85_000), (3, 85_000)] {
         let mut twin = Twin::new(k, HashKey::new(77, 5));
         let code = |i: u32| splitmix64(u64::from(i));
         for i in 0..most {
