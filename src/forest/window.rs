@@ -55,7 +55,8 @@ impl<P: Proof> Forest<P> {
         let mut gone = 0;
         let mut places = STEP.max(SWEPT.saturating_mul(budget));
         while gone < budget && places > 0 && self.ticks.dead_nodes() > 0 {
-            let step = places.min(STEP);
+            // No more than may go: a dead node that is passed over waits for another round.
+            let step = places.min(STEP).min(budget - gone);
             gone += self.sweep(step, budget - gone);
             places -= step;
         }
