@@ -1,6 +1,11 @@
 //! Against a cluster that is made up: with any subset of routes, indices and documents failing in any way, all other
 //! documents follow, and what was said about them is done; when nothing fails any more, all do.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "who may say something is not what is tested here"
+)]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration as RealDuration;
 
