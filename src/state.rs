@@ -35,7 +35,7 @@ const REQUEST_ID_CHARS: usize = 128;
 
 /// Bytes of large answers that all readers together have not taken yet, and the hundredth of them that one client may
 /// leave.
-const ANSWERS: usize = 256 << 20;
+pub(crate) const ANSWERS: usize = 256 << 20;
 const ANSWERS_OF_ONE: u8 = 50;
 
 /// What all requests share. The proxy and the own endpoints take it; the server makes it.

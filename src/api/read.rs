@@ -194,3 +194,46 @@ impl AsRef<[u8]> for Held {
         self.text.as_bytes()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::state::ANSWERS;
+
+    /// The answer to a reader at this address, or what keeps it from being given.
+    fn answer(state: &AppState, client: u8, bytes: usize) -> Result<Response<Body>, ProxyError> {
+        let mut request = Request::new(());
+        let address = ClientAddress(IpAddr::from([127, 0, 0, client]));
+        request.extensions_mut().insert(address);
+        let (parts, ()) = request.into_parts();
+        // Two of them are quotes.
+        answered(state, &parts, Ok(json!("x".repeat(bytes - 2))))
+    }
+
+    #[tokio::test]
+    async fn answers_that_nobody_takes_have_a_limit_and_small_ones_none() {
+        let state = AppState::for_test();
+        let mut others = state.answers.enter(IpAddr::from([127, 0, 0, 9]));
+        others.grow_to(ANSWERS - SMALL - 1).unwrap();
+        let largest = answer(&state, 1, SMALL + 1).unwrap();
+        assert_eq!(state.answers.used(), ANSWERS);
+        let refused = answer(&state, 2, SMALL + 1);
+        let is_refused = |refused: Result<_, ProxyError>| {
+            matches!(
+                refused,
+                Err(ProxyError::AnswersNotTaken { used: ANSWERS, wanted }) if wanted == SMALL + 1
+            )
+        };
+        assert!(is_refused(refused));
+        answer(&state, 2, SMALL).unwrap();
+        // What a client has taken makes room.
+        drop(largest);
+        answer(&state, 2, SMALL + 1).unwrap();
+        others.grow_to(ANSWERS).unwrap();
+        assert!(answer(&state, 2, SMALL + 1).is_err());
+    }
+}
