@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{ConfigError, RawRoute, RawServeOptions, ServeOptions};
-use crate::keystore::Address;
 
 /// What was written on the command line of `spinney move-forest`.
 #[derive(Debug, Clone, Default, Args)]
@@ -43,7 +42,9 @@ impl RawMoveOptions {
     /// # Errors
     /// When not exactly one of the two places is a forest store, the file cannot be read, or an option is wrong.
     pub fn validate(self) -> Result<MoveOptions, ConfigError> {
-        let is_store = |place: &str| Address::parse(place).is_ok();
+        // A URL may have a secret in it, also one that does not read: it is never taken for a directory, whose name is
+        // repeated.
+        let is_store = |place: &str| place.contains("://");
         let (url, dir, is_from_dir) = match (is_store(&self.from), is_store(&self.to)) {
             (false, true) => (self.to, self.from, true),
             (true, false) => (self.from, self.to, false),
@@ -108,6 +109,13 @@ mod tests {
         assert_eq!(options("redis://a", "data"), Ok(("data".into(), false)));
         let both = options("redis://a", "redis://b").unwrap_err();
         assert!(both.contains("both places are forest stores"), "{both}");
+        for (from, to) in [
+            ("data", "redis://me:Pa/55@b"),
+            ("redis://a", "redis://me:Pa/55@b"),
+        ] {
+            let error = options(from, to).unwrap_err();
+            assert!(!error.contains("Pa") && !error.contains("55"), "{error}");
+        }
         let none = options("a", "b").unwrap_err();
         assert!(none.contains("such as redis://127.0.0.1:6379"), "{none}");
     }

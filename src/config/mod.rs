@@ -5,6 +5,7 @@
 
 mod carry;
 mod docid;
+mod file_fault;
 mod form;
 mod limits;
 mod memory;
@@ -28,6 +29,7 @@ use crate::bulk::StampNames;
 use crate::time::Millis;
 
 pub use carry::{MoveOptions, RawMoveOptions};
+pub use file_fault::FileFault;
 pub use form::StampForm;
 pub use limits::Limits;
 pub use node_url::{NodeUrl, NodeUrlError};
@@ -60,7 +62,7 @@ pub enum ConfigError {
         /// The file.
         path: PathBuf,
         /// What is wrong with it, and where.
-        source: Box<toml::de::Error>,
+        source: FileFault,
     },
     /// The file of `--boilerplate` cannot be read.
     #[error("cannot read the boilerplate file {path}")]
@@ -331,7 +333,7 @@ impl RawServeOptions {
         })?;
         let below: RawServeOptions = toml::from_str(&text).map_err(|source| ConfigError::Toml {
             path: path.to_owned(),
-            source: Box::new(source),
+            source: FileFault::of(&text, &source),
         })?;
         Ok(RawServeOptions {
             listen: self.listen.or(below.listen),

@@ -100,3 +100,29 @@ async fn another_node_stands_in_for_that_of_the_service_url() {
     }
     assert!(!spinney.end_and_log().contains("Pa55"));
 }
+
+/// A file of options that does not read: what is said of it repeats no value.
+#[test]
+fn no_fault_of_a_file_repeats_credentials() {
+    let dir = crate::common::scratch("file-fault");
+    std::fs::create_dir_all(&dir).unwrap();
+    let file = dir.join("spinney.toml");
+    for text in [
+        "upstream = 'http://svc:Pa55wArd@127.0.0.1:1'",
+        "service_url = 'http://svc:Pa55wArd@127.0.0.1:1",
+        "service-url = 'http://svc:Pa55wArd@127.0.0.1:1'",
+        "forest_store = 'redis://svc:Pa55wArd@127.0.0.1:1' x",
+    ] {
+        std::fs::write(&file, text).unwrap();
+        for command in ["serve", "recover"] {
+            let output = run(&[command, "--config", file.to_str().unwrap()], &[]);
+            assert!(!output.status.success());
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(
+                !said.contains("Pa55") && !said.contains("wArd"),
+                "{command}: {said}"
+            );
+        }
+    }
+    std::fs::remove_dir_all(&dir).unwrap();
+}
