@@ -10,6 +10,7 @@ use super::AdoptError;
 use super::mapping;
 use crate::bulk::StampNames;
 use crate::cluster::operator::{Operator, OperatorError, in_path};
+use crate::cluster::resolve::{Resolved, resolve};
 use crate::cluster::roots::roots_index;
 use crate::config::fits;
 use crate::engine::AdoptedRoute;
@@ -68,49 +69,6 @@ pub(crate) struct Target {
     query: Option<Value>,
 }
 
-/// What a name or a pattern stands for.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Resolved {
-    indices: Vec<Named>,
-    aliases: Vec<Named>,
-    data_streams: Vec<Named>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Named {
-    name: String,
-    attributes: Vec<String>,
-    #[serde(alias = "backing_indices", deserialize_with = "one_or_many")]
-    indices: Vec<String>,
-}
-
-/// The servers write one name without brackets.
-fn one_or_many<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Names {
-        One(String),
-        Many(Vec<String>),
-    }
-    Ok(match Names::deserialize(from)? {
-        Names::One(name) => vec![name],
-        Names::Many(names) => names,
-    })
-}
-
-impl Resolved {
-    fn is_empty(&self) -> bool {
-        self.indices.is_empty() && self.aliases.is_empty() && self.data_streams.is_empty()
-    }
-
-    /// Aliases and data streams.
-    fn groups(&self) -> impl Iterator<Item = &Named> {
-        self.aliases.iter().chain(&self.data_streams)
-    }
-}
-
 impl Routes {
     fn route_of(&self, name: &str) -> Option<usize> {
         let fits_route = |route: &AdoptedRoute| route.index.iter().any(|p| fits(p, name));
@@ -124,9 +82,12 @@ impl Routes {
             let before = found.indices.len();
             for index in &resolved.indices {
                 let is_hidden = index.name.starts_with('.') && !pattern.starts_with('.');
-                let is_closed = index.attributes.iter().any(|a| a == "closed");
                 let is_ours = index.name.starts_with(&roots_index(""));
-                if !is_hidden && !is_closed && !is_ours && self.route_of(&index.name) == Some(at) {
+                if !is_hidden
+                    && !index.is_closed()
+                    && !is_ours
+                    && self.route_of(&index.name) == Some(at)
+                {
                     found.indices.insert(index.name.clone(), ());
                 }
             }
@@ -154,15 +115,6 @@ struct Found {
     indices: BTreeMap<String, ()>,
     known_as: Vec<String>,
     patterns: Vec<String>,
-}
-
-async fn resolve(operator: &Operator, expression: &str) -> Result<Resolved, OperatorError> {
-    let path = format!("/_resolve/index/{}", in_path(expression));
-    match operator.ask(Method::GET, &path, None).await {
-        Ok(answer) => Ok(serde_json::from_value(answer).unwrap_or_default()),
-        Err(OperatorError::Refused { status: 404, .. }) => Ok(Resolved::default()),
-        Err(error) => Err(error),
-    }
 }
 
 /// The indices of each route that has any. `index`: a name, an alias or a pattern that they are to be behind; `query`: what

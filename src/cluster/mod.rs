@@ -13,6 +13,7 @@ mod early_response;
 mod nodes;
 pub(crate) mod operator;
 pub(crate) mod point_in_time;
+pub(crate) mod resolve;
 pub(crate) mod roots;
 pub(crate) mod scan;
 

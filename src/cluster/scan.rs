@@ -19,6 +19,7 @@ use tracing::{debug, warn};
 
 use super::operator::{Operator, OperatorError};
 use super::point_in_time::{PointError, PointInTime, PointsInTime, is_expired, read_page};
+use super::resolve::resolve;
 use crate::bulk::StampNames;
 use crate::time::{Millis, parse_date};
 
@@ -50,6 +51,14 @@ pub(crate) enum ScanError {
         "the cluster was too busy {TRIES} times in a row: {0}; try again later, or more slowly with --rate"
     )]
     Busy(OperatorError),
+    /// Shards did not answer: the count would be too small.
+    #[error("{failed} of {total} shards did not answer")]
+    Partial {
+        /// Shards without an answer.
+        failed: u64,
+        /// All shards of the search.
+        total: u64,
+    },
     /// An answer is not what was asked for.
     #[error("the cluster's answer to a search is not understood: {0}")]
     Answer(String),
@@ -58,6 +67,84 @@ pub(crate) enum ScanError {
         "the cluster has dropped the point in time, and documents without an arrival can only be read in one go: begin again"
     )]
     Lost,
+}
+
+impl ScanError {
+    /// Whether the cluster cannot answer yet, so that the same request may succeed later.
+    pub(crate) fn is_away(&self) -> bool {
+        match self {
+            ScanError::Busy(_) | ScanError::Partial { .. } => true,
+            ScanError::Operator(error) => matches!(
+                error,
+                OperatorError::Unreachable { .. }
+                    | OperatorError::Refused {
+                        status: 429 | 502 | 503 | 504,
+                        ..
+                    }
+            ),
+            ScanError::Answer(_) | ScanError::Lost => false,
+        }
+    }
+
+    /// The reason, and what helps.
+    pub(crate) fn with_advice(&self) -> String {
+        match self {
+            ScanError::Operator(OperatorError::Refused {
+                status: 401 | 403, ..
+            }) => format!(
+                "{self}; give a URL with the credentials of a user who may read the index with --service-url"
+            ),
+            _ => self.to_string(),
+        }
+    }
+
+    /// Whether the error may be that of one index among several: a refusal, or shards that are not there (503).
+    fn may_be_of_one_index(&self) -> bool {
+        match self {
+            ScanError::Operator(OperatorError::Refused { status, .. }) => {
+                !matches!(status, 401 | 429 | 502 | 504)
+            }
+            ScanError::Partial { .. } => true,
+            _ => false,
+        }
+    }
+}
+
+/// An index that cannot be read.
+#[derive(Debug)]
+pub(crate) struct UnreadableIndex {
+    /// Its name, or that of the data stream or alias that it was found by.
+    pub(crate) name: String,
+    /// Why not.
+    pub(crate) reason: ScanError,
+}
+
+/// The indices of a [`Wanted`] that can be read, and the others.
+#[derive(Debug, Default)]
+pub(crate) struct ReadableIndices {
+    /// Names and patterns; an exclusion (`-name`) for each unreadable index that a pattern matches.
+    pub(crate) indices: Vec<String>,
+    /// The documents in them.
+    pub(crate) overview: Overview,
+    /// Indices to be tried again later.
+    pub(crate) unreadable: Vec<UnreadableIndex>,
+}
+
+impl ReadableIndices {
+    /// Adds an unreadable index.
+    ///
+    /// # Errors
+    /// The reason, where it is that of the whole cluster.
+    fn skip(&mut self, name: &str, reason: ScanError) -> Result<(), ScanError> {
+        if !reason.may_be_of_one_index() {
+            return Err(reason);
+        }
+        self.unreadable.push(UnreadableIndex {
+            name: name.to_owned(),
+            reason,
+        });
+        Ok(())
+    }
 }
 
 /// What is to be read.
@@ -131,6 +218,24 @@ fn path_of(indices: &[String]) -> String {
     names.collect::<Vec<_>>().join(",")
 }
 
+/// Whether the servers take the name for a pattern.
+fn is_pattern(name: &str) -> bool {
+    name.contains('*')
+}
+
+/// Whether it takes indices out of the patterns before it. No index can be named so.
+fn is_exclusion(name: &str) -> bool {
+    name.starts_with('-')
+}
+
+impl Overview {
+    fn add(&mut self, other: Overview) {
+        self.has_index |= other.has_index;
+        self.documents += other.documents;
+        self.last = self.last.max(other.last);
+    }
+}
+
 impl Wanted {
     fn stamped(&self) -> Value {
         let (root, key) = (self.names.root(), self.names.key());
@@ -176,28 +281,117 @@ impl Wanted {
             "aggs": {"last": {"max": {"field": self.names.arrival()}}},
         });
         let answer = operator.ask(Method::POST, &path, Some(&body)).await?;
+        let shards = |which: &str| answer["_shards"][which].as_u64().unwrap_or_default();
+        if shards("failed") > 0 {
+            return Err(ScanError::Partial {
+                failed: shards("failed"),
+                total: shards("total"),
+            });
+        }
         let total = answer.pointer("/hits/total/value").and_then(Value::as_u64);
         let last = answer
             .pointer("/aggregations/last/value")
             .and_then(Value::as_f64);
         Ok(Overview {
-            has_index: answer.pointer("/_shards/total").and_then(Value::as_u64) > Some(0),
+            has_index: shards("total") > 0,
             documents: total.ok_or_else(|| ScanError::Answer(answer.to_string()))?,
             last: last.map(|last| Millis(last as i64)),
         })
     }
 
-    /// The names and patterns that there is an index for; a point in time cannot be had of others.
+    /// Finds out which indices can be read: all together if none fails, else each by itself, so that an error of one
+    /// index keeps nobody from reading the others.
+    ///
+    /// # Errors
+    /// When the cluster cannot be reached, does not know the service user, or no index can be read yet.
+    pub(crate) async fn readable(&self, operator: &Operator) -> Result<ReadableIndices, ScanError> {
+        match self.overview(operator).await {
+            Ok(overview) => {
+                return Ok(ReadableIndices {
+                    indices: self.indices.clone(),
+                    overview,
+                    unreadable: Vec::new(),
+                });
+            }
+            Err(error) if !error.may_be_of_one_index() => return Err(error),
+            Err(_) => {}
+        }
+        let mut found = ReadableIndices::default();
+        let mut seen = HashSet::new();
+        for name in self.indices.iter().filter(|name| !is_exclusion(name)) {
+            let members = match resolve(operator, name).await {
+                Ok(resolved) if is_pattern(name) => resolved.searchable(),
+                // The name itself tells.
+                Ok(_) => vec![name.clone()],
+                Err(error) => {
+                    found.skip(name, ScanError::Operator(error))?;
+                    continue;
+                }
+            };
+            let members = members
+                .into_iter()
+                .filter(|member| !self.indices.contains(&format!("-{member}")));
+            let before = found.unreadable.len();
+            for member in members.filter(|member| seen.insert(member.clone())) {
+                match self.alone(&member).overview(operator).await {
+                    Ok(overview) => found.overview.add(overview),
+                    Err(error) => found.skip(&member, error)?,
+                }
+            }
+            let is_unreadable = |it: &UnreadableIndex| it.name == *name;
+            if !found.unreadable.iter().skip(before).any(is_unreadable) {
+                found.indices.push(name.clone());
+            }
+        }
+        let excluded = self
+            .indices
+            .iter()
+            .filter(|name| is_exclusion(name))
+            .cloned();
+        let unreadable = found.unreadable.iter().map(|it| format!("-{}", it.name));
+        let mut excluded: Vec<String> = excluded.chain(unreadable).collect();
+        found.indices.append(&mut excluded);
+        // Nothing can be read and all of it may be soon: the cluster is not ready.
+        let is_waiting = !found.overview.has_index && !found.unreadable.is_empty();
+        if is_waiting && found.unreadable.iter().all(|it| it.reason.is_away()) {
+            let last = found.unreadable.pop();
+            return last.map_or(Ok(found), |it| Err(it.reason));
+        }
+        Ok(found)
+    }
+
+    fn alone(&self, name: &str) -> Wanted {
+        let mut indices = vec![name.to_owned()];
+        if is_pattern(name) {
+            indices.extend(
+                self.indices
+                    .iter()
+                    .filter(|name| is_exclusion(name))
+                    .cloned(),
+            );
+        }
+        Wanted {
+            indices,
+            ..self.clone()
+        }
+    }
+
+    /// The names and patterns that there is an index for, and the exclusions; a point in time cannot be had of others.
     async fn existing(&self, operator: &Operator) -> Result<Vec<String>, ScanError> {
         let mut existing = Vec::new();
-        for name in &self.indices {
-            let alone = Wanted {
-                indices: vec![name.clone()],
-                ..self.clone()
-            };
-            if alone.overview(operator).await?.has_index {
+        for name in self.indices.iter().filter(|name| !is_exclusion(name)) {
+            if self.alone(name).overview(operator).await?.has_index {
                 existing.push(name.clone());
             }
+        }
+        // Without a pattern before it, an exclusion would be the name of an index.
+        if existing.iter().any(|name| is_pattern(name)) {
+            existing.extend(
+                self.indices
+                    .iter()
+                    .filter(|name| is_exclusion(name))
+                    .cloned(),
+            );
         }
         Ok(existing)
     }

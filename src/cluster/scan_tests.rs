@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -191,4 +193,129 @@ async fn what_cannot_be_read_is_told() {
 fn names_in_paths() {
     let names = ["news-*", "a b", ".ds-x_1", "<now/d>"].map(str::to_owned);
     assert_eq!(path_of(&names), "news-*,a%20b,.ds-x_1,%3Cnow%2Fd%3E");
+}
+
+/// How an index fails.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Fault {
+    /// Every request that names it is refused, with this status.
+    Refuses(u16),
+    /// Some of its shards do not answer.
+    Shards,
+}
+
+/// The indices that a list of names, patterns and exclusions stands for.
+fn matched<'i>(expression: &str, indices: &'i BTreeMap<String, Option<Fault>>) -> Vec<&'i str> {
+    let names = percent_encoding::percent_decode_str(expression).decode_utf8_lossy();
+    let mut matched: Vec<&str> = Vec::new();
+    for name in names.split(',') {
+        match name.strip_prefix('-') {
+            Some(excluded) => matched.retain(|index| *index != excluded),
+            None => {
+                let fits = |index: &&str| match name.strip_suffix('*') {
+                    Some(prefix) => index.starts_with(prefix),
+                    None => *index == name,
+                };
+                matched.extend(indices.keys().map(String::as_str).filter(fits));
+            }
+        }
+    }
+    matched
+}
+
+/// A cluster with some indices of ten documents each.
+fn cluster_with(indices: BTreeMap<String, Option<Fault>>) -> Operator {
+    Operator::of_model(move |_, target, _| {
+        let path = target.split('?').next().unwrap_or_default();
+        let segments: Vec<&str> = path.trim_start_matches('/').split('/').collect();
+        let expression = match *segments {
+            ["_resolve", "index", expression] => expression,
+            [expression, _] => expression,
+            _ => return None,
+        };
+        let found = matched(expression, &indices);
+        let faults: Vec<Fault> = found.iter().filter_map(|index| indices[*index]).collect();
+        if segments[0] == "_resolve" {
+            let open = found
+                .iter()
+                .map(|index| json!({"name": index, "attributes": ["open"]}));
+            return Some((200, json!({"indices": open.collect::<Vec<_>>()})));
+        }
+        for fault in &faults {
+            if let Fault::Refuses(status) = fault {
+                return Some((*status, json!({"error": "made up"})));
+            }
+        }
+        let failed = faults.len();
+        let answer = json!({
+            "_shards": {"total": found.len(), "failed": failed},
+            "hits": {"total": {"value": (found.len() - failed) * 10}},
+            "aggregations": {"last": {"value": null}},
+        });
+        Some((200, answer))
+    })
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_time().build().unwrap();
+    runtime.block_on(future)
+}
+
+proptest::proptest! {
+    /// With any subset of the indices failing in any way, all others are read, and those that fail are named.
+    #[test]
+    fn an_index_that_fails_keeps_no_other_from_being_read(
+        faults in proptest::collection::vec(proptest::option::of(0_usize..4), 1..6),
+        by_name in proptest::bool::ANY,
+    ) {
+        let kinds = [Fault::Refuses(400), Fault::Refuses(403), Fault::Refuses(503), Fault::Shards];
+        let indices = faults.iter().enumerate().map(|(at, fault)| {
+            (format!("news-{at}"), fault.map(|fault| kinds[fault]))
+        });
+        let indices: BTreeMap<String, Option<Fault>> = indices.collect();
+        let operator = cluster_with(indices.clone());
+        let names = match by_name {
+            true => indices.keys().cloned().chain(["news-none".to_owned()]).collect(),
+            false => vec!["other-*".to_owned(), "news-*".to_owned()],
+        };
+        let wanted = Wanted { indices: names, ..wanted() };
+        let sound: Vec<&String> = indices.iter().filter(|(_, fault)| fault.is_none()).map(|(name, _)| name).collect();
+        let failing = || indices.iter().filter(|(_, fault)| fault.is_some()).map(|(name, _)| name);
+        let found = match block_on(wanted.readable(&operator)) {
+            // All of them may come back: then it is the cluster.
+            Err(error) => {
+                proptest::prop_assert!(sound.is_empty() && error.is_away(), "{error}");
+                return Ok(());
+            }
+            Ok(found) => found,
+        };
+        proptest::prop_assert_eq!(found.overview.documents, sound.len() as u64 * 10);
+        proptest::prop_assert_eq!(found.overview.has_index, !sound.is_empty());
+        let unreadable: Vec<&String> = found.unreadable.iter().map(|it| &it.name).collect();
+        proptest::prop_assert_eq!(unreadable, failing().collect::<Vec<_>>());
+        // What is read then is exactly the others.
+        let read = matched(&path_of(&found.indices), &indices);
+        proptest::prop_assert_eq!(&read, &sound);
+        let wanted = Wanted { indices: found.indices, ..wanted };
+        let existing = block_on(wanted.existing(&operator)).unwrap();
+        proptest::prop_assert_eq!(matched(&path_of(&existing), &indices), read);
+        proptest::prop_assert!(existing.is_empty() == sound.is_empty());
+    }
+}
+
+/// Neither a wrong password nor a cluster that is away is taken for the fault of one index.
+#[tokio::test]
+async fn an_error_of_the_whole_cluster_is_no_fault_of_an_index() {
+    for status in [401, 429, 502, 504] {
+        let indices = [("news-1".to_owned(), Some(Fault::Refuses(status)))];
+        let operator = cluster_with(indices.into());
+        let error = wanted().readable(&operator).await.unwrap_err();
+        assert_eq!(error.is_away(), status != 401, "{error}");
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let away = Operator::new(&url, None).unwrap();
+    assert!(wanted().readable(&away).await.unwrap_err().is_away());
 }

@@ -49,6 +49,17 @@ pub(crate) enum RecoveryError {
         /// The names of the forests.
         forests: Vec<String>,
     },
+    /// An index cannot be read.
+    #[error(
+        "the index {name} cannot be read: {}; nothing was changed: let it be read, or leave it out of --index, and try again",
+        reason.with_advice()
+    )]
+    Unreadable {
+        /// Its name.
+        name: String,
+        /// Why not.
+        reason: ScanError,
+    },
     /// No index has a name that fits.
     #[error("there is no index {} at {url}: is --index right, and is it the right cluster?", indices.join(", "))]
     NoIndex {
@@ -62,29 +73,18 @@ pub(crate) enum RecoveryError {
 impl RecoveryError {
     /// Whether the cluster does not answer yet.
     pub(crate) fn is_away(&self) -> bool {
-        match self {
-            RecoveryError::Scan(ScanError::Busy(_)) => true,
-            RecoveryError::Scan(ScanError::Operator(error)) => matches!(
-                error,
-                OperatorError::Unreachable { .. }
-                    | OperatorError::Refused {
-                        status: 429 | 502 | 503 | 504,
-                        ..
-                    }
-            ),
-            _ => false,
-        }
+        matches!(self, RecoveryError::Scan(error) if error.is_away())
+    }
+
+    /// Whether it is the cluster's, and may pass: rights are granted, indices come back.
+    pub(crate) fn may_pass(&self) -> bool {
+        matches!(self, RecoveryError::Scan(_))
     }
 
     /// The reason, and what helps.
     pub(crate) fn with_advice(&self) -> String {
         match self {
-            RecoveryError::Scan(ScanError::Operator(OperatorError::Refused {
-                status: 401 | 403,
-                ..
-            })) => format!(
-                "{self}; give a URL with the credentials of somebody who may read the index with --service-url"
-            ),
+            RecoveryError::Scan(error) => error.with_advice(),
             _ => self.to_string(),
         }
     }

@@ -19,7 +19,9 @@ use tracing::info;
 use crate::bulk::StampNames;
 use crate::clock;
 use crate::cluster::operator::Operator;
-use crate::cluster::scan::{Hit, Overview, Scan, ScanError, Wanted};
+use crate::cluster::scan::{
+    Hit, Overview, ReadableIndices, Scan, ScanError, UnreadableIndex, Wanted,
+};
 use crate::config::{Clock, OnUnreadable, ServeOptions, Storage};
 use crate::engine::{Engine, Intake, Recovered, Recovering, SaveError, Source, StoredDocument};
 use crate::hash::HashKey;
@@ -45,7 +47,7 @@ pub(crate) struct Progress<'a> {
 pub(crate) type Told<'a> = dyn Fn(Progress<'_>) + Sync + 'a;
 
 /// What there is of one forest in the indices.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Extent {
     pub(crate) source: Source,
     /// Stamped documents.
@@ -53,6 +55,8 @@ pub(crate) struct Extent {
     /// Those of them that are to be read: the others are older than the window.
     pub(crate) read: Overview,
     pub(crate) since: Option<Millis>,
+    /// Indices of the forest that cannot be read, and are left out of all this.
+    pub(crate) unreadable: Vec<UnreadableIndex>,
 }
 
 /// Forests that are to be rebuilt.
@@ -114,16 +118,20 @@ impl Rebuild {
     /// What there is to read.
     ///
     /// # Errors
-    /// When the cluster cannot be reached or refuses, or a forest has no index.
+    /// When the cluster cannot be reached, an index cannot be read, or a forest has none.
     pub(crate) async fn extents(&self) -> Result<Vec<Extent>, RecoveryError> {
         let mut extents = Vec::new();
         for source in &self.sources {
-            let extent = self.reader.extent(source).await?;
-            if !extent.all.has_index {
+            let mut extent = self.reader.extent(source).await?;
+            if !extent.all.has_index && extent.unreadable.is_empty() {
                 return Err(RecoveryError::NoIndex {
                     indices: source.indices.clone(),
                     url: self.reader.operator.url().to_owned(),
                 });
+            }
+            // The forest would be held for complete from then on.
+            if let Some(UnreadableIndex { name, reason }) = extent.unreadable.pop() {
+                return Err(RecoveryError::Unreadable { name, reason });
             }
             extents.push(extent);
         }
@@ -184,11 +192,34 @@ impl Reader {
         }
     }
 
+    /// The indices of a forest that can be read, refreshed, and what there is in them; without the others.
+    ///
+    /// # Errors
+    /// When the cluster cannot be reached, or no index can be read yet.
+    pub(crate) async fn readable(
+        &self,
+        source: &Source,
+        since: Option<Millis>,
+    ) -> Result<(Source, ReadableIndices), ScanError> {
+        let wanted = self.wanted(source, since);
+        wanted.refresh(&self.operator).await;
+        let found = wanted.readable(&self.operator).await?;
+        let mut source = source.clone();
+        source.indices.clone_from(&found.indices);
+        if !found.unreadable.is_empty() {
+            // One of them may have kept the others from being refreshed.
+            self.wanted(&source, since).refresh(&self.operator).await;
+        }
+        Ok((source, found))
+    }
+
     /// What there is of a forest that nothing is stored of.
+    ///
+    /// # Errors
+    /// As [`Reader::readable`].
     pub(crate) async fn extent(&self, source: &Source) -> Result<Extent, ScanError> {
-        let all = self.wanted(source, None);
-        all.refresh(&self.operator).await;
-        let all = all.overview(&self.operator).await?;
+        let (source, found) = self.readable(source, None).await?;
+        let all = found.overview;
         let now = match &source.clock {
             Clock::Arrival => Some(clock::now()),
             // The window goes by the documents' own dates, as far as they have come.
@@ -197,14 +228,18 @@ impl Reader {
         };
         let since = before_window(now, source.window);
         let read = match since {
-            Some(_) => self.wanted(source, since).overview(&self.operator).await?,
-            None => all,
+            Some(_) if all.has_index => {
+                let wanted = self.wanted(&source, since);
+                wanted.overview(&self.operator).await?
+            }
+            _ => all,
         };
         Ok(Extent {
-            source: source.clone(),
+            source,
             all,
             read,
             since,
+            unreadable: found.unreadable,
         })
     }
 
@@ -276,7 +311,10 @@ pub(crate) async fn take_in_salvaged(
     let source = &extent.source;
     let recovering = engine.recover(source.clone(), Intake::Rest, clock::now());
     let recovered = reader.read(extent, recovering, &log_progress()).await?;
-    engine.has_read_index(source)?;
+    // What could not be read is read later.
+    if extent.unreadable.is_empty() {
+        engine.has_read_index(source)?;
+    }
     info!(
         forest = source.forest,
         read = recovered.documents,
@@ -318,7 +356,10 @@ pub(crate) async fn salvage(
     let mut all = Vec::new();
     for source in engine.sources().await? {
         if source.is_salvaged {
-            let extent = reader.extent(&source).await?;
+            let mut extent = reader.extent(&source).await?;
+            if let Some(UnreadableIndex { name, reason }) = extent.unreadable.pop() {
+                return Err(RecoveryError::Unreadable { name, reason });
+            }
             let recovered = take_in_salvaged(&engine, &reader, &extent).await?;
             all.push((source.forest.clone(), recovered));
         }

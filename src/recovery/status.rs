@@ -24,6 +24,8 @@ pub(crate) struct ForestStatus {
     pub(crate) recovered: Recovered,
     /// Stamped documents in the index of which the forest knows nothing.
     pub(crate) unknown: u64,
+    /// Indices that could not be read, with the reason; they are tried again.
+    pub(crate) unreadable: Vec<(String, String)>,
 }
 
 impl Status {
@@ -60,7 +62,7 @@ impl Status {
     fn starts(&self) -> Map<String, Value> {
         let all = self.at_start.lock().clone();
         let forests = all.into_iter().map(|status| {
-            let shown = json!({
+            let mut shown = json!({
                 "state": status.state,
                 "read": status.recovered.documents,
                 "caught_up": status.recovered.placed,
@@ -69,6 +71,14 @@ impl Status {
                 "foreign": status.recovered.foreign,
                 "unknown_in_index": status.unknown,
             });
+            if !status.unreadable.is_empty() {
+                let unreadable: Map<String, Value> = status
+                    .unreadable
+                    .into_iter()
+                    .map(|(name, why)| (name, why.into()))
+                    .collect();
+                shown["unreadable"] = unreadable.into();
+            }
             (status.forest, shown)
         });
         forests.collect()

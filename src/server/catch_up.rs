@@ -1,5 +1,6 @@
 //! A start takes in what is indexed and not stored, because the process before it was killed.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,6 +10,7 @@ use tracing::{info, warn};
 
 use crate::clock;
 use crate::cluster::operator::Operator;
+use crate::cluster::scan::UnreadableIndex;
 use crate::config::{Clock, ServeOptions};
 use crate::engine::{Intake, Recovered, Source};
 use crate::recovery::{
@@ -54,8 +56,16 @@ pub(super) async fn begin(state: &Arc<AppState>, config: &ServeOptions, service:
     }
 }
 
-/// Takes in what is indexed of a forest since then and not known; `None`: there is no index. `begun`: it is read now. `found` is what the
-/// log says if there was anything.
+/// What came of reading the indices of a forest.
+pub(super) struct TakenIn {
+    /// `None`: no index could be read.
+    pub(super) recovered: Option<Recovered>,
+    /// Indices to be tried again.
+    pub(super) unreadable: Vec<UnreadableIndex>,
+}
+
+/// Takes in the documents of a forest that are indexed since then and not known. `begun` is called before they are
+/// read. `found` is the log's message if there were any.
 pub(super) async fn take_in(
     state: &AppState,
     reader: &Reader,
@@ -63,19 +73,22 @@ pub(super) async fn take_in(
     since: Option<Millis>,
     begun: impl FnOnce(),
     found: &'static str,
-) -> Result<Option<Recovered>, RecoveryError> {
-    let wanted = reader.wanted(source, since);
-    wanted.refresh(&reader.operator).await;
-    let read = wanted.overview(&reader.operator).await?;
-    if !read.has_index {
-        return Ok(None);
+) -> Result<TakenIn, RecoveryError> {
+    let (source, readable) = reader.readable(source, since).await?;
+    let unreadable = readable.unreadable;
+    if !readable.overview.has_index {
+        return Ok(TakenIn {
+            recovered: None,
+            unreadable,
+        });
     }
     begun();
     let extent = Extent {
         source: source.clone(),
-        all: read,
-        read,
+        all: readable.overview,
+        read: readable.overview,
         since,
+        unreadable: Vec::new(),
     };
     let engine = &state.engine;
     let recovering = engine.recover(source.clone(), Intake::Missed, clock::now());
@@ -89,7 +102,29 @@ pub(super) async fn take_in(
             "{found}"
         );
     }
-    Ok(Some(recovered))
+    Ok(TakenIn {
+        recovered: Some(recovered),
+        unreadable,
+    })
+}
+
+/// Warns of indices that cannot be read, once of each.
+pub(super) fn warn_of(
+    forest: &str,
+    unreadable: &[UnreadableIndex],
+    warned: &mut HashSet<(String, String)>,
+) {
+    for UnreadableIndex { name, reason } in unreadable {
+        if warned.insert((forest.to_owned(), name.clone())) {
+            let reason = reason.with_advice();
+            warn!(
+                forest,
+                index = name,
+                reason,
+                "an index cannot be read, and is tried again: until then its documents may be unknown. The others are read"
+            );
+        }
+    }
 }
 
 struct CatchingUp {
@@ -98,76 +133,123 @@ struct CatchingUp {
     dir: PathBuf,
 }
 
+/// A forest that is not caught up yet.
+struct Pending {
+    /// With the indices that are still to be read.
+    source: Source,
+    /// What its other indices have given.
+    recovered: Recovered,
+}
+
 impl CatchingUp {
     /// `first` is dropped when nothing is to be waited for any more.
     async fn run(self, first: oneshot::Sender<()>) {
         let mut first = Some(first);
-        let mut sources = self.state.engine.sources().await.unwrap_or_default();
+        let sources = self.state.engine.sources().await.unwrap_or_default();
+        let mut pending: Vec<Pending> = Vec::new();
+        pending.extend(sources.into_iter().map(|source| Pending {
+            source,
+            recovered: Recovered::default(),
+        }));
+        let mut warned = HashSet::new();
         let mut pause = FIRST_PAUSE;
         loop {
-            let mut away = Vec::new();
-            for source in sources {
-                match self.forest(&source).await {
-                    Ok(()) => {}
-                    Err(error) if error.is_away() => {
-                        if first.is_some() {
-                            warn!(forest = source.forest, %error,
-                                "what was indexed and not stored is taken in as soon as the cluster answers");
+            let mut again = Vec::new();
+            for mut forest in pending {
+                match self.forest(&mut forest).await {
+                    Ok(unreadable) if unreadable.is_empty() => {}
+                    Ok(unreadable) => {
+                        warn_of(&forest.source.forest, &unreadable, &mut warned);
+                        let names = unreadable.into_iter().map(|index| index.name);
+                        forest.source.indices = names.collect();
+                        again.push(forest);
+                    }
+                    Err(error) if error.may_pass() => {
+                        let is_new = warned.insert((forest.source.forest.clone(), String::new()));
+                        if is_new {
+                            warn!(forest = forest.source.forest, error = %error.with_advice(),
+                                "what was indexed and not stored is taken in as soon as the cluster lets it be read");
                         }
-                        self.say(&source, "waiting", Recovered::default(), 0);
-                        away.push(source);
+                        let state = if error.is_away() { "waiting" } else { "failed" };
+                        self.say(&forest, state, 0, &[]);
+                        again.push(forest);
                     }
                     Err(error) => {
-                        self.say(&source, "failed", Recovered::default(), 0);
-                        warn!(forest = source.forest, error = %error.with_advice(),
+                        self.say(&forest, "failed", 0, &[]);
+                        warn!(forest = forest.source.forest, error = %error.with_advice(),
                             "what was indexed and not stored stays unknown");
                     }
                 }
             }
             drop(first.take());
-            if away.is_empty() {
+            if again.is_empty() {
                 return;
             }
-            sources = away;
+            pending = again;
             tokio::time::sleep_until((Instant::now() + pause).into()).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 
-    fn say(&self, source: &Source, state: &'static str, recovered: Recovered, unknown: u64) {
+    /// Shows the state of a forest; `incomplete` in place of a final one while indices are to be tried again.
+    fn say(
+        &self,
+        forest: &Pending,
+        state: &'static str,
+        unknown: u64,
+        unreadable: &[UnreadableIndex],
+    ) {
+        let reasons = unreadable
+            .iter()
+            .map(|UnreadableIndex { name, reason }| (name.clone(), reason.with_advice()));
+        let unreadable: Vec<_> = reasons.collect();
         self.state.recovery.set(ForestStatus {
-            forest: source.forest.clone(),
-            state,
-            recovered,
+            forest: forest.source.forest.clone(),
+            state: if unreadable.is_empty() {
+                state
+            } else {
+                "incomplete"
+            },
+            recovered: forest.recovered,
             unknown,
+            unreadable,
         });
     }
 
-    async fn forest(&self, source: &Source) -> Result<(), RecoveryError> {
+    /// Catches up with a forest. Answers the indices that are to be tried again.
+    async fn forest(&self, forest: &mut Pending) -> Result<Vec<UnreadableIndex>, RecoveryError> {
+        let source = forest.source.clone();
         if source.is_salvaged {
-            return self.salvaged(source).await;
+            return self.salvaged(forest).await;
         }
         let Some(seen) = source.seen else {
-            return self.look_for_stamps(source).await;
+            return self.look_for_stamps(forest).await;
         };
         if source.clock == Clock::None {
             // Nothing tells which documents came last.
-            self.say(source, "no clock", Recovered::default(), 0);
-            return Ok(());
+            self.say(forest, "no clock", 0, &[]);
+            return Ok(Vec::new());
         }
         let mut since = Some(Millis(seen.0.saturating_sub(MARGIN)));
         if source.clock == Clock::Arrival {
             since = since.max(before_window(Some(clock::now()), source.window));
         }
-        let begun = || self.say(source, "running", Recovered::default(), 0);
+        let begun = || self.say(forest, "running", 0, &[]);
         let found = "documents that were indexed and not stored are known now";
-        let taken_in = take_in(&self.state, &self.reader, source, since, begun, found).await?;
-        let Some(recovered) = taken_in else {
-            info!(forest = source.forest, indices = ?source.indices, "there is no such index: nothing to catch up");
-            self.say(source, "no index", Recovered::default(), 0);
-            return Ok(());
+        let taken_in = take_in(&self.state, &self.reader, &source, since, begun, found).await?;
+        let TakenIn {
+            recovered,
+            unreadable,
+        } = taken_in;
+        let Some(recovered) = recovered else {
+            if unreadable.is_empty() {
+                info!(forest = source.forest, indices = ?source.indices, "there is no such index: nothing to catch up");
+            }
+            self.say(forest, "no index", 0, &unreadable);
+            return Ok(unreadable);
         };
-        self.say(source, "done", recovered, 0);
+        forest.recovered.add(recovered);
+        self.say(forest, "done", 0, &unreadable);
         if recovered.foreign > 0 {
             let dir = self.dir.display();
             warn!(
@@ -181,30 +263,34 @@ impl CatchingUp {
                 self.reader.operator.url(),
             );
         }
-        Ok(())
+        Ok(unreadable)
     }
 
     /// Takes in all that the index has of a forest of which a part did not read.
-    async fn salvaged(&self, source: &Source) -> Result<(), RecoveryError> {
-        let extent = self.reader.extent(source).await?;
+    async fn salvaged(&self, forest: &mut Pending) -> Result<Vec<UnreadableIndex>, RecoveryError> {
+        let extent = self.reader.extent(&forest.source).await?;
         if !extent.all.has_index {
-            self.say(source, "no index", Recovered::default(), 0);
-            return Ok(());
+            self.say(forest, "no index", 0, &extent.unreadable);
+            return Ok(extent.unreadable);
         }
-        self.say(source, "running", Recovered::default(), 0);
+        self.say(forest, "running", 0, &[]);
         let recovered = take_in_salvaged(&self.state.engine, &self.reader, &extent).await?;
-        self.say(source, "done", recovered, 0);
-        Ok(())
+        forest.recovered.add(recovered);
+        self.say(forest, "done", 0, &extent.unreadable);
+        Ok(extent.unreadable)
     }
 
     /// Warns of stamped documents that an empty forest does not know.
-    async fn look_for_stamps(&self, source: &Source) -> Result<(), RecoveryError> {
-        let extent = self.reader.extent(source).await?;
+    async fn look_for_stamps(
+        &self,
+        forest: &Pending,
+    ) -> Result<Vec<UnreadableIndex>, RecoveryError> {
+        let extent = self.reader.extent(&forest.source).await?;
         let documents = extent.read.documents;
-        self.say(source, "empty", Recovered::default(), documents);
+        self.say(forest, "empty", documents, &extent.unreadable);
         if documents > 0 {
             warn!(
-                forest = source.forest,
+                forest = forest.source.forest,
                 documents,
                 "the index has stamped documents that the forest does not know, since {} has nothing of it: their near-duplicates will get other roots. Stop spinney and run: spinney recover --upstream {} --data-dir {} with the options of the route; or start it with --recover-at-start",
                 self.dir.display(),
@@ -212,6 +298,6 @@ impl CatchingUp {
                 self.dir.display(),
             );
         }
-        Ok(())
+        Ok(extent.unreadable)
     }
 }

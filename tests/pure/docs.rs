@@ -135,3 +135,45 @@ fn every_page_that_is_named_exists() {
     }
     assert!(checked > 20, "only {checked} names were found");
 }
+
+/// The names in the first column of the table of options.
+fn documented(page: &str) -> BTreeSet<String> {
+    let text = fs::read_to_string(root().join(page)).unwrap();
+    let table = text
+        .lines()
+        .skip_while(|line| !line.starts_with("| `listen`"))
+        .take_while(|line| line.starts_with('|'));
+    let first = table.filter_map(|line| line.split('|').nth(1).map(str::to_owned));
+    first
+        .flat_map(|cell| {
+            cell.split('`')
+                .skip(1)
+                .step_by(2)
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+/// Every option of `serve` is in both tables, and nothing else is.
+#[test]
+fn the_tables_of_options_are_those_of_the_program() {
+    let help = std::process::Command::new(env!("CARGO_BIN_EXE_spinney"))
+        .args(["serve", "--help"])
+        .output()
+        .unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    let flags = help
+        .lines()
+        .filter_map(|line| line.trim_start().strip_prefix("--"));
+    let flags = flags.filter_map(|line| line.split([' ', '=', ',']).next().map(str::to_owned));
+    let mut flags: BTreeSet<String> = flags.collect();
+    // The file itself, and what every program has.
+    for other in ["config", "help"] {
+        flags.remove(other);
+    }
+    assert!(flags.len() > 40, "{flags:?}");
+    for page in ["docs/options.md", "docs/guide.zh-CN.md"] {
+        assert_eq!(documented(page), flags, "{page}");
+    }
+}

@@ -1,4 +1,4 @@
-//! The shell blocks of README.md and README.zh-CN.md, run as they stand there: only addresses and names of indices are the
+//! The shell blocks of both READMEs and of the pages that continue them, run as they are: only addresses and names of indices are the
 //! test's own, and `spinney serve` is a spinney that the test stops again. What begins with `scripts/` is not run again:
 //! `scripts/test` is what runs this, and with `--all` it runs every script.
 
@@ -36,7 +36,8 @@ fn commands(page: &str) -> Vec<String> {
     found
 }
 
-async fn as_it_stands(page: &str) {
+async fn as_it_stands(pages: &[&str]) {
+    let page = pages[0];
     let server = Server::new(&common::opensearch());
     let base = unique_index("readme");
     let index = format!("{base}-1");
@@ -52,7 +53,10 @@ async fn as_it_stands(page: &str) {
     let path = format!("{}:{}", binaries.display(), std::env::var("PATH").unwrap());
     let mut spinney: Option<Spinney> = None;
     let mut run = 0;
-    for command in commands(&fs::read_to_string(root.join(page)).unwrap()) {
+    let texts = pages
+        .iter()
+        .map(|page| fs::read_to_string(root.join(page)).unwrap());
+    for command in texts.flat_map(|text| commands(&text)) {
         let mut adapted = command
             .replace("http://10.0.0.5:9200", server.url())
             .replace("news-*", &format!("{base}-*"))
@@ -121,7 +125,6 @@ async fn as_it_stands(page: &str) {
 /// One after the other: the template that they install has one name.
 #[tokio::test]
 async fn the_shell_blocks_do_what_they_show() {
-    for page in ["README.md", "README.zh-CN.md"] {
-        as_it_stands(page).await;
-    }
+    as_it_stands(&["README.md", "docs/check.md", "docs/offline.md"]).await;
+    as_it_stands(&["README.zh-CN.md", "docs/guide.zh-CN.md"]).await;
 }

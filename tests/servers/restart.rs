@@ -509,3 +509,81 @@ async fn an_index_of_another_method_changes_no_root() {
         }
     }
 }
+
+/// Copies a folder.
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => copy(&entry.path(), &target),
+            false => drop(std::fs::copy(entry.path(), target).unwrap()),
+        }
+    }
+}
+
+/// An index whose searches are refused is named, and read when they are not any more; the others are caught up with.
+#[tokio::test]
+async fn an_index_that_cannot_be_read_keeps_no_other_from_being_caught_up_with() {
+    let (upstream, dir) = (common::opensearch(), DataDir::new("unread"));
+    let (server, client) = (Server::new(&upstream), common::http());
+    let base = common::unique_index("unread");
+    let (indices, sound, unread) = (
+        format!("{base}-*"),
+        format!("{base}-sound"),
+        format!("{base}-blocked"),
+    );
+    let (at, older) = (dir.path().join("forest"), dir.path().join("older"));
+    let start = || Spinney::start(&arguments(&upstream, &indices, &at, &[]));
+    let write = async |url: &str, index: &str, numbers: std::ops::Range<usize>| {
+        let numbers: Vec<usize> = numbers.collect();
+        let stored = send(&client, url, index, &numbers).await;
+        assert_eq!(stored, Some(numbers));
+    };
+    let mut spinney = start();
+    write(&spinney.url, &sound, 0..30).await;
+    assert_eq!(spinney.terminate(), Some(0));
+    copy(&at, &older);
+    let mut spinney = start();
+    write(&spinney.url, &sound, 30..60).await;
+    write(&spinney.url, &unread, 60..90).await;
+    assert_eq!(spinney.terminate(), Some(0));
+    let mut roots = stored_roots(&server, &sound).await;
+    roots.append(&mut stored_roots(&server, &unread).await);
+    assert_eq!(roots.len(), 90);
+
+    // The disk is lost and an older one put in its place, and one index may not be read.
+    std::fs::remove_dir_all(&at).unwrap();
+    copy(&older, &at);
+    let settings = format!("/{unread}/_settings");
+    let block = async |value: Value| {
+        let body = json!({"index.blocks.read": value});
+        let put = server.request(reqwest::Method::PUT, &settings, Some(body));
+        assert_eq!(put.await.0, 200);
+    };
+    block(json!(true)).await;
+
+    let spinney = start();
+    let said = spinney.log_line("the index", |line| line.contains("an index cannot be read"));
+    assert!(said.contains(&unread), "{said}");
+    for n in (0..60).step_by(7) {
+        assert_eq!(foretold(&client, &spinney.url, &sound, n).await, roots[&n]);
+    }
+    let stats = stats(&client, &spinney.url).await;
+    let of_start = &stats["recovery"][&indices];
+    assert_eq!(of_start["state"], "incomplete", "{of_start}");
+    let why = of_start["unreadable"][&unread].as_str().unwrap();
+    assert!(why.contains("403"), "{why}");
+
+    block(Value::Null).await;
+    let found = caught_up(&client, &spinney.url).await;
+    assert!(found["unreadable"].is_null(), "{found}");
+    for n in (60..90).step_by(7) {
+        assert_eq!(foretold(&client, &spinney.url, &unread, n).await, roots[&n]);
+    }
+    drop(spinney);
+    for index in [&sound, &unread] {
+        server.delete_index(index).await;
+    }
+}
