@@ -124,7 +124,7 @@ local function enter(keys, args)
   local names = {}
   if there then
     local name, now = entry:sub(1, 8), entry:byte(9)
-    for at = 1, #there, 9 do
+    for at = 1, #there - 8, 9 do
       local late = (now - there:byte(at + 8)) % 256
       if there:sub(at, at + 7) ~= name and (late < 68 or late > 191) then
         names[#names + 1] = there:sub(at, at + 8)

@@ -10,7 +10,8 @@ const BALANCE: &str = "Treasury balances at the Federal Reserve rose to N.151 bi
     on the previous business day, the Treasury said in its latest budget statement. The operating cash balance totaled \
     N.289 billion dollars compared with another sum on the day before that one, officials added on the phone.";
 
-fn balance(n: u32) -> Value {
+/// Articles that are the same words with other numbers: near each other, and not one story.
+pub fn balance(n: u32) -> Value {
     json!({"content": BALANCE.replace('N', &n.to_string()), "source": "wire"})
 }
 

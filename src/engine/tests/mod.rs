@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::bulk::ResponseScanner;
 use crate::config::RawRoute;
+use crate::forest::shared::memory::Memory;
 
 mod check;
 mod methods;
@@ -584,4 +585,20 @@ fn large_documents_are_read_in_batches_of_their_own() {
         + &index("3", &json!({"content": long}));
     let (lines, ..) = bulk(&engine, &body, 0);
     assert_eq!(lines[1]["cluster_root"], lines[5]["cluster_root"]);
+}
+
+/// What an engine that several share cannot forget it is not asked for, again and again.
+#[test]
+fn a_shared_forest_is_not_asked_what_it_has_forgotten() {
+    let store = Memory::default();
+    let keys: Arc<dyn KeyStore> = Arc::new(store.clone());
+    let routes = [route(json!({}))];
+    let (key, on_loss) = (HashKey::FIXED, OnLoss::Refuse);
+    let shared = Engine::shared(&routes, "cluster_", 2, key, &keys, on_loss).unwrap();
+    assert_eq!(wait(shared.stats()).unwrap().len(), 1);
+    // From now on every question fails.
+    store.set_away(Some("nobody may ask"));
+    wait(shared.stats()).unwrap_err();
+    assert_eq!(wait(shared.own_stats()).unwrap().len(), 0);
+    assert_eq!(wait(engine(&routes).own_stats()).unwrap().len(), 1);
 }

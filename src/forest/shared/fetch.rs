@@ -75,8 +75,12 @@ impl<F: Family> Inner<F> {
                 read.put_evidence(root, evidence);
             }
             for bucket in std::mem::take(&mut buckets) {
-                let found = replies.next().and_then(bytes);
-                read.put_bucket(bucket, read_bucket(&found.unwrap_or_default()));
+                let found = replies.next().and_then(bytes).unwrap_or_default();
+                let names = read_bucket(&found);
+                if names.is_none() {
+                    self.unreadable(Kind::Bucket, bucket);
+                }
+                read.put_bucket(bucket, names.unwrap_or_default());
             }
             evidence = match self.has_evidence() {
                 true => {

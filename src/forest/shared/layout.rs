@@ -349,13 +349,14 @@ pub(super) fn write_evidence(token: Token, words: &[u16]) -> Vec<u8> {
     bytes
 }
 
-/// The names in a bucket.
-pub(super) fn read_bucket(bytes: &[u8]) -> Vec<Fingerprint> {
-    let (entries, _) = bytes.as_chunks::<9>();
+/// The names in a bucket. `None`: the value is of something else.
+pub(super) fn read_bucket(bytes: &[u8]) -> Option<Vec<Fingerprint>> {
+    let (entries, []) = bytes.as_chunks::<9>() else {
+        return None;
+    };
     let names = entries.iter().filter_map(|entry| entry.first_chunk::<8>());
-    names
-        .map(|name| Fingerprint(u64::from_be_bytes(*name)))
-        .collect()
+    let names = names.map(|name| Fingerprint(u64::from_be_bytes(*name)));
+    Some(names.collect())
 }
 
 /// The names of a bucket that are not over in this step, as whoever writes one sees it: by the last 8 bits of its number, a window and three
@@ -367,7 +368,7 @@ pub(super) fn living_names(bytes: &[u8], step: u8) -> Option<Vec<u8>> {
         !(68..=191).contains(&step.wrapping_sub(arrived))
     };
     let living: Vec<u8> = entries.iter().filter(lives).flatten().copied().collect();
-    (living.len() < 9 * entries.len()).then_some(living)
+    (living.len() < bytes.len()).then_some(living)
 }
 
 /// What [`write_evidence`] wrote.

@@ -25,7 +25,7 @@ mod late;
 mod layout;
 mod lessons;
 #[cfg(test)]
-pub(super) mod memory;
+pub(crate) mod memory;
 mod mirror;
 mod pace;
 mod picture;

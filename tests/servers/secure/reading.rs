@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::{ADMIN, READER, Scene, User, WRITER};
+use crate::check::balance;
 use crate::common::Waiting;
 
 /// Whoever may not read an index learns nothing of it: neither its groups nor their number, and no title.
@@ -368,6 +369,88 @@ async fn pages_errors_and_docids_tell_nothing_of_a_closed_index() {
     scene
         .ask(true, Some(ADMIN), "DELETE", &format!("/{roots}"), "")
         .await;
+    scene.end().await;
+}
+
+/// The page of an article shows groups near it of which its reader is shown a document: not those in an index that he may not search, and not
+/// those of which he may read no document.
+#[tokio::test]
+async fn neighbours_are_those_of_which_the_reader_sees_a_document() {
+    let options = ["--title-field", "title", "--medium-field", "medium"];
+    let scene = Scene::with_method("neighbours", "verified", &options).await;
+    let (open, closed) = (&scene.open, &scene.closed);
+    let user = (&*String::leak(format!("only-public-{open}")), PASSWORD);
+    let fields = json!({"properties": {
+        "medium": {"type": "keyword"}, "cluster_root": {"type": "keyword"}, "cluster_key": {"type": "long"},
+        "cluster_arrival": {"type": "date"},
+    }});
+    let role = json!({"cluster_permissions": ["cluster_composite_ops_ro"], "index_permissions": [
+        {"index_patterns": [open], "allowed_actions": ["read"], "dls": r#"{"term": {"medium": "public"}}"#},
+    ]});
+    let api = "/_plugins/_security/api";
+    let made = [
+        (format!("{api}/roles/{}", user.0), role),
+        (
+            format!("{api}/internalusers/{}", user.0),
+            json!({"password": PASSWORD, "opendistro_security_roles": [user.0]}),
+        ),
+    ];
+    let mappings = [open, closed].map(|index| (format!("/{index}/_mapping"), fields.clone()));
+    for (path, body) in mappings.iter().chain(&made) {
+        let body = body.to_string();
+        let answer = scene.ask(true, Some(ADMIN), "PUT", path, &body).await;
+        assert!(answer.status.is_success(), "{path}: {}", answer.body);
+    }
+    let mut roots = Vec::new();
+    for (index, id, medium) in [
+        (open, "a", "public"),
+        (open, "b", "public"),
+        (open, "c", "secret"),
+        (closed, "d", "public"),
+    ] {
+        let mut source = balance(4 + 13 * roots.len() as u32);
+        source["title"] = format!("title-of-{id}").into();
+        source["medium"] = medium.into();
+        let path = format!("/{index}/_doc/{id}?refresh=true");
+        let source = source.to_string();
+        let answer = scene.through(Some(WRITER), "PUT", &path, &source).await;
+        assert_eq!(answer.status, 201, "{}", answer.body);
+        let stored = &scene.server.documents(index).await[id];
+        roots.push(stored["cluster_root"].as_str().unwrap().to_owned());
+    }
+    // The forest knows all of them as neighbours.
+    let path = format!("/_spinney/{open}/_check");
+    let asked = balance(4).to_string();
+    let told = scene.through(Some(WRITER), "POST", &path, &asked).await;
+    let told: Value = serde_json::from_str(&told.body).unwrap();
+    let trees = told["trees"].as_array().unwrap();
+    let refused = trees.iter().filter(|tree| tree["agrees"] == false);
+    let refused: Vec<&Value> = refused.map(|tree| &tree["root"]).collect();
+    for root in &roots[1..] {
+        assert!(refused.contains(&&json!(root)), "{told}");
+    }
+    let page = format!("/_spinney/ui/{open}/article/a");
+    for (reader, shown) in [
+        (Some(WRITER), &["b", "c"][..]),
+        (Some(READER), &["b", "c"]),
+        (Some(user), &["b"]),
+    ] {
+        let answer = scene.through(reader, "GET", &page, "").await;
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        for (id, root) in ["b", "c", "d"].iter().zip(&roots[1..]) {
+            let is_shown = shown.contains(id);
+            let told = format!("{reader:?} {id}: {}", answer.body);
+            assert_eq!(
+                answer.body.contains(&format!("title-of-{id}")),
+                is_shown,
+                "{told}"
+            );
+            assert_eq!(answer.body.contains(root), is_shown, "{told}");
+        }
+    }
+    for (path, _) in made.iter().rev() {
+        scene.ask(true, Some(ADMIN), "DELETE", path, "").await;
+    }
     scene.end().await;
 }
 

@@ -232,6 +232,52 @@ fn single_keys_are_changed_as_the_protocol_needs_it() {
     }
 }
 
+/// A bucket takes so many names and no more, and what somebody else has put in its place keeps nobody from entering one.
+#[test]
+fn names_are_entered_whatever_stood_there() {
+    for redis in [Redis::start(), Redis::cluster(3)] {
+        let store = store(&redis);
+        let key = Key {
+            forest: 1,
+            fingerprint: Fingerprint(1),
+            kind: Kind::Bucket,
+        };
+        let run = |commands: Vec<What>| {
+            let commands = commands.into_iter().map(|what| Command { key, what });
+            block_on(store.run(commands.collect())).unwrap()
+        };
+        let enter = |name| What::Enter {
+            fingerprint: Fingerprint(name),
+            step: 7,
+            life: Life::Endless,
+        };
+        let claim = |value: &[u8]| What::Claim {
+            value: value.to_vec(),
+            life: Life::Endless,
+        };
+        let entry = |name: u64| [&name.to_be_bytes()[..], &[7]].concat();
+        for (there, left) in [
+            (vec![1], vec![]),
+            (vec![200; 8], vec![]),
+            (vec![7; 9], vec![7; 9]),
+            (vec![7; 17], vec![7; 9]),
+        ] {
+            run(vec![claim(&there)]);
+            let names = Reply::Number(left.len() as i64 / 9 + 1);
+            assert_eq!(run(vec![enter(5)]), [names], "{there:?}");
+            let value = [left, entry(5)].concat();
+            assert_eq!(run(vec![What::Get]), [Reply::Bytes(value.clone())]);
+            run(vec![What::Remove { value }]);
+        }
+        let most = 1_024;
+        for (name, expected) in (1..).zip((1..=most).chain([most, most])) {
+            assert_eq!(run(vec![enter(name)]), [Reply::Number(expected)]);
+        }
+        let kept = (3..=1_026).flat_map(entry).collect();
+        assert_eq!(run(vec![What::Get]), [Reply::Bytes(kept)]);
+    }
+}
+
 /// Or another forest might get the number of one that is used, or one of other settings its name.
 #[test]
 fn a_redis_that_has_forgotten_its_forests_is_told_them_again() {

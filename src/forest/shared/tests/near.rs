@@ -9,7 +9,7 @@ use crate::method::StrictFeatures;
 
 const K: Distance = Distance(3);
 
-fn process(memory: &Memory, seed: u64) -> Shared<Strict> {
+pub(super) fn process(memory: &Memory, seed: u64) -> Shared<Strict> {
     let settings = SharedSettings {
         window: Some(Millis(WINDOW)),
         max_tree: None,
@@ -22,7 +22,7 @@ fn process(memory: &Memory, seed: u64) -> Shared<Strict> {
         .unwrap()
 }
 
-fn document(fingerprint: u64, now: i64) -> Document {
+pub(super) fn document(fingerprint: u64, now: i64) -> Document {
     let fingerprint = Fingerprint(fingerprint);
     let features = StrictFeatures {
         fingerprints: vec![fingerprint],
@@ -45,7 +45,7 @@ fn check_near(memory: &Memory, forest: &Shared<Strict>) {
     let buckets: BTreeMap<Fingerprint, Vec<Fingerprint>> = memory
         .of_kind(Kind::Bucket)
         .into_iter()
-        .map(|(key, bytes)| (key.fingerprint, read_bucket(&bytes)))
+        .map(|(key, bytes)| (key.fingerprint, read_bucket(&bytes).unwrap()))
         .collect();
     let mut roots: Vec<Fingerprint> = Vec::new();
     for (key, bytes, _) in &nodes {

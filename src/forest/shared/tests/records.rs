@@ -1,6 +1,9 @@
 //! What stands in the engine: all that documents bring is read again, and what is no such value counts as absent.
 
 use super::*;
+use crate::fingerprint::Distance;
+use crate::forest::shared::blocks::Blocks;
+use crate::forest::shared::layout::{living_names, read_bucket};
 use crate::forest::tests::records::{Written, written};
 use crate::method::{FounderTokens, Short, Staged};
 
@@ -118,5 +121,139 @@ proptest! {
         law::<Staged>("staged", (), &documents, is_dated);
         law::<Strict>("longest", (), &documents, is_dated);
         law::<Short>("short", (), &documents, is_dated);
+    }
+}
+
+/// A document of so many sentences that nobody else has, but for as many that all of them have.
+fn sentences(number: u64, own: usize, common: usize) -> Document {
+    let sentence = |salt: u64| {
+        let word = |n: u64| format!("{:x}", splitmix64(salt.wrapping_mul(1_000) ^ n) >> 36);
+        (0..4).map(word).collect::<Vec<_>>().join(" ") + ". "
+    };
+    let own = (0..own as u64).map(|n| sentence(number << 32 | n));
+    let common = (0..common as u64).map(|n| sentence(u64::MAX - n));
+    let text: String = common.chain(own).collect();
+    let fields = Fields {
+        title: None,
+        body: &[&text],
+    };
+    let method = Method::Verified;
+    let features = method.read_with(&fields, Attributes::default(), &mut Workspace::default());
+    at(features.unwrap(), 1)
+}
+
+/// What founders of the largest text, and of as many documents as one request may teach with, are heard to say is what they said: by a
+/// process that learns it from their lessons alone, and by one that is told by a forest of its own what that has learned.
+#[test]
+fn lessons_are_heard_as_they_were_taught() {
+    let memory = Memory::default();
+    let (teacher, reader) = (process(&memory, 1), process(&memory, 2));
+    let mut told = LearnedText::default();
+    let mut tell = |mut lessons: Vec<Vec<u64>>| {
+        lessons.truncate(1_000);
+        let mut hashes = lessons.concat();
+        hashes.sort_unstable();
+        hashes.dedup();
+        Verified::learn(&mut told, &hashes, lessons.len() as u64);
+        Verified::portions(&told)
+    };
+    let heard = |forest: &Shared<Verified>| {
+        block_on(forest.inner.hear()).unwrap();
+        Verified::portions(&forest.inner.learned.lock())
+    };
+    let mut longest = 0;
+    for (number, len) in (1..).zip([1, 20, 1_023, 1_024, 1_025, 2_000]) {
+        let placed = place(&teacher, vec![sentences(number, len, 2)]);
+        let lessons: Vec<Vec<u64>> = placed.iter().filter_map(|p| p.lesson.clone()).collect();
+        longest = longest.max(lessons[0].len());
+        settle(&teacher, placed, Outcome::Accepted);
+        let expected = tell(lessons);
+        assert!(heard(&reader) == expected, "{len}");
+        assert!(heard(&teacher) == expected, "{len}");
+    }
+    assert_eq!(longest, 1_024, "the limit is reached");
+    for (from, founders) in [(1 << 8, 999), (2 << 16, 1_000), (3 << 16, 1_001)] {
+        let one = place(&teacher, vec![sentences(from, 3, 2)]).remove(0);
+        let lesson = one.lesson.unwrap();
+        // As if so many had come, each with a sentence more.
+        let lessons = (0..founders).map(|n| [&lesson[..], &[splitmix64(from ^ n << 40)]].concat());
+        let lessons: Vec<Vec<u64>> = lessons.collect();
+        block_on(teacher.inner.teach(lessons.clone())).unwrap();
+        assert!(heard(&reader) == tell(lessons), "{founders}");
+    }
+    let portions = heard(&reader);
+    assert!(portions.len() > 3);
+    let other = Memory::default();
+    let (told, hears) = (process(&other, 1), process(&other, 2));
+    block_on(told.inner.teach_all(portions.clone())).unwrap();
+    assert!(heard(&hears) == portions);
+}
+
+/// Names that documents leave in one bucket, far from each other, from an empty bucket on and over all steps that its bytes can tell: each
+/// is read as long as it lives, and what is left over when the others go is what lives.
+#[test]
+fn buckets_are_read_as_documents_have_filled_them() {
+    let memory = Memory::default();
+    let forest = near::process(&memory, 1);
+    let blocks = Blocks::new(Distance(3));
+    // They have the lowest blocks in common, and differ in many of the other bits.
+    let name = |n: u64| splitmix64(n) << 30 | 0x5A5A;
+    let bucket = blocks.buckets(Fingerprint(name(0))).next().unwrap();
+    let value = || {
+        let mut buckets = memory.of_kind(Kind::Bucket).into_iter();
+        let found = buckets.find(|(key, _)| key.fingerprint == bucket);
+        found.map_or_else(Vec::new, |(_, bytes)| bytes)
+    };
+    assert_eq!(read_bucket(&value()), Some(vec![]));
+    let step = WINDOW / layout::STEPS;
+    let mut written: Vec<(Fingerprint, i64)> = Vec::new();
+    for n in 0..300 {
+        let own = blocks.buckets(Fingerprint(name(n))).next().unwrap();
+        assert_eq!(own, bucket);
+        memory.advance(n as i64 * step);
+        let placed = place(&forest, vec![near::document(name(n), n as i64 * step)]);
+        written.push((placed[0].root.0, n as i64));
+        settle(&forest, placed, Outcome::Accepted);
+        written.retain(|&(_, at)| n as i64 - at < 68);
+        let names: Vec<Fingerprint> = written.iter().map(|&(name, _)| name).collect();
+        assert_eq!(read_bucket(&value()).as_ref(), Some(&names), "{n}");
+        let whole = value();
+        for later in [0, 1, 67, 68, 191, 192, 255] {
+            let now = n as i64 + later;
+            let left = living_names(&whole, now as u8).unwrap_or_else(|| whole.clone());
+            let lives = |at: i64| !(68..=191).contains(&((now - at) % 256));
+            let names = written.iter().filter(|&&(_, at)| lives(at));
+            let names: Vec<Fingerprint> = names.map(|&(name, _)| name).collect();
+            assert_eq!(read_bucket(&left), Some(names), "{n} {later}");
+        }
+    }
+}
+
+/// What somebody else has put in the place of a bucket is counted, and counts as absent.
+#[test]
+fn buckets_that_do_not_read_count_as_absent() {
+    for bytes in [&[7][..], &[200; 8], &[1; 10], &[9; 17]] {
+        let memory = Memory::default();
+        let first = near::process(&memory, 1);
+        let placed = place(&first, vec![near::document(0x00FF_00FF_00FF_00FF, 0)]);
+        let root = placed[0].root;
+        settle(&first, placed, Outcome::Accepted);
+        for (key, _) in memory.of_kind(Kind::Bucket) {
+            memory.overwrite(key, bytes);
+        }
+        let second = near::process(&memory, 2);
+        let placed = place(&second, vec![near::document(0x00FF_00FF_00FF_00FE, 0)]);
+        let own = placed[0].root;
+        assert_ne!(own, root, "what led there is gone");
+        settle(&second, placed, Outcome::Accepted);
+        let stats = block_on(Port::stats(&second)).unwrap().shared.unwrap();
+        assert!(stats.unreadable > 0, "{bytes:?}");
+        // From then on others find it.
+        let third = near::process(&memory, 3);
+        let placed = place(
+            &third,
+            vec![near::document(0x00FF_00FF_00FF_00FE ^ 1 << 40, 0)],
+        );
+        assert_eq!(placed[0].root, own);
     }
 }

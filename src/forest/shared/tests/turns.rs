@@ -381,8 +381,8 @@ fn a_bulk_that_others_are_always_faster_with_is_refused_and_leaves_nothing() {
     let kept = root_of(&forest, 1);
     gated.1.state.lock().loses_all_but = Some(kept);
     let error = block_on(forest.place(bulk([1, 2]))).unwrap_err();
-    // The engine is there.
-    assert!(!matches!(error, Unavailable::Away { .. }), "{error:?}");
+    // The engine is there, and has room.
+    assert!(matches!(error, Unavailable::Overtaken { .. }), "{error:?}");
     wait_until(|| forest.inner.counters.withdrawn.load(Relaxed) > 0);
     gated.1.state.lock().loses_all_but = None;
     assert_eq!(memory_roots(&gated.0), HashSet::new());
