@@ -1,4 +1,4 @@
-//! A caller who may change the groups of a forest.
+//! Callers who may change the groups of a forest.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,23 +13,23 @@ use crate::http::ProxyError;
 /// The most bytes of the cluster's answer.
 const ANSWER_BYTES: usize = 1 << 20;
 
-/// A document that nobody has: an update of it asks for the right to write, and changes nothing.
+/// An id that no document has: an update of it requires the right to write and changes nothing.
 const NOBODYS_ID: &str = "spinney-may-this-be-written";
 
-/// A caller who may change the groups of a forest: add overrides, and undo them.
+/// A caller who may change the groups of a forest: add and undo overrides.
 ///
-/// Besides what holds for a [`ForestReader`], the caller may write every index behind the name: each that a search sees, and each that the
-/// service user knows.
+/// In addition to the guarantees of a [`ForestReader`], the caller may write every index behind the name: each that a
+/// search sees, and each that the service user knows.
 #[derive(Debug)]
 pub(crate) struct ForestEditor<'a> {
     /// Headers of the caller's request: the cluster finds the credentials in them.
     caller: &'a HeaderMap,
     reader: ForestReader,
-    /// What the cluster said of those that take no writes from anybody now.
+    /// Responses of indices that are blocked for writes by anybody.
     blocked: BTreeMap<String, Response<Bytes>>,
 }
 
-/// What the cluster says of the right to write.
+/// The cluster's answer about the right to write.
 enum Right {
     Granted,
     /// It has no objection to the caller, and takes no writes.
@@ -72,7 +72,7 @@ impl<'a> ForestEditor<'a> {
         self.caller
     }
 
-    /// What the caller may see.
+    /// The same caller's right to see.
     pub(crate) fn reader(&self) -> &ForestReader {
         &self.reader
     }
@@ -94,8 +94,8 @@ impl<'a> ForestEditor<'a> {
     }
 }
 
-/// Asks for an update, of nothing, of a document that is not there: the cluster says so to those who may write, and refuses the others
-/// before it looks.
+/// Sends an empty update of a document that does not exist: the cluster answers 404 to a caller who may write, and
+/// refuses others before it looks.
 async fn ask_to_write(
     access: Access<'_>,
     caller: &HeaderMap,
@@ -115,7 +115,7 @@ async fn ask_to_write(
     let kind = said.pointer("/error/type").and_then(Value::as_str);
     match (answer.status(), kind) {
         (StatusCode::NOT_FOUND, Some("document_missing_exception")) => Ok(Right::Granted),
-        // Somebody has a document of this name.
+        // A document of this id exists.
         (status, _) if status.is_success() && said["result"] == "noop" => Ok(Right::Granted),
         (status, _) if status.is_success() => {
             Err(ProxyError::NotTheCluster("POST /INDEX/_update/ID").into())

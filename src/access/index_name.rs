@@ -4,10 +4,10 @@ use crate::cluster::operator::in_path;
 use crate::http::ProxyError;
 use crate::http::query::decode_segment;
 
-/// The name of one index, alias or data stream of this cluster.
+/// Name of one index, alias or data stream of this cluster.
 ///
-/// Never a list, a pattern or a name of another cluster: for these the cluster answers as soon as the caller may see a part of
-/// what they stand for. Date math is a name.
+/// Never a list, a pattern or a remote name: for those the cluster answers as soon as the caller may see a part. Date
+/// math is a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct IndexName {
     name: String,
@@ -35,13 +35,13 @@ impl IndexName {
         &self.name
     }
 
-    /// The name as a segment of a path. Encoded anew, so that the cluster reads what was judged here.
+    /// The name as a path segment. Encoded anew, so that the cluster reads the name that was checked.
     pub(crate) fn in_path(&self) -> &str {
         &self.in_path
     }
 }
 
-/// Whether a decoded segment is one name. What no index can be called is left to the cluster, but for what separates names or paths.
+/// Whether a decoded segment is one name. Only separators are rejected; the cluster rejects other invalid names.
 fn is_one_name(name: &str) -> bool {
     let date = name.strip_prefix('<').and_then(|n| n.strip_suffix('>'));
     let plain = date.unwrap_or(name);

@@ -1,5 +1,5 @@
-//! Who may see what a forest knows, and who may change its groups. The only place that decides it, for `api/`, `page/` and whatever
-//! comes besides: [`ForestReader`] and [`ForestEditor`] cannot be made otherwise.
+//! Authorisation: who may see the content of a forest, and who may change its groups. The only place that decides it:
+//! [`ForestReader`] and [`ForestEditor`] have no other constructors.
 //!
 //! ```text
 //! segment of a path --IndexName--> one name --search, in the caller's name--> the indices behind it
@@ -8,9 +8,9 @@
 //!                                                  +-- may the caller write each?       ForestEditor
 //! ```
 //!
-//! An index belongs to the forest of the route that its own name fits. One whose name fits none belongs to that of a data stream or of an
-//! alias that stands before it, if the *service user* resolves it so; and an alias only if a route names it literally: whoever may change an
-//! index may give it any alias, and so one that fits a pattern of somebody else's route.
+//! An index belongs to the forest of the route that matches its own name. An index that matches none belongs to that
+//! of a data stream or alias in front of it, if the *service user* resolves it so; an alias only if a route names it
+//! literally, because anybody who may change an index may give it an alias that matches another team's pattern.
 
 mod editor;
 mod index_name;
@@ -27,7 +27,7 @@ pub(crate) use editor::ForestEditor;
 pub(crate) use index_name::IndexName;
 pub(crate) use reader::ForestReader;
 
-/// What is asked to decide it.
+/// Dependencies of the decision.
 #[derive(Clone, Copy)]
 pub(crate) struct Access<'a> {
     pub(crate) engine: &'a Engine,
@@ -48,7 +48,7 @@ pub(crate) enum AccessError {
 }
 
 impl AccessError {
-    /// What the caller sees: the cluster's own answer where there is one.
+    /// The response for the caller: the cluster's own where there is one.
     ///
     /// # Errors
     /// When the error is spinney's own.
@@ -77,7 +77,7 @@ impl Access<'_> {
         is_behind.then(|| asked.as_str().to_owned())
     }
 
-    /// What stands behind a name, as the service user knows it.
+    /// Resolves a name as the service user.
     async fn behind(&self, asked: &IndexName) -> Behind {
         let behind = self.cluster.indices_behind(self.service, asked.as_str());
         behind.await.unwrap_or_default()

@@ -1,4 +1,4 @@
-//! A caller who may see what a forest knows.
+//! Callers who may see the content of a forest.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,10 +17,10 @@ const ANSWER_BYTES: usize = 1 << 20;
 /// The most indices behind a name: each is asked about by itself.
 const MOST_INDICES: usize = 256;
 
-/// A caller who may search an index of a forest, and so see what the forest knows.
+/// A caller who may search an index of a forest, and may so see the forest's content.
 ///
-/// The name that was asked for is one name, the cluster has searched all that stands behind it in the caller's name, and all of it belongs to
-/// one forest.
+/// The requested name is one name, the cluster has searched all indices behind it in the caller's name, and all of
+/// them belong to one forest.
 #[derive(Debug)]
 pub(crate) struct ForestReader {
     name: IndexName,
@@ -62,7 +62,8 @@ impl ForestReader {
     /// Asks the cluster. `raw_index`: a segment of the caller's path.
     ///
     /// # Errors
-    /// When it is not one name, the caller may not search it, there is no such index, or what stands behind it does not belong to one forest.
+    /// When it is not one name, the caller may not search it, the index does not exist, or the indices belong to
+    /// several forests.
     pub(crate) async fn admit(
         access: Access<'_>,
         caller: &HeaderMap,
@@ -72,7 +73,7 @@ impl ForestReader {
         Ok(reader)
     }
 
-    /// The same, with what the service user knows to stand behind the name where that is no index.
+    /// The same, with the indices that the service user sees behind a name that is no index.
     pub(super) async fn admit_behind(
         access: Access<'_>,
         caller: &HeaderMap,
@@ -117,7 +118,7 @@ impl ForestReader {
         let mut forests = route_names.values();
         let route_name = forests.next().cloned().ok_or(ProxyError::Internal)?;
         let forest = access.engine.forest_of_index(&route_name);
-        // What is written under the name is placed by the route of the name, if it has one.
+        // Documents written under the name are placed by the route of the name, if it has one.
         let own = asked_has_route.then(|| name.as_str());
         let mut others = forests.map(String::as_str).chain(own);
         if others.any(|other| access.engine.forest_of_index(other) != forest) {
@@ -172,8 +173,9 @@ fn no_route(name: &IndexName, index: &str) -> ProxyError {
     })
 }
 
-/// The indices behind a name, from a search in the caller's name: its profile names the shards. Whoever may search needs no other right for
-/// that. `ignore_unavailable` must not be added: with it the security layers pass over what the caller may not see and answer 200.
+/// Returns the indices behind a name, from the profile of a search in the caller's name, which needs only the right
+/// to search. `ignore_unavailable` must not be added: with it security plugins skip indices that the caller may not
+/// see and answer 200.
 async fn searched(
     access: Access<'_>,
     caller: &HeaderMap,

@@ -1,5 +1,5 @@
-//! Bodies of requests to the own endpoints: none is longer than its endpoint needs, and nothing is read of one before
-//! the cluster has said that its sender may ask.
+//! Request bodies of the own endpoints. None exceeds the limit of its endpoint, and none is parsed before the cluster
+//! has admitted its sender.
 
 use bytes::Bytes;
 use hyper::Response;
@@ -13,7 +13,7 @@ use crate::http::headers::{Encoding, encoding};
 use crate::http::{Body, ProxyError, full};
 use crate::state::AppState;
 
-/// What the bodies of an endpoint may take.
+/// Size limits of an endpoint's bodies.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limit {
     /// The most bytes, decompressed.
@@ -29,21 +29,20 @@ pub(super) const QUESTION: Limit = Limit {
     times: 8,
 };
 
-/// Of what somebody says about groups.
+/// Limit of override requests.
 pub(super) const WORD: Limit = Limit {
     bytes: 256 << 10,
     times: 8,
 };
 
-/// Shorter bodies are read where they came in: what that takes is less than to wait for another thread.
+/// Shorter bodies are parsed on the connection's own task: that is cheaper than a switch to another thread.
 const READ_INLINE: usize = 4 << 10;
 
-/// Asks the cluster whether the caller may search the index, for `_groups`: that takes lists and patterns too, which
-/// `ForestReader` refuses. Answers with the body if so: nothing of it has been read yet.
-/// What the searches are answered later holds all the same.
+/// Asks the cluster whether the caller may search the index, for `_groups`, which accepts lists and patterns that
+/// `ForestReader` refuses. Returns the body unread. The searches that follow are checked again by the cluster.
 ///
 /// # Errors
-/// What is answered if not: the cluster's own answer, or why there is none. The body is discarded.
+/// The response for a caller who may not: the cluster's own, or why there is none. The body is discarded.
 pub(super) async fn ask_first(
     state: &AppState,
     raw_index: &str,
@@ -61,11 +60,11 @@ pub(super) async fn ask_first(
     Err(refused)
 }
 
-/// Takes a body within its limit, and reads it where that blocks no connection. What it takes of the budget is to be
-/// kept until the answer is there.
+/// Reads a body within its limit and parses it on a thread that blocks no connection. The reservation is kept until
+/// the response is there.
 ///
 /// # Errors
-/// When it is too long, does not fit into the budget, or is not what its encoding says.
+/// When the body is too long, does not fit into the budget, or does not match its encoding.
 pub(super) async fn read<T: Send + 'static>(
     state: &AppState,
     limit: Limit,

@@ -1,4 +1,4 @@
-//! `POST /_spinney/{index}/_check`: what would happen to a document.
+//! `POST /_spinney/{index}/_check`: where a document would be placed.
 
 use bytes::Bytes;
 use hyper::body::Incoming;
@@ -27,7 +27,7 @@ const LISTED: usize = 100;
 /// Answers for the index of a path.
 ///
 /// # Errors
-/// When the caller may not know, or nothing can be said of the body.
+/// When the caller may not know, or the body is no document.
 pub(super) async fn handle(
     state: &AppState,
     raw_index: &str,
@@ -61,8 +61,8 @@ pub(super) async fn handle(
     Ok(with_type(StatusCode::OK, JSON, text))
 }
 
-/// Lets in those who may search the index. An answer says whether the forest knows a text like this one, so it is for those who could have
-/// searched for it; an index that does not exist yet is nobody's to search.
+/// Admits callers who may search the index. The answer reveals whether the forest knows a similar text, so it is for
+/// those who could have found it by a search; an index that does not exist yet admits nobody.
 async fn admit(
     state: &AppState,
     raw_index: &str,
@@ -193,7 +193,7 @@ fn tree(tree: &CheckedTree) -> Value {
     }
 }
 
-/// A similarity is an estimate: more digits would say nothing.
+/// Rounds to two digits: a similarity is an estimate.
 fn two_digits(similarity: f32) -> Value {
     let hundredths = (f64::from(similarity) * 100.0).round();
     (hundredths / 100.0).into()

@@ -25,8 +25,8 @@ use crate::state::AppState;
 
 const PATH: &str = "/docId/getDocId";
 
-/// A form: one article of which each byte is written as three, and a little beside it. Read, it is there three times:
-/// as text, to be placed, and to be kept.
+/// A form with one article, each byte percent-encoded. Parsed, the article is held three times: as text, for
+/// placement, and for the cache.
 const FORM: body::Limit = body::Limit {
     bytes: 3 * ARTICLE_BYTES + (1 << 10),
     times: 3,
@@ -44,10 +44,10 @@ struct Answer<'a> {
     hottest: Option<&'a RawValue>,
 }
 
-/// Gives an article its docId.
+/// Answers with the docId of an article.
 ///
 /// # Errors
-/// When the caller may not ask, or there is no article; what the cluster refuses is its own answer.
+/// When the caller may not ask, or there is no article; refusals of the cluster are returned as they are.
 pub(super) async fn handle(
     state: &AppState,
     request: Request<Incoming>,

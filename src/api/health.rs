@@ -9,7 +9,7 @@ use crate::http::Body;
 use crate::http::json::json;
 use crate::state::AppState;
 
-/// Any node answers here, whoever asks.
+/// Any node answers here, and any user may ask.
 const ROOT: &str = "/";
 
 /// Ready unless the process drains, a forest is out of service, or no node answers; 401 and 403 are answers.
@@ -28,7 +28,7 @@ async fn why_not(state: &AppState, caller: &HeaderMap) -> Option<&'static str> {
         return Some("stopping");
     }
     if let Some(unavailable) = state.engine.unavailable() {
-        // Whoever asks need not have any rights: only the log says which, and why.
+        // The caller may be anonymous, so only the log names the forest and the reason.
         state.engine_failed(&unavailable);
         return Some(match unavailable {
             Unavailable::Away { .. } => "a forest cannot be reached where it is kept",

@@ -35,7 +35,7 @@ pub(super) enum GroupOf<'p> {
 /// Answers `/{index}/_groups`.
 ///
 /// # Errors
-/// When the question is wrong or the cluster gives no answer; what the cluster refuses is its own answer.
+/// When the request is invalid or the cluster does not answer; refusals of the cluster are returned as they are.
 pub(super) async fn groups(
     state: &AppState,
     raw_index: &str,
@@ -112,7 +112,7 @@ async fn of_group(
     Ok(similar.to_json())
 }
 
-/// Ends what takes too long.
+/// Applies the time limit of a reader's request.
 async fn in_time(
     answer: impl Future<Output = Result<Value, ReadError>>,
 ) -> Result<Value, ReadError> {
@@ -183,7 +183,7 @@ fn answered(
     Ok(with_type(StatusCode::OK, JSON, body))
 }
 
-/// The text of an answer, with what it takes of the budget.
+/// Text of a response with its reservation.
 struct Held {
     text: String,
     _held: Reservation,
@@ -204,7 +204,7 @@ mod tests {
     use super::*;
     use crate::state::ANSWERS;
 
-    /// The answer to a reader at this address, or what keeps it from being given.
+    /// Builds the response to a reader at this address, within the budget of unread responses.
     fn answer(state: &AppState, client: u8, bytes: usize) -> Result<Response<Body>, ProxyError> {
         let mut request = Request::new(());
         let address = ClientAddress(IpAddr::from([127, 0, 0, client]));

@@ -9,7 +9,7 @@ use crate::http::ProxyError;
 use crate::state::AppState;
 use crate::telemetry::Gauges;
 
-/// The state as JSON. Forests that are out of service show no figures; `unavailable` says why.
+/// State of the process as JSON. A forest that is out of service has no figures; `unavailable` gives the reason.
 pub(super) async fn stats(state: &AppState) -> Value {
     let counters: Map<_, _> = state
         .metrics
@@ -285,7 +285,7 @@ pub(super) async fn metrics(state: &AppState) -> Result<String, ProxyError> {
             is_away.into(),
         );
     }
-    // Counters and readiness say what is wrong then.
+    // Counters and readiness report the failure in that case.
     let forests = state.engine.stats().await.unwrap_or_default();
     let mut each = |name, help, value: fn(&Stats) -> usize| {
         let values = forests

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::cursor::{Cursor, JsonError, Scalar};
 use super::op::Op;
 
-/// What an action line says.
+/// Content of an action line.
 #[derive(Debug)]
 pub(super) struct Action<'a> {
     /// `None` for a name that is no operation: OpenSearch and Elasticsearch 8 refuse the request, Elasticsearch 7 passes
@@ -16,8 +16,8 @@ pub(super) struct Action<'a> {
     pub routing: Option<Cow<'a, str>>,
 }
 
-/// Reads an action line; `None` if it holds nothing but blanks and comments. The first key is the operation and what follows
-/// its metadata object is not looked at, as the servers do.
+/// Parses an action line; `None` for blanks and comments. The first key is the operation; bytes behind its metadata
+/// object are ignored, as the servers do.
 pub(super) fn read(line: &[u8]) -> Result<Option<Action<'_>>, JsonError> {
     let mut cursor = Cursor::new(line)?;
     if cursor.peek().is_none() {
@@ -68,7 +68,7 @@ pub(super) fn read(line: &[u8]) -> Result<Option<Action<'_>>, JsonError> {
     }
 }
 
-/// A metadata value as text: numbers and booleans as they stand, null as nothing.
+/// A metadata value as text: numbers and booleans verbatim, null as nothing.
 fn text<'a>(cursor: &Cursor<'a>, scalar: &Scalar) -> Result<Option<Cow<'a, str>>, JsonError> {
     Ok(match scalar {
         Scalar::String(string) => Some(cursor.text(string)?),

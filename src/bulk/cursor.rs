@@ -1,8 +1,8 @@
-//! A position in JSON text that moves token by token.
+//! A JSON cursor that moves token by token.
 //!
-//! The grammar is what the servers' parser (Jackson with comments allowed) accepts, or a little more: bytes inside strings
-//! and comments are not judged, because a server that refuses them refuses them stamped as well. Whatever the servers
-//! might accept gets through.
+//! The grammar is that of the servers' parser (Jackson with comments allowed) or slightly larger: bytes inside
+//! strings and comments are not validated, because a server that refuses them also refuses them stamped. Everything a
+//! server may accept is accepted.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -12,8 +12,7 @@ use memchr::{memchr2, memmem};
 /// Containers may nest this deep. OpenSearch stops at 1,000; Elasticsearch 7 has no limit of its own.
 pub(super) const MAX_DEPTH: usize = 1 << 16;
 
-/// Why JSON text was not understood. `at` is a byte offset into the text given. The document goes on unstamped and the
-/// server says what is wrong with it.
+/// A syntax error at byte offset `at`. The document is forwarded unstamped, and the server reports the error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JsonError {
     /// The text ends inside a value or before one.
@@ -27,7 +26,7 @@ pub enum JsonError {
     Unexpected {
         /// Byte offset.
         at: usize,
-        /// What the grammar allows.
+        /// Expected token.
         expected: &'static str,
     },
     /// Containers nest too deep.
@@ -65,7 +64,7 @@ pub(super) struct RawString {
     pub escaped: bool,
 }
 
-/// What kind of value was read by [`Cursor::scalar`].
+/// Type of a value read by [`Cursor::scalar`].
 #[derive(Debug, Clone)]
 pub(super) enum Scalar {
     String(RawString),
@@ -303,7 +302,7 @@ impl<'a> Cursor<'a> {
                     self.scalar()?;
                 }
             }
-            // Here a value has ended: close containers until one goes on.
+            // A value has ended: close containers until one continues.
             loop {
                 let Some(object) = nesting.is_object() else {
                     return Ok(());
@@ -353,7 +352,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The text of a string with its escapes decoded. What is not valid Unicode (bytes or lone surrogates) reads as U+FFFD.
+    /// Decodes the escapes of a string. Invalid Unicode (bytes or lone surrogates) reads as U+FFFD.
     pub(super) fn text(&self, string: &RawString) -> Result<Cow<'a, str>, JsonError> {
         Ok(match self.key_bytes(string)? {
             // The strict check is several times faster than the lossy one, and almost always enough.

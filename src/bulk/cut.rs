@@ -1,6 +1,6 @@
-//! Where a stamp goes in, and what of an older stamp goes out.
+//! Plans where a stamp is inserted and which parts of an older stamp are removed.
 //!
-//! A member is removed with one comma, so that the members that stay keep exactly the commas they need:
+//! A member is removed together with one comma, so that the remaining members keep exactly the commas they need:
 //!
 //! ```text
 //! {"cluster_root":"…", "id":7, "cluster_key":1, "content":"…" , "cluster_hash":"…"}
@@ -23,7 +23,8 @@ pub struct Cut {
     pub removals: Vec<Range<usize>>,
 }
 
-/// Passes what a stamp member, one that begins at byte `at`, can hold: a scalar or an array of scalars. The caller checks its bytes.
+/// Skips the value of a stamp member that begins at byte `at`: a scalar or an array of scalars. The caller checks its
+/// bytes.
 pub(super) fn stamp_value(cursor: &mut Cursor<'_>, at: usize) -> Result<(), JsonError> {
     match cursor.peek() {
         Some(b'{') => return Err(JsonError::ForeignStamp { at }),
@@ -107,7 +108,7 @@ pub(super) struct Members {
     /// Stamp members seen, one bit each.
     seen: u8,
     keeps: bool,
-    /// The last comma passed, while nothing stands behind it.
+    /// Last comma, as long as nothing follows it.
     comma: Option<usize>,
     /// Stamp members since the last kept one, each with the comma before it.
     trailing: Vec<(Option<usize>, Range<usize>)>,

@@ -17,13 +17,13 @@ use super::selection::{FieldPath, Selected, Selection};
 pub struct Value<'a> {
     /// The field that it belongs to.
     pub selected: Selected,
-    /// The string with its escapes decoded, or the digits of a number as they stand. What is not valid Unicode reads as U+FFFD.
+    /// String with escapes decoded, or the digits of a number verbatim. Invalid Unicode reads as U+FFFD.
     pub text: Cow<'a, str>,
     /// It was a string.
     pub quoted: bool,
 }
 
-/// What spinney reads from a document.
+/// The parts of a document that spinney reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document<'a> {
     /// Strings and numbers of the selected fields in document order. Arrays give one value per element; a path that is
@@ -57,12 +57,12 @@ impl Document<'_> {
     }
 }
 
-/// Reads the selected fields of a document and plans its stamp. What follows the document's closing brace is not looked at: it
-/// is the server's to refuse.
+/// Reads the selected fields of a document and plans its stamp. Bytes behind the closing brace are ignored: the
+/// server refuses them.
 ///
 /// # Errors
-/// The bytes are not an object in JSON as the servers accept it, a selected string has a broken escape, or the stamp that the
-/// document carries is doubled or none that spinney could have written: removing such a one might turn a document that the
+/// The bytes are not an object in the servers' JSON, a selected string has a broken escape, or the document carries a
+/// stamp that is duplicated or that spinney cannot have written: removing such a stamp might turn a document that the
 /// server refuses into one that it accepts.
 pub fn scan<'a>(source: &'a [u8], selection: &Selection) -> Result<Document<'a>, JsonError> {
     let mut cursor = Cursor::new(source)?;
@@ -93,7 +93,7 @@ fn text_bit(place: u8) -> u64 {
     1u64.checked_shl(u32::from(place)).unwrap_or(0)
 }
 
-/// A container on the way to a selected field.
+/// An open container on the path to a selected field.
 struct Open {
     object: bool,
     path: FieldPath,
@@ -172,7 +172,7 @@ impl<'a> Scanner<'a, '_> {
                 next = self.element(inside)?;
                 continue;
             }
-            // A value has ended: close containers until one goes on.
+            // A value has ended: close containers until one continues.
             loop {
                 if self.open.len() <= floor {
                     return Ok(());

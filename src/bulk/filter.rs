@@ -1,8 +1,8 @@
-//! The servers' `filter_path`: which parts of an answer a caller wants to see. spinney needs status and result of every item, and
-//! which document it is, whatever the caller asked for; it asks for that too, and then gives the caller what the caller asked for.
+//! The servers' `filter_path`: the parts of a response that a client wants to see. spinney needs status, result and
+//! document of every item, so it requests those as well and filters the response for the client.
 //!
-//! A filter is a list of paths. In a path, `*` stands for any characters of a name and `**` for any number of names; arrays
-//! are looked through. A container is there if anything in it is. Paths that begin with `-` exclude; filters with such
+//! A filter is a list of paths. In a path, `*` matches any characters of a name and `**` any number of names; arrays
+//! are transparent. A container is kept if anything in it is. Paths that begin with `-` exclude; filters with such
 //! paths are left to the server.
 
 use std::borrow::Cow;
@@ -13,8 +13,8 @@ use serde_json::value::RawValue;
 
 use super::op::Op;
 
-/// What makes the server tell what became of every item: to be added to the value of the parameter, percent-encoded where it
-/// must be.
+/// Paths that select the outcome of every item, to be appended to the parameter's value, percent-encoded where
+/// necessary.
 pub const OUTCOME_OF_ITEMS: &str =
     "%2Citems.*.status%2Citems.*.result%2Citems.*._index%2Citems.*._id%2Citems.*._seq_no";
 
@@ -30,7 +30,7 @@ const DEEPEST: usize = 32;
 /// The paths of one `filter_path`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilterPath {
-    /// The names of all paths, one path behind the other. No two neighbours in a path are `**`: one says the same.
+    /// Names of all paths, one path after the other. Adjacent `**` of a path are collapsed: one means the same.
     names: Vec<Name>,
     /// Where paths begin.
     begin: Positions,
@@ -66,16 +66,16 @@ impl Positions {
     }
 }
 
-/// What filters say of a member.
+/// Decision of the filters on a member.
 enum Kept {
     Whole,
-    /// What these say of what is in it; nothing if there are none.
+    /// These positions apply to its content; the empty set drops it.
     Part(Positions),
 }
 
 impl FilterPath {
-    /// Whether it is known here what a value leaves of an answer: it is not too long, and it neither excludes nor has
-    /// a name that is escaped. Takes no memory.
+    /// Whether the effect of a value can be computed here: it is short enough, excludes nothing and has no escaped
+    /// names. Allocates nothing.
     pub fn is_understood(value: &str) -> bool {
         let names = |path: &str| path.split('.').count();
         value.len() <= LONGEST_FILTER
@@ -84,8 +84,8 @@ impl FilterPath {
             && (1..=MOST_NAMES).contains(&paths(value).map(names).sum())
     }
 
-    /// Reads the decoded value of the parameter. `None` if it is not [understood](Self::is_understood): then the
-    /// server alone knows what it means.
+    /// Parses the decoded value of the parameter. `None` if it is not [understood](Self::is_understood): then only
+    /// the server can apply it.
     pub fn parse(value: &str) -> Option<FilterPath> {
         if !Self::is_understood(value) {
             return None;
@@ -112,7 +112,7 @@ impl FilterPath {
         Some(filter)
     }
 
-    /// Whether the answer to a bulk has in spite of this filter what [`OUTCOME_OF_ITEMS`] asks for.
+    /// Whether a response filtered in this way still contains [`OUTCOME_OF_ITEMS`].
     pub fn keeps_outcome(&self) -> bool {
         let fields = ["status", "result", "_index", "_id", "_seq_no"];
         let mut paths = Op::ALL
@@ -130,8 +130,8 @@ impl FilterPath {
         })
     }
 
-    /// What the filter leaves of a JSON object that has no white space between its tokens, byte for byte as it stood there.
-    /// `None` if it is no JSON object, or one that is too deep.
+    /// Applies the filter to a JSON object without white space between tokens, byte for byte. `None` if it is not an
+    /// object, or is nested too deeply.
     pub fn apply(&self, json: &[u8]) -> Option<Vec<u8>> {
         let whole: &RawValue = serde_json::from_slice(json).ok()?;
         if !whole.get().starts_with('{') {
@@ -157,7 +157,7 @@ impl FilterPath {
                 continue;
             };
             if next.is_any_number {
-                // It stands for this name and may stand for more, or for none.
+                // The pattern matches this name and may match more names, or none.
                 if next.is_last {
                     return Kept::Whole;
                 }
@@ -199,7 +199,7 @@ fn matches(pattern: &str, name: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// What is left of a value where paths have been followed so far.
+/// A value with the positions of all paths.
 #[derive(Clone, Copy)]
 struct Filter<'f> {
     paths: &'f FilterPath,
@@ -209,7 +209,7 @@ struct Filter<'f> {
 }
 
 impl Filter<'_> {
-    /// Writes what is left of a value; false, and nothing written, if that is nothing.
+    /// Writes the kept part of a value; false if nothing is kept and so nothing written.
     fn value(self, value: &RawValue, out: &mut Vec<u8>) -> serde_json::Result<bool> {
         let json = value.get();
         if !json.starts_with(['{', '[']) {

@@ -16,7 +16,7 @@ pub struct Item<'a> {
     pub index: Option<Cow<'a, str>>,
     /// The document's id, if the action names one.
     pub id: Option<Cow<'a, str>>,
-    /// What the document is routed by, if the action says so.
+    /// Routing of the document, if the action has one.
     pub routing: Option<Cow<'a, str>>,
     /// The action line without its newline.
     pub action: Range<usize>,
@@ -24,17 +24,17 @@ pub struct Item<'a> {
     pub source: Option<Range<usize>>,
 }
 
-/// Why a body was not understood. It goes on as it came, and the server refuses it whole.
+/// An error that makes the body unreadable. It is forwarded unchanged, and the server refuses it as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} of the bulk body: {kind}")]
 pub struct BulkError {
     /// The line, counted from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// Kind of the error.
     pub kind: BulkErrorKind,
 }
 
-/// What is wrong with a line.
+/// Kind of an error in a line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BulkErrorKind {
     /// The last line does not end.
@@ -47,12 +47,12 @@ pub enum BulkErrorKind {
 
 /// Splits a bulk body into its items.
 ///
-/// The rules are the servers': a line of blanks where an action could be is skipped, one where a source must be is the source,
-/// and a last action without a source is dropped. An operation that no server knows is skipped together with its source,
-/// as Elasticsearch 7 does; the others refuse the request, so nothing is lost there.
+/// The rules are the servers': a blank line in place of an action is skipped, one in place of a source is the source,
+/// and a last action without a source is dropped. An unknown operation is skipped together with its source, as
+/// Elasticsearch 7 does; the other servers refuse the request, so nothing is lost there.
 ///
 /// # Errors
-/// What every server refuses as a whole: an action line that is no action, or a body without a final newline.
+/// Errors for which every server refuses the whole body: a line that is no action, or no final newline.
 pub fn parse(body: &[u8]) -> Result<Vec<Item<'_>>, BulkError> {
     let mut lines = Lines {
         body,

@@ -1,13 +1,13 @@
-//! The bulk protocol over borrowed bytes: lines, action, splice, items of the response.
+//! The bulk protocol over borrowed bytes: lines, actions, splices, items of the response.
 //!
-//! The server decides what is valid. This module only finds where things stand in a body, says which bytes to insert and
-//! remove, and reads the statuses of the answer; it never re-serialises, repairs or refuses. Whatever it can't understand is
-//! an error to its caller, who then forwards the original bytes unstamped.
+//! The server decides what is valid. This module only locates things in a body, plans which bytes to insert and
+//! remove, and reads the statuses of the response; it never re-serialises, repairs or refuses. Input that it does not
+//! understand is an error to the caller, who then forwards the original bytes unstamped.
 //!
 //! A bulk request passes the files in this order: [`parse`] splits it into items, [`scan_update`] finds the documents
 //! inside an update, [`scan`] reads the selected fields of one document and plans its [`Cut`], [`Splice`] holds the
-//! stamps of all documents and yields the stamped body in chunks, [`ResponseScanner`] reads what became of each item, and
-//! [`FilterPath`] leaves of an answer what its caller asked for.
+//! stamps of all documents and yields the stamped body in chunks, [`ResponseScanner`] reads the outcome of each item,
+//! and [`FilterPath`] reduces the response to the parts that its client asked for.
 
 mod action;
 mod cursor;

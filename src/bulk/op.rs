@@ -1,6 +1,6 @@
 //! The operations of the bulk protocol.
 
-/// What an item does.
+/// Operation of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Op {
     /// Stores a document, in place of one with its id.

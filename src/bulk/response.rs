@@ -10,7 +10,7 @@ use memchr::memchr2;
 use super::op::Op;
 use super::seen::{Changes, Result, Word};
 
-/// What became of the items of a bulk request.
+/// Outcome of the items of a bulk request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Outcome {
     /// How many items the answer has.
@@ -27,7 +27,7 @@ pub struct Outcome {
     pub changes: Box<Changes>,
     /// Whether each item has a status: `filter_path` can drop it.
     pub all_have_status: bool,
-    /// Whether the answer, which then is that to a single document, says `noop` itself.
+    /// Whether a response to a single document has the result `noop`.
     pub whole_is_unchanged: bool,
     /// Whether the answer is one whole JSON object, with at most one `items` and one operation per item.
     pub well_formed: bool,
@@ -49,7 +49,7 @@ const MAX_DEPTH: usize = 4096;
 /// The longest key that matters.
 const KEY_BYTES: usize = 8;
 
-/// What may come next outside of a token.
+/// Next token expected outside of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expect {
     Value,
@@ -144,10 +144,10 @@ impl ResponseScanner {
         }
     }
 
-    /// What the answer said, once all of it has been pushed.
+    /// Returns the outcome once the whole response was pushed.
     pub fn finish(mut self) -> Outcome {
         if !self.items_seen {
-            // The answer to a single document is one item, in a way.
+            // The response to a single document counts as one item.
             self.outcome.changes.end(0, true);
         }
         self.outcome.well_formed =
@@ -192,7 +192,7 @@ impl ResponseScanner {
 
     fn in_string<'a>(&mut self, bytes: &'a [u8], escape: bool) -> &'a [u8] {
         if escape {
-            // No key that matters is written with escapes; what stands for the escaped byte only has to be no part of one.
+            // Relevant keys have no escapes; any other byte stands in for one.
             self.keep(b"\\");
             self.token = Token::String { escape: false };
             return bytes.get(1..).unwrap_or_default();

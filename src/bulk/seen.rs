@@ -1,4 +1,4 @@
-//! Which documents the answer to a write says have changed, in which indices: all that somebody who counts has to know.
+//! Documents changed by a write, read from its response, for counting.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ const LAST: usize = 64;
 /// The servers take ids of 512 bytes and names of 255.
 const WORD_BYTES: usize = 512;
 
-/// What the cluster says it did with a document.
+/// Result of a write as reported by the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Result {
     Created,
@@ -66,7 +66,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// A document that was deleted, when nobody knows more of it.
+    /// A deleted document of which only the id is known.
     pub fn gone(id: &str) -> Seen {
         Seen {
             id: id.to_owned(),
@@ -80,14 +80,14 @@ impl Seen {
 /// The documents that a write has changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Where the index of items changes: that of an item, and of all behind it up to the next entry. Empty where the answer does
-    /// not say it.
+    /// Positions at which the index of items changes: each entry holds for its item and all that follow, up to the
+    /// next entry. Empty where the response does not name indices.
     pub indices: Vec<(usize, String)>,
-    /// Items that replaced or deleted a document, with its id; empty where the answer does not say it.
+    /// Items that replaced or deleted a document, with its id; empty where the response does not name it.
     pub replaced: Vec<(usize, String)>,
     /// The last documents that were written, in their order.
     pub last: VecDeque<Seen>,
-    /// Whether an accepted item does not say what was done: it may have replaced a document.
+    /// Whether an accepted item has no result: it may have replaced a document.
     pub is_vague: bool,
     index: Vec<u8>,
     id: Vec<u8>,
@@ -96,7 +96,7 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Those of a write of which nobody knows what became.
+    /// Changes of a write with an indeterminate outcome.
     pub fn unknown() -> Changes {
         Changes {
             is_vague: true,
@@ -104,7 +104,7 @@ impl Changes {
         }
     }
 
-    /// The index of an item, if the answer says it.
+    /// Index of an item, if the response names it.
     pub fn index_of(&self, item: usize) -> Option<&str> {
         let behind = self.indices.partition_point(|&(first, _)| first <= item);
         let (_, name) = self.indices.get(behind.checked_sub(1)?)?;
@@ -119,7 +119,7 @@ impl Changes {
     /// More of it comes.
     pub(super) fn push(&mut self, word: Word, bytes: &[u8]) {
         let buffer = self.buffer(word);
-        // One byte too many says that there is more.
+        // One extra byte marks a truncated value.
         let free = (WORD_BYTES + 1).saturating_sub(buffer.len());
         buffer.extend_from_slice(bytes.get(..free).unwrap_or(bytes));
     }
@@ -184,7 +184,7 @@ impl Changes {
     }
 }
 
-/// A text without escapes that is not too long. What stands for an escaped byte in what was kept is a backslash.
+/// Returns a short text without escapes. In kept text a backslash stands in for an escaped byte.
 fn plain(text: &[u8]) -> Option<&str> {
     let is_plain = !text.is_empty() && text.len() <= WORD_BYTES && !text.contains(&b'\\');
     std::str::from_utf8(text).ok().filter(|_| is_plain)

@@ -1,4 +1,4 @@
-//! What to read from a document and under which names to stamp it: compiled once per route.
+//! Fields to read from a document and names of its stamp, compiled once per route.
 
 use std::str::FromStr;
 
@@ -108,7 +108,7 @@ impl StampNames {
         }
     }
 
-    /// What all of them begin with.
+    /// Common prefix of the names.
     pub fn prefix(&self) -> &str {
         &self.prefix
     }
@@ -137,7 +137,7 @@ impl StampNames {
         arrival
     }
 
-    /// What candidates are verified by, at a root.
+    /// Name of the proof's member.
     pub(super) fn proof(&self) -> &str {
         let [.., proof] = &self.names;
         proof

@@ -1,8 +1,8 @@
-//! Edits over a body that itself stays as it came.
+//! Edits over an unchanged body.
 //!
-//! The inserted bytes of all edits lie one after the other in one arena; an edit is a small record that says where it stands in
-//! the body, how much of the body it leaves out and where its bytes in the arena end. The stamped body is made chunk by
-//! chunk while it is sent, so it never exists twice.
+//! The inserted bytes of all edits lie in one arena; an edit is a small record of its offset in the body, how many
+//! bytes it removes and where its bytes in the arena end. The stamped body is produced in chunks while it is sent, so
+//! it never exists twice.
 
 use bytes::Bytes;
 use std::ops::Range;
@@ -97,7 +97,7 @@ impl Splice {
         outcome
     }
 
-    /// Makes an edit of what was added to the arena since the last one.
+    /// Records the bytes added to the arena since the last edit as an edit.
     fn record(&mut self, offset: usize, removed: usize) -> Result<(), SpliceError> {
         let end = self.edits.last().map_or(0, Edit::end);
         if offset < end {
@@ -113,7 +113,7 @@ impl Splice {
         Ok(())
     }
 
-    /// Whether the body goes on as it came.
+    /// Whether the body is forwarded unchanged.
     pub fn is_empty(&self) -> bool {
         self.edits.is_empty()
     }

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use super::selection::StampNames;
 
-/// What one document is stamped with.
+/// The stamp of one document.
 #[derive(Debug, Clone, Copy)]
 pub struct Stamp<'a> {
     /// The root fingerprint: written as 16 hex digits and again as a signed number.

@@ -13,14 +13,14 @@ pub enum Part {
     Upsert,
 }
 
-/// What spinney has to know of an update's source.
+/// The relevant parts of an update's source.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Update {
     /// The value of `doc`, in bytes of the source. It need not be an object.
     pub doc: Option<Range<usize>>,
     /// The value of `upsert`, in bytes of the source. It need not be an object.
     pub upsert: Option<Range<usize>>,
-    /// Whether `doc` also is what to store if there is no document yet.
+    /// Whether `doc` is also the document to insert if none exists.
     pub doc_as_upsert: bool,
     /// Whether there is a script.
     pub script: bool,
@@ -44,10 +44,10 @@ impl Update {
     }
 }
 
-/// Finds the documents inside the source of an update. What follows the closing brace is not looked at: the servers don't either.
+/// Finds the documents inside the source of an update. Bytes behind the closing brace are ignored, as the servers do.
 ///
 /// # Errors
-/// The bytes are not an object in JSON as the servers accept it, or a key that matters occurs twice.
+/// The bytes are not an object in the servers' JSON, or a relevant key occurs twice.
 pub fn scan_update(source: &[u8]) -> Result<Update, JsonError> {
     let mut cursor = Cursor::new(source)?;
     let mut update = Update::default();

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use crate::forest::Root;
 use crate::time::Millis;
 
-/// What an entry takes besides its article: itself, its place in both maps, and what the allocator adds.
+/// Overhead of an entry: itself, its place in both maps, and the allocator.
 const ENTRY_BYTES: usize = 256;
 
 /// An article that might be the hottest.
@@ -21,7 +21,7 @@ pub(super) struct Candidate {
     pub(super) json: Arc<RawValue>,
 }
 
-/// A bounded table. Those whose docIds came longest ago make room.
+/// A bounded table that evicts the docIds that came longest ago.
 #[derive(Debug)]
 pub(super) struct Hottest {
     window: Option<Millis>,
@@ -59,7 +59,7 @@ impl Hottest {
         }
     }
 
-    /// An article of this docId came that does not say how hot it is.
+    /// Refreshes a docId for an article without a heat.
     pub(super) fn touch(&mut self, docid: Root, now: Millis) {
         self.expire(now);
         self.turns += 1;
@@ -70,8 +70,8 @@ impl Hottest {
         }
     }
 
-    /// An article came: answers the hottest of its docId. It is this one if it is hotter than the one that is kept, or the same
-    /// article, which says anew how hot it is; of equals the earlier stays.
+    /// Offers an article and returns the hottest of its docId: the new one if it is hotter, or is the same article
+    /// with a new heat; ties keep the earlier one.
     pub(super) fn offer(&mut self, docid: Root, article: Candidate, now: Millis) -> Arc<RawValue> {
         self.touch(docid, now);
         if let Some(kept) = self.entries.get(&docid).map(|entry| &entry.article)

@@ -1,5 +1,5 @@
-//! Articles that ask for a docId: the interface of seeds/004's service, over a forest. Which article has which docId, the forest knows;
-//! here is what an article says of itself, and the hottest article of each docId.
+//! Articles that ask for a docId: the interface of seeds/004's service over a forest. The forest maps articles to
+//! docIds; this module keeps the attributes of articles and the hottest article of each docId.
 
 mod hottest;
 
@@ -24,7 +24,7 @@ pub(crate) const ARTICLE_BYTES: usize = 4 << 20;
 /// The service, where it is wanted.
 #[derive(Debug)]
 pub(crate) struct DocIds {
-    /// Its route places the articles; who may search it may ask.
+    /// Index whose route places the articles; callers must be able to search it.
     pub index: String,
     // Held for a look at one docId; nothing waits under it.
     hottest: Mutex<Hottest>,
@@ -49,12 +49,12 @@ pub(crate) enum ArticleError {
     Heat,
 }
 
-/// What an article says of itself besides its text.
+/// Attributes of an article besides its text.
 #[derive(Debug)]
 pub(crate) struct Article {
     /// As it came.
     json: Box<RawValue>,
-    /// What it is the same article as: a hash of its `nid`, or else of its `url`, or else of all of it.
+    /// Identity of the article: a hash of its `nid`, else of its `url`, else of all of it.
     identity: u64,
     heat: Option<f64>,
 }
@@ -99,7 +99,7 @@ impl Article {
     }
 }
 
-/// A member that says something.
+/// Returns a member that is neither null nor empty.
 fn given(member: Option<Value>) -> Option<Value> {
     member.filter(|value| !value.is_null() && value.as_str() != Some(""))
 }
@@ -114,7 +114,8 @@ fn number(value: &Value) -> Option<f64> {
 }
 
 impl DocIds {
-    /// `window`: how long a docId's hottest article is kept after its last article came; `None`: as long as there is room.
+    /// `window`: how long the hottest article of a docId is kept after its last article; `None`: as long as there is
+    /// room.
     pub(crate) fn new(index: &str, window: Option<Millis>) -> DocIds {
         DocIds {
             index: index.to_owned(),
@@ -122,8 +123,8 @@ impl DocIds {
         }
     }
 
-    /// Takes down that an article with this docId came at `now`. If it says how hot it is, answers the hottest one that is
-    /// known, which may be this.
+    /// Records an article with this docId at `now`. If it has a heat, returns the hottest known article, which may be
+    /// this one.
     pub(crate) fn note(&self, docid: Root, article: Article, now: Millis) -> Option<Arc<RawValue>> {
         let mut hottest = self.hottest.lock();
         let Some(heat) = article.heat else {

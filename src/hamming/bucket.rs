@@ -1,4 +1,4 @@
-//! A bucket: the tags of up to 31 nodes in one cache line, and their numbers behind it.
+//! A bucket: the tags of up to 31 nodes in one cache line, followed by their numbers.
 //!
 //! ```text
 //!  tags     31 x 16 bits, and one that counts: | beside it 11 | in it 5 |      64 bytes
@@ -10,7 +10,7 @@ pub(super) const PLACES: usize = 31;
 const COUNTS: usize = PLACES;
 const LEN_MASK: u16 = (1 << LEN_BITS) - 1;
 const LEN_BITS: u32 = 5;
-/// So many nodes beside a bucket, or more: from there on they are not counted back.
+/// From this many overflowed nodes on the counter saturates.
 const MANY: u16 = u16::MAX >> LEN_BITS;
 
 #[derive(Debug, Clone, Copy)]
@@ -31,7 +31,7 @@ impl Bucket {
         usize::from(self.tags[COUNTS] & LEN_MASK)
     }
 
-    /// Whether nodes that belong here are beside it.
+    /// Whether nodes of this bucket are in the overflow.
     #[inline]
     pub(super) fn has_spilled(&self) -> bool {
         self.tags[COUNTS] > LEN_MASK
@@ -62,7 +62,7 @@ impl Bucket {
         held.map(|(&tag, &id)| (tag, id))
     }
 
-    /// False if there is no room.
+    /// Returns false if the bucket is full.
     pub(super) fn push(&mut self, tag: u16, id: u32) -> bool {
         let len = self.len();
         let Some(place) = self.ids.get_mut(len) else {
@@ -87,21 +87,21 @@ impl Bucket {
         true
     }
 
-    /// Counts one more node beside the bucket.
+    /// Counts one more node in the overflow.
     pub(super) fn spill(&mut self) {
         if self.tags[COUNTS] >> LEN_BITS < MANY {
             self.tags[COUNTS] += 1 << LEN_BITS;
         }
     }
 
-    /// Counts one node fewer beside it.
+    /// Counts one node fewer in the overflow.
     pub(super) fn unspill(&mut self) {
         if self.has_spilled() && self.tags[COUNTS] >> LEN_BITS < MANY {
             self.tags[COUNTS] -= 1 << LEN_BITS;
         }
     }
 
-    /// There are more nodes beside it than are counted.
+    /// Saturates the overflow counter.
     pub(super) fn spill_many(&mut self) {
         self.tags[COUNTS] |= MANY << LEN_BITS;
     }

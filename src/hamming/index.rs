@@ -7,7 +7,7 @@ use crate::fingerprint::{Distance, Fingerprint};
 use crate::hash::HashKey;
 use thiserror::Error;
 
-/// What is kept with a fingerprint.
+/// Value stored with a fingerprint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
     /// The number of the record of its root. [`u32::MAX`] is none: it marks empty places.
@@ -17,7 +17,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// What stands where nothing is stored.
+    /// Value of an empty slot.
     pub(super) const NONE: Entry = Entry {
         root: u32::MAX,
         tick: 0,
@@ -33,16 +33,15 @@ impl Entry {
 #[error("the index is full")]
 pub struct Full;
 
-/// All stored fingerprints, each once, with what is kept of them. It finds what is within Hamming distance k: exactly, and
-/// streaming in both directions. Its secret decides where things stand and in which order they are visited, and never what
-/// is found.
+/// All stored fingerprints, each once, with their entries. Finds all within Hamming distance k, exactly, under
+/// insertions and removals. The secret determines positions and the order of visits, never the result.
 #[derive(Debug)]
 pub struct NodeIndex {
     kind: Kind,
     max_len: usize,
 }
 
-/// What is asked for decides the structure: equality is one look at one place.
+/// The structure depends on k: equality needs one look-up.
 #[derive(Debug)]
 enum Kind {
     Exact(ExactTable),
@@ -63,7 +62,7 @@ impl NodeIndex {
     /// The largest distance an index can be made for.
     pub const MAX_DISTANCE: Distance = Distance(16);
 
-    /// An empty index that finds what is at most `k` bits away.
+    /// Creates an empty index for distance `k`.
     ///
     /// # Errors
     /// [`HammingError::DistanceOutOfRange`] above [`Self::MAX_DISTANCE`].
@@ -147,12 +146,12 @@ impl NodeIndex {
         either!(&mut self.kind, index => index.insert(fingerprint, entry, room))
     }
 
-    /// Removes a fingerprint, and answers what was kept with it.
+    /// Removes a fingerprint and returns its entry.
     pub fn remove(&mut self, fingerprint: Fingerprint) -> Option<Entry> {
         either!(&mut self.kind, index => index.remove(fingerprint))
     }
 
-    /// What is kept with a fingerprint.
+    /// Returns the entry of a fingerprint.
     pub fn get(&self, fingerprint: Fingerprint) -> Option<Entry> {
         either!(&self.kind, index => index.get(fingerprint))
     }
@@ -179,16 +178,16 @@ impl NodeIndex {
         }
     }
 
-    /// Brings what look-ups of these will read first into the cache. Nothing depends on it but time; a few dozen at once are
-    /// best.
+    /// Prefetches the cache lines that look-ups of these fingerprints read first. Affects nothing but time; a few
+    /// dozen at once are best.
     pub fn prefetch(&self, fingerprints: &[Fingerprint]) {
         either!(&self.kind, index => index.prefetch(fingerprints));
     }
 
-    /// Takes up the round where the last call left it: looks at up to `budget` places, stored or empty, and removes what `keep`
-    /// says no to. It is asked once about each entry that is met. Answers how many were removed.
+    /// Continues the sweep: visits up to `budget` slots, stored or empty, and removes the entries that `keep`
+    /// rejects. Calls `keep` once per visited entry. Returns the number of removed entries.
     ///
-    /// Calls go round and round. In one round, of [`Self::round`] places, every entry is met that stands there all the time.
+    /// A round consists of [`Self::round`] slots and visits every entry that is stored throughout.
     pub fn sweep(&mut self, budget: usize, keep: impl FnMut(Fingerprint, Entry) -> bool) -> usize {
         either!(&mut self.kind, index => index.sweep(budget, keep))
     }
@@ -207,8 +206,8 @@ impl NodeIndex {
         }
     }
 
-    /// Visits the entries of one portion. Who reads one portion after another meets every entry that is there all the time
-    /// exactly once, whatever comes and goes between two portions.
+    /// Visits the entries of one portion. Reading all portions visits every entry that is stored throughout exactly
+    /// once, whatever is inserted and removed in between.
     pub fn portion(&self, number: usize, visit: impl FnMut(Fingerprint, Entry)) {
         either!(&self.kind, index => index.portion(number, visit));
     }

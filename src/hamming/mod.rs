@@ -1,5 +1,6 @@
-//! All nodes of a forest by their fingerprints, and all that are within Hamming distance k of a given one: exact, and
-//! streaming in both directions. Every fingerprint is stored once, with the eight bytes that the forest keeps of it.
+//! Hamming index: all nodes of a forest by their fingerprints, and all within Hamming distance k of a given one,
+//! exact under insertions and removals. Each fingerprint is stored once, with the eight bytes that the forest keeps
+//! of it.
 //!
 //! ```text
 //!  index.rs    one interface
@@ -7,8 +8,8 @@
 //!  near.rs     k >= 1: the nodes in a slab, and two tables of buckets, one by each half of the fingerprint
 //! ```
 //!
-//! Nothing that is found depends on the secret of the tables ([`HashKey`](crate::hash::HashKey)): it keeps whoever chooses
-//! fingerprints from choosing where they stand.
+//! No result depends on the secret of the tables ([`HashKey`](crate::hash::HashKey)): it keeps senders of chosen
+//! fingerprints from choosing their positions.
 
 mod ball;
 mod bucket;

@@ -1,4 +1,4 @@
-//! The index for nearly equal fingerprints: k of 1 and more.
+//! The index for distances k >= 1.
 //!
 //! A fingerprint is cut into two halves of 32 bits. If two fingerprints differ in at most k bits, then their high
 //! halves differ in at most `k / 2` bits or their low halves in at most `k - k / 2 - 1` (the pigeonhole of Manku, Jain
@@ -43,7 +43,7 @@ use crate::steps;
 
 /// One probe costs about as much as scanning this many slots of the slab.
 const SLOTS_PER_PROBE: u64 = 8;
-/// How many probes of a table wait for memory together: all those of a radius of 1, and some room.
+/// Probes of a table that wait for memory together: all those of radius 1, with a margin.
 const GROUP: usize = 32;
 
 /// All entries, and two tables that find them by half a fingerprint. See the module for its shape.
@@ -65,8 +65,7 @@ impl NearIndex {
 
     /// `k` is 1 to 16.
     pub(super) fn new(k: u32, secret: HashKey) -> Self {
-        // How many bits the high halves may differ in to be found by the high half, and the same for the low halves of
-        // what was not found by it.
+        // Radius of the high halves, and of the low halves for pairs that the high half does not find.
         let high = k / 2;
         let low = k.saturating_sub(high + 1);
         let high = Table::new(Side::High, high, secret.derived(0));
@@ -168,8 +167,8 @@ impl NearIndex {
             if high_group.is_none() && low_group.is_none() {
                 break;
             }
-            // Nearly every probe finds nothing, and nearly all of its time is waiting for memory. So first all of them are asked
-            // for, and then they are looked at, without a branch on what is read.
+            // Nearly every probe finds nothing and waits for memory. So all cache lines are prefetched first and then
+            // compared, without a branch on the data.
             let (high_group, low_group) = (
                 high_group.unwrap_or_default(),
                 low_group.unwrap_or_default(),
@@ -222,15 +221,15 @@ impl NearIndex {
         self.low.visit(&self.slab, sought, probe, self.k, |slot| {
             let difference = slot.code ^ query;
             let distance = difference.count_ones();
-            // What is near by its high half was visited for that.
+            // Pairs near by their high half were visited above.
             if distance <= self.k && self.high.weight(difference) > self.high.radius() {
                 visit(Fingerprint(slot.code), Distance(distance), slot.entry);
             }
         });
     }
 
-    /// Only the buckets of the fingerprints themselves, which every look-up and every change begins with: a look-up waits for all
-    /// of its probes together as it is, so to ask for them earlier gains nothing.
+    /// Prefetches only the buckets of the fingerprints themselves, with which every look-up and change begins: a
+    /// look-up waits for all its probes together, so prefetching those earlier gains nothing.
     pub(super) fn prefetch(&self, fingerprints: &[Fingerprint]) {
         for fingerprint in fingerprints {
             for table in [&self.high, &self.low] {

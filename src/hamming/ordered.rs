@@ -49,14 +49,14 @@ impl Order {
         (shard as u64) << (63 - self.bits) << 1
     }
 
-    /// Where an entry stands among so many slots if nothing is in its way.
+    /// Home slot of an entry.
     #[inline]
     pub(super) fn home(self, mixed: u64, slots: usize) -> usize {
         ((u128::from(mixed << self.bits) * homes(slots) as u128) >> 64) as usize
     }
 
-    /// The first place from the home on that holds no smaller value: here it stands if it is stored, and otherwise here it
-    /// belongs.
+    /// First slot from the home on that holds no smaller value: the position of the entry if it is stored, else where
+    /// it belongs.
     #[inline]
     pub(super) fn seek(self, slots: &[Slot], mixed: u64) -> usize {
         let home = self.home(mixed, slots.len());
@@ -67,7 +67,7 @@ impl Order {
         home + passed
     }
 
-    /// Puts a new entry where [`Self::seek`] says that it belongs. False if there is no gap from there on.
+    /// Inserts an entry at the position returned by [`Self::seek`]. Returns false if there is no gap behind it.
     pub(super) fn insert(self, slots: &mut [Slot], at: usize, slot: Slot) -> bool {
         let rest = slots.get_mut(at..).unwrap_or_default();
         let Some(gap) = rest.iter().position(Slot::is_empty) else {
@@ -169,8 +169,8 @@ impl Order {
         true
     }
 
-    /// Looks at the places of a shard from a mixed value on, and removes what `keep` says no to. Answers how many that were, and
-    /// the value to go on from.
+    /// Visits the slots of a shard from a mixed value on and removes the entries that `keep` rejects. Returns how
+    /// many were removed, and the value at which to continue.
     pub(super) fn sweep(
         self,
         slots: &mut [Slot],
@@ -197,7 +197,7 @@ impl Order {
                 return (removed, next);
             }
             if !slot.is_empty() && !keep(slot.mixed, slot.entry) {
-                // The place is looked at again: another entry may have come to it, or it is empty and counts as such.
+                // The slot is visited again: another entry may have moved into it, or it is empty now.
                 self.remove(slots, at);
                 removed += 1;
                 continue;
@@ -220,8 +220,8 @@ impl Order {
     }
 }
 
-/// How many of a shard's slots are homes. The others are behind the last home, for those who find it taken: there is no way
-/// round to the front, which would end the order.
+/// Number of home slots of a shard. The slots behind the last home take displaced entries: there is no wrap-around,
+/// which would break the order.
 #[inline]
 fn homes(slots: usize) -> usize {
     let others = (slots / 16 + 1).min(64).max(slots / 256);

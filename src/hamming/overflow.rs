@@ -18,7 +18,7 @@ const ENTRIES_PER_PROBE: u64 = 4;
 
 type WordMap<T> = HashMap<u32, T, WordHashers>;
 
-/// The nodes beside the buckets of one shard, by their half.
+/// Overflow nodes of the buckets of one shard, by their half.
 #[derive(Debug)]
 pub(super) struct Overflow {
     halves: WordMap<Held>,
@@ -46,7 +46,7 @@ impl Few {
         self.ids.get(..self.len as usize).unwrap_or_default()
     }
 
-    /// False if there is no room.
+    /// Returns false if it is full.
     fn push(&mut self, id: u32) -> bool {
         let place = self.ids.get_mut(self.len as usize);
         self.len += u32::from(place.is_some());
@@ -67,7 +67,7 @@ impl Few {
 #[derive(Debug)]
 pub(super) struct Crowd {
     len: usize,
-    /// What it holds of memory.
+    /// Bytes of memory.
     bytes: usize,
     secret: HashKey,
     /// One, or [`MAPS`] by the hash of the other half.
@@ -88,7 +88,7 @@ impl Overflow {
         self.halves.is_empty()
     }
 
-    /// Puts a node here. `other` tells the other half of any node.
+    /// Inserts a node. `other` returns the other half of any node.
     pub(super) fn insert(&mut self, half: u32, id: u32, other: impl Fn(u32) -> u32) {
         let secret = self.halves.hasher().0;
         count_growth(&self.halves);

@@ -1,17 +1,17 @@
-//! The places of all shards of a table, which grow one shard after the other.
+//! The slots of all shards of a table, which are resized one shard after the other.
 //!
 //! ```text
 //!  new      | 0 | 1 | 2 | 3 | 4 |            all of one size, in order; those that were moved
 //!  old                | 5 | 6 | 7 | ...      all of one smaller or larger size
 //! ```
 //!
-//! So a place is found by arithmetic alone, without a look at a directory, which would be one more wait for memory. A shard
-//! lies in one piece, many of them in a chunk; the chunks of the old size go as soon as they are left, so both sizes together
-//! take about what one takes.
+//! So a slot is found by arithmetic alone, without a directory, which would be one more memory access. A shard is
+//! contiguous, several shards share a chunk, and chunks of the old size are freed as soon as they are empty, so both
+//! sizes together take about the memory of one.
 
 use super::kernel;
 
-/// The shards of a size lie in two to this many chunks: what is left behind and not yet given back is one of them at most.
+/// Log2 of the shards per chunk: at most one chunk is empty and not yet freed.
 const CHUNK_BITS: u32 = 4;
 
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl<T: Copy> Shards<T> {
         &self.sizes[usize::from(shard < self.moved)]
     }
 
-    /// The sum over all shards of what there is in one with so many places.
+    /// Sum of `of` over all shards, by their number of slots.
     pub(super) fn sum(&self, of: impl Fn(usize) -> usize) -> usize {
         let [old, new] = &self.sizes;
         self.moved * of(new.places) + (self.len() - self.moved) * of(old.places)
@@ -136,7 +136,7 @@ impl<T: Copy> Shards<T> {
         !self.sizes[1].chunks.is_empty()
     }
 
-    /// Begins to move to shards of another size. What is being moved must be finished.
+    /// Begins a resize. The previous one must be complete.
     pub(super) fn begin(&mut self, places: usize) {
         let (last, _) = self.chunk(self.len() - 1);
         let chunks = (0..=last).map(|_| Vec::new());
@@ -167,7 +167,7 @@ impl<T: Copy> Shards<T> {
             return false;
         };
         if at == 0 {
-            // What is not filled yet takes no memory.
+            // Memory is only committed when it is written.
             chunk.reserve_exact(per_chunk * new.places);
             kernel::ask_for_large_pages(chunk.spare_capacity_mut());
         }
@@ -263,7 +263,7 @@ mod tests {
                     }));
                     assert!(called);
                     assert_written(&shards, 1_000);
-                    // What is left behind goes, but for a chunk.
+                    // All but one chunk of the emptied part is freed.
                     let left = shards.len() - moved - 1 + (shards.len() >> CHUNK_BITS);
                     let most = (left * before + (moved + 1) * places) * size_of::<u32>();
                     let lists = 2 * size_of::<[Vec<u32>; 1 << CHUNK_BITS]>();

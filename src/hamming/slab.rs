@@ -1,4 +1,4 @@
-//! The nodes of an index in one slab: a node's number is its slot for as long as it is stored.
+//! Slab of all nodes of an index: a node's number is its slot for as long as it is stored.
 
 use super::index::Entry;
 use super::kernel;
@@ -38,7 +38,7 @@ impl Chunk {
 #[derive(Debug, Default)]
 pub(super) struct Slab {
     chunks: Vec<Chunk>,
-    /// The chunks that have room, and those that hold no memory.
+    /// Chunks with free slots, and chunks without memory.
     open: BTreeSet<u32>,
     bare: BTreeSet<u32>,
     len: usize,
@@ -72,7 +72,7 @@ impl Slab {
 
     /// Stores a node and answers its number; none if every number is taken.
     pub(super) fn add(&mut self, code: u64, entry: Entry) -> Option<u32> {
-        // The first chunk with room: so those further back become empty when there are fewer nodes.
+        // The first chunk with a free slot, so that later ones become empty as the index shrinks.
         let number = match self.open.first() {
             Some(&number) => number,
             None => self.open_chunk()?,
@@ -112,7 +112,7 @@ impl Slab {
             }
         };
         let chunk = self.chunks.get_mut(number as usize)?;
-        // What is not written yet takes no memory; a small slab should not take a large page.
+        // Memory is only committed when it is written; a small slab must not take a huge page.
         chunk.slots.reserve_exact(CHUNK);
         if number > 0 {
             kernel::ask_for_large_pages(chunk.slots.spare_capacity_mut());
@@ -150,8 +150,7 @@ impl Slab {
         Some(removed)
     }
 
-    /// The place behind this number on a round through all slots. What follows the last slot of a chunk that is not full is a
-    /// place too.
+    /// Next slot on a round through the slab. The end of a partly filled chunk counts as a slot too.
     pub(super) fn behind(&self, id: u32) -> u32 {
         let next = id.wrapping_add(1);
         let number = (id >> CHUNK_BITS) as usize;

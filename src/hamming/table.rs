@@ -17,12 +17,12 @@ const SHOWN_BITS: u32 = 32 - spread::BITS;
 const SHOWN: u16 = (1 << SHOWN_BITS) - 1;
 /// The last bits of the image in a tag.
 const TAG_IMAGE_BITS: u32 = u16::BITS - SHOWN_BITS;
-/// A table of more nodes has many shards: until there all of them are moved in well under 5 ms, in buckets or beside them.
+/// Larger tables have many shards; up to this size all nodes of a shard are moved at once.
 const ONE_SHARD: usize = 80_000;
 const SHARD_BITS: u32 = 10;
 /// So much of the places in the buckets is filled at most, in percent. Then one bucket of fifty is full.
 const FULL: usize = 70;
-/// What is filled when a table has become smaller, and what is left when it does.
+/// Target fill after a table was shrunk, in percent.
 const USUAL: usize = 60;
 const SPARSE: usize = 30;
 /// Probes up to this many flips are kept ready.
@@ -53,7 +53,7 @@ impl Side {
     }
 }
 
-/// Flips of a word, and what they do to its image.
+/// Bit flips of a word and their effect on its image.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Probe {
     flips: u32,
@@ -100,7 +100,7 @@ impl Sought {
         (self.image as u16) << SHOWN_BITS | self.half as u16 & SHOWN
     }
 
-    /// What is known from the place of a tag, if there are so many buckets that it tells the image.
+    /// Information about the image that a slot's position implies, given the number of buckets.
     pub(super) fn place(
         bits: u32,
         buckets: usize,
@@ -123,7 +123,7 @@ impl Sought {
     }
 }
 
-/// What decides where a node of a table stands.
+/// Parameters that determine a node's position.
 #[derive(Debug)]
 pub(super) struct Layout {
     side: Side,
@@ -198,7 +198,7 @@ pub(super) struct Table {
     /// The probes with few flips, those with fewest first.
     ready: Vec<Probe>,
     shards: Shards<Bucket>,
-    /// What is beside the buckets of each shard.
+    /// Overflow of each shard.
     beside: Vec<Option<Box<Overflow>>>,
     /// Nodes in buckets.
     held: usize,
@@ -269,7 +269,7 @@ impl Table {
         beside.as_deref()
     }
 
-    /// The bucket of a probe, which is on its way into the cache.
+    /// Bucket of a probe, which is being prefetched.
     #[inline]
     pub(super) fn fetch(&self, sought: Sought, probe: Probe) -> &Bucket {
         let bucket = self.bucket(sought.at(probe)).unwrap_or(&Bucket::EMPTY);
@@ -277,9 +277,9 @@ impl Table {
         bucket
     }
 
-    /// Visits the nodes whose half is the sought one with the flips of the probe and as many others as the radius leaves, all in
-    /// shown bits; and in a crowd only those whose other half is within the rest of the distance `k`. What is visited may still
-    /// be further away than k.
+    /// Visits the nodes whose half differs from the query's by the flips of the probe plus up to the rest of the
+    /// radius in shown bits; in a crowd only those whose other half is within the rest of the distance `k`. Visited
+    /// nodes may still be further away than k.
     pub(super) fn visit(
         &self,
         slab: &Slab,
@@ -300,7 +300,7 @@ impl Table {
             };
             for slot in bucket.nodes(is_sought).filter_map(|id| slab.get(id)) {
                 steps::add(1);
-                // Another word can have the same tag in a small table; what it finds is found by other probes.
+                // In a small table another word may have the same tag; its nodes are found by other probes.
                 if (self.layout.side.half(slot.code) ^ sought.half) >> SHOWN_BITS == 0 {
                     visit(slot);
                 }
@@ -372,8 +372,8 @@ impl Table {
         self.resize(slab, 0);
     }
 
-    /// Begins to move to more buckets a shard if these are full with `more` nodes, or to fewer if hardly any are left, and goes on
-    /// with it, a shard at a time.
+    /// Begins a resize to more buckets per shard if these are full with `more` nodes, or to fewer if most are empty,
+    /// and continues one that has begun, a shard at a time.
     fn resize(&mut self, slab: &Slab, more: usize) {
         let (shards, places) = (self.shards.len(), self.shards.usual_places());
         if shards == 1 && slab.len() > ONE_SHARD {
@@ -421,7 +421,7 @@ impl Table {
                 beside,
                 held,
             };
-            // The crowds first: what else there is of their halves joins them.
+            // Crowds are moved first; other nodes of their halves join them.
             for (half, crowd) in crowds {
                 to.put_crowd(half, crowd);
             }

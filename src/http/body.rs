@@ -21,17 +21,17 @@ use super::wire::ClientAddress;
 /// How long a client may pause inside a body while it holds a part of the budget.
 const PAUSE: Duration = Duration::from_secs(60);
 
-/// Bytes a second that a body must bring on average, once [`RATE_GRACE`] is over. The slowest line that anybody writes a
-/// cluster over is faster by far; whoever sends more slowly holds memory rather than writes.
+/// Minimum average rate of a body in bytes per second, once [`RATE_GRACE`] is over. Any real link to a cluster is far
+/// faster; a slower sender only occupies memory.
 const LEAST_RATE: usize = 1 << 10;
 
 /// How long a body may be slower than [`LEAST_RATE`]: connections start slowly, and a lost packet can cost seconds.
 const RATE_GRACE: Duration = Duration::from_secs(30);
 
-/// How long the rest of a body that nobody wants is read.
+/// How long the rest of an unwanted body is read.
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Room for the beginning of a body; more comes as the body does, whatever length it was said to have.
+/// First allocation for a body; more is allocated as bytes arrive, whatever `Content-Length` says.
 const FIRST_ROOM: usize = 64 << 10;
 
 /// A whole body and its part of the budget.
@@ -40,11 +40,11 @@ pub(crate) struct Buffered {
     pub reservation: Reservation,
 }
 
-/// Reads the body of a request into one piece of memory, within the budget and `limit`. Its part of the budget grows as it
-/// comes: a length that was only announced is nobody's loss.
+/// Reads a request body into one buffer, within the budget and `limit`. The reservation grows with the bytes
+/// received, not with the announced length.
 ///
 /// # Errors
-/// When it does not fit, comes too slowly or breaks off. The rest of it is discarded.
+/// When the body does not fit, is too slow or breaks off. The rest of it is discarded.
 pub(crate) async fn buffer(
     budget: &Arc<Budget>,
     limit: Duration,
@@ -73,8 +73,8 @@ pub(crate) async fn buffer_up_to(
     })
 }
 
-/// Discards a body that nobody wants. Most clients write the whole of it before they read the answer: without a reader
-/// they would see a broken pipe. Those that sent `Expect: 100-continue` and got no such answer have sent nothing.
+/// Discards an unwanted body. Most clients send all of it before they read the response and would otherwise see a
+/// broken pipe. A client that sent `Expect: 100-continue` without getting that response has sent nothing.
 pub(crate) fn discard(body: Incoming, headers: &HeaderMap) {
     if !headers.contains_key(EXPECT) && !body.is_end_stream() {
         tokio::spawn(read_to_end(body));
@@ -87,7 +87,7 @@ where
     B: HttpBody<Data = Bytes> + Unpin,
 {
     let all = async { while let Some(Ok(_)) = body.frame().await {} };
-    // Whoever sends for longer than that has to live with the broken pipe.
+    // A client that sends for longer gets a broken pipe.
     let _ = tokio::time::timeout(DISCARD_TIMEOUT, all).await;
 }
 
@@ -147,8 +147,8 @@ where
     }
 }
 
-/// Makes room for `more` bytes: twice as much as there was, so that every byte is moved a few times only, but not more than
-/// the whole body needs.
+/// Reserves room for `more` bytes by doubling, so that each byte is moved only a few times, but not beyond the length
+/// of the body.
 fn make_room(bytes: &mut Vec<u8>, more: usize, length: Option<usize>) {
     let needed = bytes.len() + more;
     if needed > bytes.capacity() {
@@ -172,7 +172,7 @@ impl Pace {
         }
     }
 
-    /// Until when the next byte has to come if there are so many, and what is wrong if it does not.
+    /// Time by which the next byte must arrive, and the error otherwise.
     fn deadline(&self, received: usize) -> (Instant, ProxyError) {
         let now = Instant::now();
         let pause = (now + PAUSE, ProxyError::BodyTimeout(PAUSE.as_secs()));
@@ -194,18 +194,19 @@ impl Pace {
 /// Why a body could not be decompressed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DecompressError {
-    /// The budget, or the limit of such a body, does not allow for what comes out.
+    /// The decompressed body exceeds the budget or the limit of its endpoint.
     #[error(transparent)]
     Budget(#[from] ProxyError),
-    /// It is not what its encoding says.
+    /// The body does not match its encoding.
     #[error("{0}")]
     Malformed(#[from] std::io::Error),
 }
 
-/// Decompresses a body within the budget: gzip, several members too, or deflate. Any other is as it came.
+/// Decompresses a body within the budget: gzip (also of several members) or deflate. Other encodings stay as they
+/// are.
 ///
 /// # Errors
-/// When it is not what its encoding says, or what comes out does not fit.
+/// When the body does not match its encoding, or the result does not fit.
 pub(crate) fn decompress(
     raw: &Bytes,
     encoding: Encoding,

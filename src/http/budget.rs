@@ -9,16 +9,15 @@ use parking_lot::Mutex;
 
 use super::error::ProxyError;
 
-/// The largest body that a cluster takes unless it was told otherwise (`http.max_content_length`).
+/// Largest body a cluster accepts by default (`http.max_content_length`).
 const LARGEST_BODY: usize = 100 << 20;
 
-/// How many bytes of write requests are held, and how many may be. What grows and shrinks are counters; the lock is only
-/// for who has one.
+/// The budget of bytes of write requests in memory. Totals are atomics; the lock protects the shares of clients.
 #[derive(Debug)]
 pub(crate) struct Budget {
     capacity: usize,
     used: AtomicUsize,
-    /// What one client may hold, where that is enough for a body as large as the cluster takes.
+    /// Share of one client, if that admits a body as large as the cluster accepts.
     share: usize,
     /// A client whose share is smaller than this may still hold one such body.
     largest_body: AtomicUsize,
@@ -60,7 +59,7 @@ impl Budget {
         self.used.load(Relaxed)
     }
 
-    /// The cluster has said how large a body it takes.
+    /// Sets the largest body that the cluster accepts.
     pub(crate) fn expect_bodies_of(&self, bytes: u64) {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         self.largest_body.store(bytes, Relaxed);
@@ -76,7 +75,7 @@ impl Budget {
         }
     }
 
-    /// What one client may hold of bodies that are still coming.
+    /// Bytes that one client may hold of bodies that are still arriving.
     fn allowed(&self) -> usize {
         let largest = self.largest_body.load(Relaxed);
         self.share.max(largest).min(self.capacity)
@@ -110,8 +109,8 @@ impl Reservation {
         self.take(bytes, false)
     }
 
-    /// The same for a request that has come whole: what its stamping takes is not held for longer than that, so that the
-    /// only request of a client may take what there is.
+    /// Grows a reservation for a request that has arrived completely. Stamping is short, so the only request of a
+    /// client may use all that is free.
     ///
     /// # Errors
     /// As [`Reservation::receive`].
@@ -172,7 +171,7 @@ impl Drop for Reservation {
         self.budget.used.fetch_sub(self.bytes, Relaxed);
         self.held_by_client.fetch_sub(self.bytes, Relaxed);
         let mut clients = self.budget.clients.lock();
-        // The one in the map and this one: nobody else has it, and nobody gets it without the lock.
+        // Two references are the map's and this one; others are created under the lock.
         if Arc::strong_count(&self.held_by_client) == 2 {
             clients.remove(&self.client);
         }

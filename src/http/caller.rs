@@ -1,13 +1,13 @@
-//! Who asks, as far as the cluster could know it: by headers, or by parameters of the query.
+//! Identity of a caller, as far as the cluster could know it: headers and query parameters.
 
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 
 use form_urlencoded::parse;
 use hyper::HeaderMap;
 
-/// Headers that say nothing of the caller: they belong to the one request, to its body or to the connection. A name with a
-/// hyphen at its end stands for all that begin so. What is not listed here counts, since a cluster can be set up to know
-/// callers by any header; a header that differs each time makes its sender a stranger each time.
+/// Headers that do not identify the caller: they belong to the request, its body or the connection. A trailing hyphen
+/// matches a prefix. All other headers count, because a cluster can be configured to authenticate by any header; one
+/// that differs in each request makes each request an unverified writer's.
 const OF_REQUEST: [&str; 42] = [
     "accept",
     "accept-",
@@ -62,7 +62,7 @@ fn is_of_request(name: &str) -> bool {
         })
 }
 
-/// Parameters of the write APIs, which say nothing of the caller.
+/// Parameters of the write APIs, which do not identify the caller.
 const OF_WRITE: [&str; 28] = [
     "_source",
     "_source_excludes",
@@ -94,7 +94,8 @@ const OF_WRITE: [&str; 28] = [
     "wait_for_completion",
 ];
 
-/// A hash of all that the cluster could know the caller by. Keyed, so that nobody can look for one that is known here.
+/// Hash of everything by which the cluster could identify the caller. Keyed, so that known callers cannot be searched
+/// for.
 pub(crate) fn caller(key: &RandomState, headers: &HeaderMap, query: Option<&str>) -> u64 {
     let mut hasher = key.build_hasher();
     // A map of headers gives its names in an order that follows from their hashes: the same names, the same order is not

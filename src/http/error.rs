@@ -53,7 +53,7 @@ pub(crate) enum ProxyError {
         /// Bytes that this request needs besides.
         wanted: usize,
     },
-    /// It can never fit into what one client may hold.
+    /// The request can never fit into the share of one client.
     #[error(
         "the request has {wanted} bytes or more and one client may hold {allowed} bytes of spinney's budget: send smaller bulks, or raise --budget or --client-share"
     )]
@@ -92,7 +92,7 @@ pub(crate) enum ProxyError {
         /// Its name.
         forest: String,
     },
-    /// The engine that keeps a forest for several processes has no room.
+    /// The store of a shared forest is full.
     #[error(
         "the forest '{forest}' has no room where it is kept and nothing was sent: retry later; its Redis has as much memory as it may use (maxmemory)"
     )]
@@ -108,7 +108,7 @@ pub(crate) enum ProxyError {
         /// Its name.
         forest: String,
     },
-    /// The forest cannot do what was asked for.
+    /// The forest does not support the operation.
     #[error(
         "the forest '{forest}' cannot be used in this way and nothing was sent: spinney's log says why, and what to do"
     )]
@@ -119,7 +119,7 @@ pub(crate) enum ProxyError {
     /// Nothing was sent.
     #[error("no cluster node could be reached, nothing was sent: {0}")]
     Unreachable(String),
-    /// It is not known what became of the request.
+    /// The outcome of the request is unknown.
     #[error(
         "the connection to the cluster broke after the request had been sent, its outcome is not known: {0}"
     )]
@@ -129,12 +129,12 @@ pub(crate) enum ProxyError {
         "spinney has as many connections as it takes: retry later, close connections that are not needed, or raise --max-connections"
     )]
     TooManyConnections,
-    /// The cluster has not begun to answer. What became of the request is not known.
+    /// The cluster has not begun to answer; the outcome is unknown.
     #[error(
         "the cluster has not answered for {0} seconds, the outcome of the request is not known: look at the cluster, or raise --upstream-timeout"
     )]
     UpstreamTimeout(u64),
-    /// What answers is no search cluster, or something between spinney and it.
+    /// The response comes from no search cluster, or from a proxy in between.
     #[error(
         "what answers as the cluster is none: its answer to {0} is not one of OpenSearch or Elasticsearch; correct --upstream, or what stands between spinney and the cluster"
     )]
@@ -170,7 +170,7 @@ pub(crate) enum ProxyError {
         "the request is signed over its body (AWS Signature Version 4), which the stamp changes: sign with x-amz-content-sha256: UNSIGNED-PAYLOAD, or write to an index outside spinney's routes"
     )]
     SignedBody,
-    /// Nothing stands at this path under `/_spinney`.
+    /// No endpoint has this path under `/_spinney`.
     #[error(
         "spinney has no endpoint {0}: see GET /_spinney/_stats, _health, _ready and _metrics, POST /_spinney/INDEX/_check, _groups, _merge, _split and _pin, and GET /_spinney/INDEX/_similar/ID, _roots/ROOT, _words and _merges"
     )]
@@ -198,7 +198,7 @@ pub(crate) enum ProxyError {
     /// A pattern, a list, or an index of another cluster.
     #[error("{0} is not the name of one index: name it, or its alias, as a writer would")]
     NotOneIndex(String),
-    /// No route stamps the index; the text says which.
+    /// No route matches the index; the text names it.
     #[error("{0}")]
     NoRoute(String),
     /// The body of a request to an endpoint of our own cannot be read.
@@ -209,13 +209,13 @@ pub(crate) enum ProxyError {
     /// The body of a request to an endpoint of our own is not one document.
     #[error("{0}: send one JSON object, as it would be indexed")]
     BadDocument(String),
-    /// What a reader asks for cannot be.
+    /// The request of a reader is invalid.
     #[error("{0}")]
     BadRequest(String),
-    /// What a reader asks for is not there.
+    /// The requested item does not exist.
     #[error("{0}")]
     NotFound(String),
-    /// What a reader asks for is not answered here.
+    /// The request is not supported here.
     #[error("{0}")]
     NotForReaders(String),
     /// The cluster answered for a part of the index.

@@ -7,7 +7,7 @@ use hyper::header::{
 };
 use hyper::{HeaderMap, Uri};
 
-/// From this many bytes on a head may be too long for a server; with room for what connections add.
+/// Size of a head above which a server may refuse it, less what intermediaries add.
 const LONG_HEAD: usize = 4 << 10;
 
 /// Says of a bulk that its sender adopts documents that are stored: partial updates carry all that the documents have of their
@@ -101,7 +101,7 @@ pub(crate) fn encoding(headers: &HeaderMap) -> Encoding {
     }
 }
 
-/// Offers no other encoding of the answer than those that can be read here. Nobody is given what it did not ask for.
+/// Restricts the accepted encodings of the response to those that can be read here, among those the client accepts.
 pub(crate) fn accept_gzip_only(headers: &mut HeaderMap) {
     let offered = headers.get_all(ACCEPT_ENCODING).iter();
     let offered: Vec<(String, bool)> = offered

@@ -1,5 +1,5 @@
-//! What the rooms that speak HTTP share: bodies within the budget, headers, query strings, TLS, and errors in the
-//! cluster's shape. It knows neither the cluster nor the engine.
+//! HTTP building blocks: bodies within the budget, headers, query strings, TLS, and errors in the cluster's shape.
+//! Depends on neither the cluster nor the engine.
 
 pub(crate) mod body;
 pub(crate) mod budget;

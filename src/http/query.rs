@@ -1,17 +1,17 @@
-//! Names in paths and parameters in query strings, decoded. What is forwarded is never decoded and encoded again.
+//! Decoding of path segments and query parameters. Forwarded bytes are never decoded and encoded again.
 
 use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
 
-/// A segment of a path, for comparing with patterns and for messages only. A broken escape stays as it is; what is no
-/// UTF-8 becomes U+FFFD.
+/// Decodes a path segment, for matching patterns and for messages only. A broken escape stays as it is; invalid UTF-8
+/// becomes U+FFFD.
 pub(crate) fn decode_segment(segment: &str) -> Cow<'_, str> {
     percent_decode_str(segment).decode_utf8_lossy()
 }
 
-/// The first value of a parameter of the query string, decoded; empty if it stands there without one. A `+` is a space,
-/// as the servers read it.
+/// Returns the first value of a query parameter, decoded; empty if it has no value. A `+` is a space, as the servers
+/// read it.
 pub(crate) fn parameter<'q>(query: Option<&'q str>, name: &str) -> Option<Cow<'q, str>> {
     form_urlencoded::parse(query?.as_bytes())
         .find_map(|(key, value)| (key == name).then_some(value))

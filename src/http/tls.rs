@@ -9,7 +9,7 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 use crate::config::Identity;
 
-/// What is wrong with TLS material.
+/// Errors of TLS material.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TlsError {
     /// The file of certificates cannot be read, or is not PEM.
@@ -54,10 +54,10 @@ pub(crate) enum TlsError {
     Provider(rustls::Error),
 }
 
-/// What the process trusts and shows when it calls the cluster: the system's authorities, or `ca` alone.
+/// TLS configuration for calls to the cluster: trusts the system's authorities, or `ca` alone.
 ///
 /// # Errors
-/// When a file cannot be read or holds no certificate or key.
+/// When a file cannot be read or contains no certificate or key.
 pub(crate) fn client(
     ca: Option<&Path>,
     identity: Option<&Identity>,
@@ -91,10 +91,10 @@ pub(crate) fn client(
     }
 }
 
-/// What the process shows to its own callers.
+/// TLS configuration for our own listeners.
 ///
 /// # Errors
-/// When a file cannot be read or holds no certificate or key.
+/// When a file cannot be read or contains no certificate or key.
 pub(crate) fn server(identity: &Identity) -> Result<Arc<ServerConfig>, TlsError> {
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()

@@ -1,4 +1,4 @@
-//! What goes over the wire, in either direction.
+//! Types shared by both directions of a connection.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
@@ -31,7 +31,7 @@ impl ClientAddress {
     }
 }
 
-/// What the client did in the middle of a body that was on its way to the cluster: not the cluster's failure.
+/// A client's failure in the middle of a body that is being forwarded, as opposed to a failure of the cluster.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClientBodyError {
     /// It broke off, or broke a rule.

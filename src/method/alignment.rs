@@ -1,10 +1,10 @@
-//! Two texts side by side, word by word: which runs of the one stand in the other, and what stands between the runs.
+//! Aligns two texts token by token: runs of one that occur in the other, and the differences between the runs.
 //!
-//! The later text is walked through once. Where a run of it stands in the earlier text it is followed as far as both go on
-//! alike; where they part, both are looked ahead a few words for the next place at which they agree (`AHEAD`), and what
-//! was passed over is a *place* in which something else stands. Where there is none, the next run is looked for in all of
-//! the earlier text, by a table of its short runs. So a paragraph that moved is found again, and the work is a bounded
-//! number of steps for each word, whatever the texts are.
+//! The later text is walked through once. A run that occurs in the earlier text is followed as far as both agree;
+//! where they diverge, both are scanned a few tokens ahead for the next agreement (`AHEAD`), and the skipped part is
+//! a *place* with different content. If there is none, the next run is looked up in the whole earlier text, by a
+//! table of its short runs. So a moved paragraph is found, and the work is a bounded number of steps per token for
+//! any texts.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ const TRIED: usize = 8;
 /// Words of a short run, and characters.
 const RUN_OF_WORDS: usize = 3;
 const RUN_OF_CHARACTERS: usize = 5;
-/// Words at the head of a text, at most, in which numbers that differ say nothing: the date of a page.
+/// Tokens at the head of a text in which differing numbers are ignored: the date of a page.
 const HEAD: usize = 12;
 /// So many characters are two words at most.
 const USAGE: usize = 4;
@@ -37,22 +37,22 @@ pub(crate) struct Words<'a> {
     pub(crate) body: &'a [u16],
 }
 
-/// What lies between two texts.
+/// Differences between two texts.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Differences {
-    /// What both have, in words; of characters so many count as one word as usually are one.
+    /// Common tokens in words; characters count by the usual length of a word.
     pub words: f32,
-    /// Of the text of which less is missing in the other, the ratio of what both have.
+    /// Share of the common part in the text that has less outside of it.
     pub most: f32,
     /// The same of the other text.
     pub least: f32,
-    /// Places where other numbers stand.
+    /// Places with different numbers.
     pub numbers: u16,
-    /// Places where what the one title has and the other not stands against the reverse.
+    /// Places where words of one title stand against words of the other.
     pub names: u16,
-    /// Places where what stood for something else stands for it again.
+    /// Places that repeat an earlier replacement.
     pub repeated: u16,
-    /// Other places where one thing stands for another.
+    /// Other places with different content.
     pub others: u16,
     /// Places where a letter or a character is another one: typing errors.
     pub typos: u16,
@@ -61,7 +61,7 @@ pub struct Differences {
 }
 
 impl Differences {
-    /// Lays a text beside an earlier one.
+    /// Aligns a text with an earlier one.
     pub(crate) fn of(earlier: Words<'_>, later: Words<'_>) -> Differences {
         let within = |words: &'_ [u16]| words.len().min(MOST);
         let earlier = Words {
@@ -100,7 +100,7 @@ impl<'a> Table<'a> {
         table
     }
 
-    /// Where a run stands: from `from` on if it does there, else the first place.
+    /// Position of a run: the first at or behind `from`, else the first.
     fn find(&self, run: &[u16], from: usize) -> Option<usize> {
         let mut at = self.heads[bucket(run)];
         let mut first = None;
@@ -156,7 +156,7 @@ struct Alignment<'a> {
     /// Words of the earlier text that were met, a bit each.
     met: [u64; MOST.div_ceil(64)],
     matched: usize,
-    /// What stood for what, as hashes.
+    /// Hashes of earlier replacements.
     remembered: [u32; REMEMBERED],
     count: usize,
     found: Differences,
@@ -211,7 +211,7 @@ impl<'a> Alignment<'a> {
         self.sum_up()
     }
 
-    /// Where a run stands in the earlier text: from `from` on if it does there, else the first place.
+    /// Position of a run in the earlier text: the first at or behind `from`, else the first.
     fn find(&mut self, run: &[u16], from: usize) -> Option<usize> {
         let earlier = self.earlier.body;
         // Most texts begin alike, and many need no table.
@@ -273,7 +273,7 @@ impl<'a> Alignment<'a> {
         if are_words && apart == 0 {
             return;
         }
-        // A few characters are a word, and the others are what it is called elsewhere: `软件`, `软体`.
+        // A few characters are one word, and the others its name elsewhere: `软件`, `软体`.
         let longer = old.len().max(new.len());
         let is_usage = |most| characters && longer <= most;
         if !is_usage(USAGE / 2)
@@ -314,8 +314,8 @@ fn mark(bits: &mut [u64], range: Range<usize>) {
     }
 }
 
-/// How many words of the later and of the earlier text stand before the next two that both have, or before the end of
-/// both; the fewest.
+/// Tokens of the later and the earlier text before the next two that both have, or before the end of both; the
+/// fewest.
 fn ahead(old: &[u16], new: &[u16]) -> Option<(usize, usize)> {
     for both in 1..=2 * AHEAD {
         for more in both.saturating_sub(AHEAD)..=both.min(AHEAD) {

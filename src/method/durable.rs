@@ -1,5 +1,5 @@
-//! What a forest keeps, as bytes that are read again after a restart. Numbers are little-endian. Nothing here may change: a
-//! file of every version is opened by all later ones.
+//! Byte encoding of stored values, little-endian. Encodings must not change: a file of any version is opened by all
+//! later ones.
 
 use super::{Founder, InTurn, LearnedText, ShortText, Tally, TextProof};
 use crate::fingerprint::Fingerprint;
@@ -7,10 +7,10 @@ use crate::text::boilerplate::Boilerplate;
 
 /// A value that can be written down.
 pub trait Durable: Sized {
-    /// Writes it behind what is there.
+    /// Appends the encoding.
     fn write(&self, out: &mut Vec<u8>);
 
-    /// Reads what [`write`](Durable::write) wrote, and takes it off the front; `None` if something else stands there.
+    /// Decodes a value and removes its bytes from the front; `None` if they are not one.
     fn read(bytes: &mut &[u8]) -> Option<Self>;
 }
 
@@ -158,7 +158,7 @@ impl Durable for LearnedText {
 const ENTRIES: usize = 1 << 10;
 
 impl LearnedText {
-    /// What was learned, in portions: | founders 8 | of each entry: place 4, entry 8 |
+    /// Encodes the table in portions: | founders 8 | of each entry: place 4, entry 8 |
     pub(super) fn portions(&self) -> Vec<Vec<u8>> {
         let (founded, entries) = self.boilerplate().state();
         let there = (0u32..).zip(entries).filter(|(_, entry)| **entry != 0);
@@ -175,7 +175,7 @@ impl LearnedText {
         there.chunks(ENTRIES).map(portion).collect()
     }
 
-    /// Puts a portion of another table beside what was learned; what cannot be read of it stays away.
+    /// Merges a portion of another table; unreadable entries are skipped.
     pub(super) fn add_portion(&mut self, mut bytes: &[u8]) {
         let bytes = &mut bytes;
         let Some(founded) = u64::read(bytes) else {

@@ -1,4 +1,4 @@
-//! The kinds of forest that the methods need: what each takes of a document's features, and what it learns.
+//! Kinds of forest that methods need: the features they place by, and what they learn.
 
 use std::fmt::Debug;
 
@@ -14,9 +14,9 @@ use crate::text::{Fields, Scratch};
 pub trait Family: Debug + Send + Sync + 'static {
     /// The features of the documents that have a place in it.
     type Features: Send;
-    /// What its roots keep.
+    /// Value stored at each root.
     type Proof: Proof + Durable + Debug + Send + Sync + 'static;
-    /// What it learns besides: the same documents in the same order leave the same.
+    /// Learned state: deterministic in the documents and their order.
     type Learned: Durable + Debug + Default + Send + Sync;
     /// Whether its questions have [`Query::evidence`].
     const EVIDENCE: bool = false;
@@ -30,7 +30,7 @@ pub trait Family: Debug + Send + Sync + 'static {
     /// Names fingerprints that the document will most likely be asked about.
     fn expected(_: &Self::Features, _each: impl FnMut(Fingerprint)) {}
 
-    /// Makes the document's question, by what was learned so far and what its own request has taught.
+    /// Builds the placement query, from the learned state and what its own request has taught.
     fn ask<R>(
         features: &mut Self::Features,
         learned: &mut Self::Learned,
@@ -38,7 +38,7 @@ pub trait Family: Debug + Send + Sync + 'static {
         ask: impl FnOnce(&Query<'_, Self::Proof>) -> R,
     ) -> R;
 
-    /// What the document that was asked about last left out of its question: fingerprints, and numbers of sentences.
+    /// Features that the last query left out: fingerprints, and numbers of sentences.
     fn left_out(_: &Self::Features, _: &Self::Learned) -> LeftOut {
         LeftOut::default()
     }
@@ -48,7 +48,7 @@ pub trait Family: Debug + Send + Sync + 'static {
         false
     }
 
-    /// What is to be learned from a document that founded a tree.
+    /// What a founding document teaches.
     fn lesson(_: &Self::Features) -> Lesson {
         Lesson::default()
     }
@@ -69,7 +69,7 @@ pub trait Family: Debug + Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Puts a portion of what another one has learned beside it. In an empty one all portions make the same.
+    /// Merges a portion of another forest's learned state. Into an empty state all portions restore it exactly.
     fn add_portion(_: &mut Self::Learned, _portion: &[u8]) {}
 
     /// The stage that a fingerprint of the document belongs to.
@@ -78,7 +78,7 @@ pub trait Family: Debug + Send + Sync + 'static {
     }
 }
 
-/// What a document leaves out of its question because it is boilerplate.
+/// Features that a query leaves out as boilerplate.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LeftOut {
     /// Fingerprints that are not looked up.
@@ -96,7 +96,7 @@ pub struct Lesson {
     pub sentences: Vec<usize>,
 }
 
-/// One fingerprint a document and no proof: the strict law.
+/// The strict placement rules: one fingerprint per document and no proof.
 #[derive(Debug)]
 pub enum Strict {}
 
@@ -140,12 +140,11 @@ impl Family for Strict {
 #[derive(Debug)]
 pub enum Verified {}
 
-/// The boilerplate of one forest. It stands beside the trees because what is boilerplate depends on the order in which
-/// documents were placed.
+/// Learned boilerplate of one forest. Separate from the trees, because it depends on the order of placements.
 #[derive(Default)]
 pub struct LearnedText {
     boilerplate: Boilerplate,
-    /// What the last document left out.
+    /// Exclusions of the last document.
     mask: BoilerplateMask,
 }
 
@@ -189,7 +188,7 @@ impl LearnedText {
         }
     }
 
-    /// What is boilerplate from the start: one or more sentences a string.
+    /// Starts with known boilerplate: one or more sentences per string.
     pub fn seeded<'s>(sentences: impl IntoIterator<Item = &'s str>) -> LearnedText {
         let mut learned = LearnedText::default();
         learned.seed(sentences);

@@ -1,4 +1,4 @@
-//! The tokens of a founder: what the alignment check lays a document beside.
+//! Tokens of a founder, with which the alignment check compares a document.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 use super::Durable;
 use super::second;
 
-/// Tokens of the title and the body of the founder of a tree, as the alignment check reads them.
+/// Tokens of the title and the body of a tree's founder for the alignment check.
 ///
-/// There are never more than [`MOST`](FounderTokens::MOST): what is made of a longer row has the first of them. So
-/// whatever was written can be read, and what an earlier version wrote beyond that is read as well.
+/// Never more than [`MOST`](FounderTokens::MOST): longer rows are cut. So everything that was written can be read,
+/// including longer values of earlier versions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FounderTokens(Arc<[u16]>);
 

@@ -28,8 +28,8 @@ pub enum Method {
     Verified,
     /// Exact hash of the N longest sentences (seeds/003): any change in one of them is another text.
     Sentences(usize),
-    /// Short texts by wide fingerprints and edit distance (seeds/000, 003), longer ones by another method of one
-    /// fingerprint. The two kinds stand in forests of their own.
+    /// Short texts by wide fingerprints and edit distance (seeds/000, 003), longer ones by another method with one
+    /// fingerprint. The two kinds have separate forests.
     Short(Box<Method>),
     /// Address, then title, then content (seeds/004).
     Staged,
@@ -37,7 +37,7 @@ pub enum Method {
     Field(String),
 }
 
-/// What a method may use of a document besides its text.
+/// Attributes of a document besides its text that a method may use.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Attributes<'a> {
     /// The address that it was published under.
@@ -65,12 +65,12 @@ pub enum MethodError {
     Field(String),
 }
 
-/// What a method reads out of a document by itself; placing it is the forest's part.
+/// Features that a method reads from a document alone; placement is the forest's task.
 #[derive(Debug, Clone)]
 pub enum Features {
-    /// For the strict law.
+    /// For the strict rules.
     Strict(StrictFeatures),
-    /// For the verified law.
+    /// For the verified rules.
     Verified(Box<VerifiedFeatures>),
     /// Fingerprints that are looked up in turn.
     Staged(StagedFeatures),
@@ -141,7 +141,7 @@ impl Method {
         self.read_with(fields, Attributes::default(), workspace)
     }
 
-    /// Reads a document. `None` if it has nothing that the method can use.
+    /// Reads the features of a document. `None` if it has nothing that the method can use.
     pub fn read_with(
         &self,
         fields: &Fields<'_>,
@@ -181,7 +181,7 @@ impl Method {
         }
     }
 
-    /// Loads what the method needs, so that the first document does not wait for it.
+    /// Loads dictionaries ahead of the first document.
     pub fn warm_up(&self) {
         text::warm_up();
         match self {
@@ -200,7 +200,7 @@ impl Method {
         }
     }
 
-    /// The fingerprints of a text under the strict law. `None` if it has no usable text: no letter or digit in its body or title.
+    /// Fingerprints of a text under the strict rules. `None` if neither body nor title has a letter or digit.
     pub fn fingerprint(
         &self,
         fields: &Fields<'_>,
@@ -211,7 +211,7 @@ impl Method {
             Method::Longest => of_words([text.longest()], Weights::Levels),
             Method::Full(weights) => of_words(text.sentences(), *weights),
             Method::Sentences(count) => of_longest(&text, *count),
-            // Not of the strict law, or not of the text alone: the one fingerprint of the text is its hash.
+            // Not strict, or not from the text alone: the fingerprint of the text is its hash.
             Method::Verified | Method::Staged | Method::Short(_) | Method::Field(_) => {
                 Fingerprint(xxh3_64(text.cleaned().as_bytes()))
             }

@@ -22,9 +22,9 @@ const WORDS: usize = BINS * BITS / 64;
 
 /// Bytes before the numbers.
 const FIXED_BYTES: usize = 1 + 4 + WORDS * 8;
-/// A text of fewer shingles says too little by itself to be the same under another title.
+/// Texts with fewer shingles need the same title as well.
 const ROW: f32 = 75.0;
-/// What a headline needs that is all the text: half of the words of one are those of many.
+/// Similarity needed by a text that is only a headline: half of its words are common to many.
 const HEADLINE: f32 = 0.8;
 /// A text of fewer shingles that has no title is the same as its equals.
 const SAME_ONLY: f32 = 8.0;
@@ -32,9 +32,9 @@ const SAME_ONLY: f32 = 8.0;
 /// The longest proof, in bytes.
 const MAX_BYTES: usize = FIXED_BYTES + 2 * MAX_NUMBERS;
 
-/// What a document shows to join a tree, and what the root of the tree keeps.
+/// Proof of a document, of which the root of a tree keeps the founder's.
 ///
-/// Packed: every root keeps one, and there are tens of millions.
+/// Packed, because there are tens of millions of roots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(Rust, packed(2))]
 pub struct TextProof {
@@ -63,8 +63,7 @@ impl Length {
         f32::from(self.0 & !Length::CHARACTERS)
     }
 
-    /// Whether a text of this length may well be what stands around an article. One in words that is shorter than that has its
-    /// title in it.
+    /// Whether a text of this length may be page chrome. A shorter text in words has its title in it.
     fn is_of_a_row(self) -> bool {
         self.characters() && self.shingles() < ROW
     }
@@ -74,7 +73,7 @@ impl Length {
     }
 }
 
-/// What is wrong with the bytes of a proof.
+/// Errors in the bytes of a proof.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a proof has {FIXED_BYTES} to {MAX_BYTES} bytes and an odd number of them, this one has {0}"
@@ -226,7 +225,7 @@ impl TextProof {
         }
     }
 
-    /// What the numbers in the same places say.
+    /// Compares the numbers in the same places.
     pub fn compare_numbers(&self, root: &TextProof) -> Comparison {
         self.numbers().compare(&root.numbers())
     }
@@ -249,10 +248,10 @@ impl TextProof {
         bytes
     }
 
-    /// Reads back what [`TextProof::to_bytes`] gave.
+    /// Inverse of [`TextProof::to_bytes`].
     ///
     /// # Errors
-    /// The bytes are too few, too many, or end in half a number.
+    /// Too few or too many bytes, or an incomplete number.
     pub fn from_bytes(bytes: &[u8]) -> Result<TextProof, InvalidProof> {
         let invalid = InvalidProof(bytes.len());
         let (&length, rest) = bytes.split_first().ok_or(invalid)?;

@@ -1,4 +1,4 @@
-//! What the forest is asked with: the fingerprints of a document, and the proof by which it is compared with a root.
+//! The placement query: fingerprints of a document, and the proof that is compared with roots.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -18,17 +18,16 @@ pub trait Proof: Clone {
     /// A document that founds a tree also makes those of its fingerprints leaves that are near another tree whose
     /// proof refused it: it could not be found again otherwise where it has only one.
     const CROWDED: bool = false;
-    /// Whether the proofs of two roots tell that their trees are one.
+    /// Whether the proofs of two roots show that their trees are one.
     const TELLS_OF_ROOTS: bool = false;
     /// Of the trees near one fingerprint the nearest are candidates, at most so many; of equally near ones those with the
     /// smallest fingerprints. Bounds the work for a document where a crowd is no accident.
     const CANDIDATES: usize = usize::MAX;
-    /// What proofs are held against besides each other: the same for all of a forest.
+    /// Thresholds of comparisons, the same for a whole forest.
     type Thresholds: Copy + Default + Debug + Send + Sync;
 
-    /// The same where more of both texts is at hand than their proofs: what a [`Query::evidence`] has of this document, and
-    /// what that of the root's founder had. `laid` keeps what lies between the two: it is the same for whatever they share,
-    /// and long to find.
+    /// Compares with more of both texts than the proofs have: [`Query::evidence`] of this document and that of the
+    /// root's founder. `laid` caches their alignment, which is the same for every root of that founder and expensive.
     ///
     /// # Errors
     /// As [`agrees`](Proof::agrees).
@@ -48,8 +47,8 @@ pub trait Proof: Clone {
         false
     }
 
-    /// Whether the tree of the root with the other proof may well be no text of anybody's, as far as this document tells: its
-    /// title and that of the root are different ones, and the text has nothing of so many of them.
+    /// Number of titles of which the text has nothing, as a sign that the tree is page chrome: that of this document
+    /// and that of the root, if they differ.
     fn foreign_titles(&self, _root: &Self) -> usize {
         0
     }
@@ -78,7 +77,7 @@ pub trait Proof: Clone {
     }
 }
 
-/// What a proof found.
+/// Measurement of a proof.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Measure {
     /// There is no proof, or it was not asked.
@@ -88,7 +87,7 @@ pub enum Measure {
     Text {
         /// Estimated share of the phrases in either text that both have.
         similarity: f32,
-        /// What is needed of it.
+        /// Required value.
         needed: f32,
         /// The same share of the titles.
         titles: Option<f32>,
@@ -101,7 +100,7 @@ pub enum Measure {
     Edits(Option<usize>),
 }
 
-/// No proof, the strict law: near is enough.
+/// No proof: under the strict rules near is enough.
 impl Proof for () {
     type Thresholds = ();
 
@@ -110,7 +109,7 @@ impl Proof for () {
     }
 }
 
-/// What the forest is told of a document.
+/// The placement query of a document.
 #[derive(Debug, Clone, Copy)]
 pub struct Query<'a, P = ()> {
     /// The document's fingerprints, the most telling first.
@@ -118,34 +117,33 @@ pub struct Query<'a, P = ()> {
     /// More of them, with these at their head: looked up where a second look refuses all trees that these lead to, because texts
     /// that are two of one form share most of them. Empty where there are no more.
     pub more: &'a [Fingerprint],
-    /// A hash of the whole text. It stands for the document itself where its fingerprints alone would not find its
-    /// root again, and is the root where none of them can be. Under the strict law it is the one fingerprint.
+    /// Hash of the whole text. Identifies the document where its fingerprints alone would not find its root again,
+    /// and is the root where no fingerprint can be. Under the strict rules it is the only fingerprint.
     pub whole: Fingerprint,
     /// Fingerprints by which the founder of a tree is known again: the same whenever its text comes, whatever is left
     /// out of `fingerprints` by then. Empty where the proof does not keep the text ([`Proof::is_of_text`]).
     pub known_by: &'a [Fingerprint],
-    /// What the near roots' proofs are compared with; kept if the document founds a tree.
+    /// Proof that is compared with near roots, and kept if the document founds a tree.
     pub proof: &'a P,
-    /// More of the text than its proof says: kept apart from the proof for a while if the document founds a tree, and what
-    /// the near roots' evidence is held against ([`Proof::agrees_by`]). At most 2 KiB; empty where there is none.
+    /// Founder tokens for [`Proof::agrees_by`], stored separately for a while if the document founds a tree. At most
+    /// 2 KiB; may be empty.
     pub evidence: &'a [u16],
-    /// How many nodes the fingerprints may have in the document's tree because of it, at least 1: those that stand
-    /// there first, then new ones in their order. The others are only looked up.
+    /// How many nodes the fingerprints may take in the document's tree, at least 1: existing nodes first, then new
+    /// ones in order. The others are only looked up.
     pub take: usize,
-    /// Whether only the hash of its text tells that the document was placed before: others may have all of its
-    /// fingerprints and be other texts.
+    /// Whether only the hash of the text identifies an earlier placement: other texts may share all fingerprints.
     pub known_by_whole: bool,
-    /// What counts for the documents of its own request and for nobody else yet.
+    /// Tallies of earlier documents of the same request.
     pub earlier: Option<&'a Tallies>,
 }
 
-/// What came to a tree: how many documents, under how many titles, and what that says of it.
+/// Tally of a tree: its documents, their titles, and signs of page chrome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(Rust, packed(4))]
 pub struct Tally {
-    /// Documents, those that came again included; the highest value stands for more.
+    /// Documents including repeated ones, saturating.
     pub documents: u32,
-    /// A bit for each title, by its number: how many there are can be told from how many bits are set.
+    /// A bit per title, by its hash: the number of titles is estimated from the set bits.
     titles: u64,
     /// Signs that it is furniture.
     signs: u8,
@@ -165,12 +163,12 @@ pub struct Count {
 impl Tally {
     /// So many signs make a tree one of furniture.
     pub const FURNITURE: u8 = 8;
-    /// What a short page says of the tree of another, where the text has nothing of either title: the founder's and two more
-    /// are enough.
+    /// Weight of a short page whose text has nothing of its own title nor of the founder's: the founder's and two
+    /// more close the tree.
     pub const BOTH_FOREIGN: u8 = 4;
-    /// What it says where the text has something of the founder's title.
+    /// Weight where the text has something of the founder's title.
     pub const OWN_FOREIGN: u8 = 2;
-    /// What other documents say.
+    /// Weight of other documents.
     pub const FOREIGN: u8 = 1;
 
     /// One document, whose title is not known.
@@ -192,7 +190,7 @@ impl Tally {
         }
     }
 
-    /// Counts what another one has counted, after it.
+    /// Adds a later tally.
     pub fn add_all(&mut self, other: &Tally) {
         self.documents = self.documents.saturating_add(other.documents);
         self.titles |= other.titles;
@@ -207,7 +205,7 @@ impl Tally {
         (self.documents, self.titles, self.signs, self.last)
     }
 
-    /// What [`parts`](Tally::parts) gave.
+    /// Inverse of [`parts`](Tally::parts).
     pub(crate) fn of_parts(documents: u32, titles: u64, signs: u8, last: u32) -> Tally {
         Tally {
             documents,
@@ -217,8 +215,7 @@ impl Tally {
         }
     }
 
-    /// About how many different titles its documents have, without the founder; 250 stands for
-    /// more.
+    /// Estimated number of different titles, without the founder's; 250 means 250 or more.
     pub fn titles(&self) -> u32 {
         // Linear counting (Whang, Vander-Zanden and Taylor, 1990).
         let free = f64::from(self.titles.count_zeros().max(1)) / 64.0;
@@ -232,7 +229,7 @@ impl Tally {
         self.signs >= Self::FURNITURE
     }
 
-    /// Why a tree to which this came takes nobody who is not in it, if it does not. `most`: documents that it may have.
+    /// Why a tree with this tally admits no new documents, if so. `most`: its largest size.
     pub fn closed(&self, most: Option<u32>) -> Option<Refusal> {
         let documents = self.documents;
         if self.is_furniture() {
@@ -244,8 +241,8 @@ impl Tally {
         }
     }
 
-    /// How much of a sign it is of furniture if a document joins the tree of a root: by [`Proof::foreign_titles`], and by whether
-    /// only the hash of its text tells the document.
+    /// Weight of a joining document as a sign of page chrome, from [`Proof::foreign_titles`] and whether only the
+    /// hash of its text identifies it.
     pub fn sign(foreign: usize, known_by_whole: bool) -> u8 {
         match (foreign, known_by_whole) {
             (0, _) => 0,
@@ -256,7 +253,7 @@ impl Tally {
     }
 }
 
-/// What the documents of one request have counted, by tree.
+/// Tallies of the documents of one request, by tree.
 #[derive(Debug, Clone, Default)]
 pub struct Tallies(BTreeMap<Fingerprint, Tally>);
 
@@ -266,14 +263,14 @@ impl Tallies {
         self.0.entry(root).or_default().add(count);
     }
 
-    /// What was counted at a tree.
+    /// Tally of a tree.
     pub fn of(&self, root: Fingerprint) -> Option<&Tally> {
         self.0.get(&root)
     }
 }
 
 impl<'a> Query<'a> {
-    /// The document of the strict law: one fingerprint, no proof.
+    /// Query under the strict rules: one fingerprint, no proof.
     pub fn strict(fingerprint: &'a Fingerprint) -> Self {
         Query {
             fingerprints: std::slice::from_ref(fingerprint),

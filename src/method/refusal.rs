@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// What kept a document out of a near tree, with the few figures that the proof knows anyway: small and `Copy`, so that a
-/// refusal that nobody reads costs nothing. `Display` is what people read.
+/// Why a document did not join a near tree, with the figures of the comparison: small and `Copy`, so that an unread
+/// refusal costs nothing. `Display` is for people.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Refusal {
     /// The texts overlap too little. Both figures from 0 to 1.
@@ -27,7 +27,7 @@ pub enum Refusal {
         /// Words that both texts have.
         words: usize,
     },
-    /// The second look: what the one text speaks of by name, the other says of something else.
+    /// Alignment check: names of one text were replaced in the other.
     Names {
         /// Places with other names.
         places: usize,
@@ -48,11 +48,11 @@ pub enum Refusal {
         /// The smaller one.
         least: f32,
     },
-    /// What is near is boilerplate that unrelated texts share.
+    /// The near fingerprint is boilerplate that unrelated texts share.
     Boilerplate,
-    /// A few words that stand under other titles, of which they say nothing.
+    /// A few words under different titles that they have nothing of.
     Titles,
-    /// The tree is one of furniture: what stands around articles, and is no text of anybody's.
+    /// The tree is page chrome: navigation and notices instead of an article.
     Furniture,
     /// The tree has as many documents as one may have.
     Full,
@@ -169,7 +169,7 @@ impl Reasons {
     }
 }
 
-/// The reason, a colon, and what it goes by: `numbers: 2 of 7 numbers in the same places differ`.
+/// Formats reason and figures: `numbers: 2 of 7 numbers in the same places differ`.
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.reason().as_str())?;

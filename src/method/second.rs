@@ -1,29 +1,29 @@
-//! The second look of `verified`: a document that is similar enough to a root is laid beside more of the founder's text
-//! than the proof has, and what lies between the two decides.
+//! The alignment check of `verified`: a document that is similar enough to a root is aligned with the founder's
+//! tokens, and the differences decide.
 //!
-//! Similarity alone cannot tell a reprint from a form that was filled in again: both share most of their phrases. Where
-//! they differ tells it. A reprint differs in few and long pieces, or in letters; a form in many short places, in which
-//! numbers and names stand. So each place has its price, and a text of so many words may have so many of them.
+//! Similarity alone cannot tell a reprint from a form that was filled in again, since both share most phrases. A
+//! reprint differs in few long pieces, or in letters; a form in many short places with numbers and names. So each
+//! kind of place has a cost, and the allowed cost grows with the length of the text.
 
 use super::Refusal;
 use super::alignment::{Differences, Words};
 use crate::text::words::MOST;
 
-/// What a place costs in which other numbers stand.
+/// Cost of a place with different numbers.
 const NUMBERS: f32 = 2.0;
-/// In which a name of the one title stands against one of the other.
+/// Cost of a place where a name of one title replaces one of the other.
 const NAMES: f32 = 3.0;
-/// In which what stood for something else stands for it again.
+/// Cost of a repeated replacement.
 const REPEATED: f32 = 2.0;
-/// In which anything else stands for another thing.
+/// Cost of any other replacement.
 const OTHERS: f32 = 1.0;
 /// Of more on one side only, and of a part that was moved.
 const BREAKS: f32 = 0.3;
-/// What a hundred words cost if nothing of one text is in the other, nor the reverse.
+/// Cost per hundred words if the texts have nothing in common.
 const MISSING: f32 = 3.0;
-/// What a hundred words may cost.
+/// Allowed cost per hundred words.
 const ALLOWED: f32 = 2.0;
-/// A shorter text is no shorter than this, in words: one place in a few words says little.
+/// Minimum length in words for the allowed cost: one place in a few words proves little.
 const SHORTEST: f32 = 80.0;
 
 /// A text that is less similar than this joins only for a reason.
@@ -38,7 +38,7 @@ const FEW: f32 = 100.0;
 const NEARLY_ALL: f32 = 0.86;
 const SAME_TITLE: f32 = 0.5;
 
-/// What the proof's estimate may lack where nearly all of both texts is in both: they write their numbers in other ways.
+/// Allowed shortfall of the proof's estimate where nearly everything is in both texts: numbers in other notations.
 pub(super) const OTHER_NOTATION: f32 = 0.2;
 const SAME_WORDS: f32 = 0.8;
 
@@ -47,7 +47,7 @@ const TITLE: usize = 24;
 /// The most that [`write`] puts down: the number of words of the title, these, and those of the body.
 pub(super) const MOST_TOKENS: usize = 1 + TITLE + MOST;
 
-/// Puts down what the second look goes by: the number of words of the title, these, and those of the body.
+/// Encodes founder tokens: the number of title tokens, these, and the body's.
 pub(super) fn write<'a>(title: &[u16], body: impl Iterator<Item = &'a [u16]>, out: &mut Vec<u16>) {
     let title = title.get(..TITLE).unwrap_or(title);
     out.clear();
@@ -58,7 +58,7 @@ pub(super) fn write<'a>(title: &[u16], body: impl Iterator<Item = &'a [u16]>, ou
     out.truncate(MOST_TOKENS);
 }
 
-/// What [`write`] put down; none if there is nothing.
+/// Inverse of [`write`]; `None` if empty.
 pub(super) fn read(evidence: &[u16]) -> Option<Words<'_>> {
     let (&title, rest) = evidence.split_first()?;
     let (title, body) = rest.split_at_checked(usize::from(title))?;
@@ -66,9 +66,9 @@ pub(super) fn read(evidence: &[u16]) -> Option<Words<'_>> {
 }
 
 impl Differences {
-    /// What they cost a text of a hundred words.
+    /// Cost per hundred words.
     pub fn cost(&self) -> f32 {
-        // Whoever mistypes letters mistypes words as well.
+        // Typing errors change letters and words alike.
         let others = REPEATED * f32::from(self.repeated) + OTHERS * f32::from(self.others);
         let others = (others - f32::from(self.typos)).max(0.0);
         let cost = NUMBERS * f32::from(self.numbers)
@@ -89,7 +89,7 @@ impl Differences {
     /// Why they are not.
     pub fn judge(&self, similarity: f32, titles: Option<f32>) -> Result<(), Refusal> {
         let has_reason = self.most >= CONTAINED || self.least >= IN_COMMON;
-        // Where all that two short texts have in common is what stands below them, each has something else of its own.
+        // If all that two short texts share is their ending, each has other content of its own.
         let is_rest = self.words < FEW && self.most < NEARLY_ALL;
         let is_titled = titles.is_some_and(|alike| alike >= SAME_TITLE);
         if (similarity < DOUBT && !has_reason) || (is_rest && !is_titled) {

@@ -7,15 +7,15 @@ use super::{Refusal, StrictFeatures};
 use crate::fingerprint::Distance;
 use crate::text::Text;
 
-/// Texts of at most this many letters and digits are short: what a message of 140 characters holds (seeds/000).
+/// Largest short text in letters and digits: a message of 140 characters (seeds/000).
 const SHORT: usize = 140;
 /// Fingerprints of short texts at most this far apart are compared: short texts that look alike are up to 10 bits apart
 /// (seeds/000, which shows why as many are too many for long texts).
 pub const WIDE: Distance = Distance(10);
 /// One edit for so many letters of the longer text is allowed.
 const LETTERS_AN_EDIT: usize = 5;
-/// So many near trees are compared with a short text. Texts of other content are near by accident of few words, and a crowd
-/// of them could make every one cost as much as all before it; what a text is a copy of is among the nearest.
+/// Near trees compared with a short text. Unrelated texts are near by accident, and a crowd of them would make each
+/// document as expensive as all before it; the source of a copy is among the nearest.
 pub const CANDIDATES: usize = 64;
 /// Nodes of a short text: its fingerprint, and the hash of the text where that had to become the root.
 pub(crate) const TAKEN_SHORT: usize = 2;
@@ -26,16 +26,16 @@ thread_local! {
     pub(crate) static COMPARED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// The letters and digits of a short text. Its own proof: what it says is all there is to compare.
+/// Letters and digits of a short text, which are its own proof.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShortText(Box<str>);
 
-/// What is known of a short document.
+/// Features of a short document.
 #[derive(Debug, Clone)]
 pub struct ShortFeatures {
     /// Its fingerprint, and the hash of the text.
     pub prints: StrictFeatures,
-    /// What other short texts are compared with.
+    /// Text that other short texts are compared with.
     pub text: ShortText,
 }
 

@@ -1,13 +1,12 @@
-//! How much of a text must stand in the first article of a cluster before it may join: what the proof of `verified` is
-//! held against.
+//! The similarity that `verified` requires between a document and the founder of a tree.
 
-/// The similarity that long texts need where nobody chose one. A reprint with a fifth of its words changed and a paragraph
-/// dropped has more, a second report of the same event has less. Windows of words suffer more from a changed letter than
-/// windows of characters, so a text in words needs less.
+/// Default for long texts. A reprint with a fifth of its words changed and a paragraph dropped has more, a second
+/// report of the same event less. Windows of words suffer more from a changed letter than windows of characters, so a
+/// text in words needs less.
 const CHARACTERS: f32 = 0.43;
 const WORDS: f32 = 0.36;
-/// What texts of at most `SHORT` shingles need. Between `SHORT` and `LONG` the need falls evenly: in a short text a few
-/// phrases that everybody uses are a large share.
+/// Requirement for texts of at most `SHORT` shingles, interpolated between `SHORT` and `LONG`: in a short text a few
+/// common phrases are a large share.
 const SHORT_TEXT: f32 = 0.65;
 const SHORT: f32 = 20.0;
 const LONG: f32 = 100.0;
@@ -19,9 +18,9 @@ const SECOND_LOOK: f32 = 0.05;
 /// Texts whose titles are the same need so much less, texts whose titles have nothing in common so much more.
 const TITLES: f32 = 0.06;
 
-/// The Jaccard similarity of their shingles that long texts in characters need, 0 to 1. The needs of all other texts
-/// follow from it and keep their order: those of texts in words are 0.07 less, those of short texts stand between it and 1
-/// where they stand by default (0.65 over 0.43). Nothing ever needs more than 1, which the same text has.
+/// Required Jaccard similarity of the shingles of long texts in characters, 0 to 1. All other requirements derive
+/// from it and keep their order: texts in words need 0.07 less; short texts need a value between it and 1, in the
+/// proportion of the defaults (0.65 over 0.43). Nothing needs more than 1, which an equal text has.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Similarity(f32);
 
@@ -39,7 +38,7 @@ impl Default for Similarity {
 }
 
 impl Similarity {
-    /// A similarity that somebody chose.
+    /// Creates a similarity.
     ///
     /// # Errors
     /// When the number is not from 0 to 1.
@@ -51,7 +50,7 @@ impl Similarity {
         }
     }
 
-    /// What is needed where a second look decides: the estimate alone need not be sure.
+    /// Requirement where the alignment check decides as well.
     pub(super) fn with_second_look(self) -> Similarity {
         Similarity((self.0 - SECOND_LOOK).max(0.0))
     }
@@ -61,9 +60,9 @@ impl Similarity {
         self.0
     }
 
-    /// What is needed of two texts of which the shorter has so many shingles. `characters`: most of its tokens are
-    /// characters. `shared`: so many fingerprints of the one have a near node in the tree of the other. `titles`: how
-    /// similar their titles are, 0 to 1, if both have one.
+    /// Requirement for two texts of which the shorter has so many shingles. `characters`: most of its tokens are
+    /// characters. `shared`: fingerprints with a near node in the other's tree. `titles`: similarity of the titles, 0
+    /// to 1, if both have one.
     pub fn needed(
         self,
         shingles: f32,
@@ -71,7 +70,7 @@ impl Similarity {
         shared: usize,
         titles: Option<f32>,
     ) -> f32 {
-        // Counted from the default, so that the default gives exactly what the constants say.
+        // Relative to the default, so that the default gives exactly the constants.
         let more = self.0 - CHARACTERS;
         let long = if characters {
             self.0

@@ -1,10 +1,9 @@
-//! The method of seeds/004: the address, then the title, then the content are looked up; the first that finds a tree
-//! decides.
+//! The method of seeds/004: URL, title and content are looked up in turn; the first that finds a tree decides.
 //!
-//! All three kinds of fingerprint stand in one forest, each kind moved by a constant of its own. That keeps the
-//! distances within a kind, and sets the kinds so far apart that they are near each other by chance only. A document that joins by one
-//! stage brings the fingerprints of the others into the tree. The article does not do that for a document that it
-//! knows already; the law of the forest does, and so a third copy is found by what either of the first two had.
+//! The three kinds of fingerprint share one forest, each XORed with a constant of its own. That keeps distances
+//! within a kind and makes kinds near each other only by chance. A document that joins by one stage adds its
+//! fingerprints of the other stages to the tree, so a third copy is found by any of them. (The article does that for
+//! new documents only.)
 
 use std::fmt;
 
@@ -14,7 +13,7 @@ use super::strict::{StrictFeatures, Weights, of_words};
 use crate::fingerprint::Fingerprint;
 use crate::text::{Fields, Scratch};
 
-/// What a fingerprint of the document was made of.
+/// Source of a fingerprint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stage {
     /// The exact hash of the address.
@@ -46,7 +45,7 @@ impl super::Proof for InTurn {
 }
 
 impl Stage {
-    /// What the stage's fingerprints are moved by: any two of these are 32 bits apart.
+    /// Constant of the stage's fingerprints: any two differ in 32 bits.
     fn salt(self) -> u64 {
         match self {
             Stage::Url => 0,

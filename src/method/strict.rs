@@ -1,4 +1,4 @@
-//! Fingerprints under the strict law: a simhash or a hash of words, one a document.
+//! Fingerprints for the strict rules: one simhash or hash of words per document.
 
 use xxhash_rust::xxh3::Xxh3Default;
 
@@ -6,8 +6,8 @@ use super::simhash::Simhash;
 use crate::fingerprint::Fingerprint;
 use crate::text::{Sentence, Text, Word, rarity, words};
 
-/// What a word weighs in the simhash of a text, each time it occurs: so a word's weight is this times its term frequency.
-/// Stop words weigh nothing where there is anything else.
+/// Weight of a word's occurrence in the simhash, so that a word weighs this times its term frequency. Stop words
+/// weigh nothing if there is anything else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Weights {
     /// Its level, 1 to 5 (seeds/000).
@@ -19,7 +19,7 @@ pub enum Weights {
     TfIdf,
 }
 
-/// The fingerprints of a document for the strict law.
+/// Fingerprints of a document for the strict rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StrictFeatures {
     /// At least one; the first is the one that becomes a root if the document is unlike all others.

@@ -7,7 +7,7 @@ use crate::text::shingles::Shingles;
 
 /// Minima of a sketch, of each one bit (Li and König, "b-Bit Minwise Hashing", WWW 2010).
 const MINIMA: u32 = 30;
-/// So many of them say how alike titles are, where that is one figure among others.
+/// Minima that estimate the similarity of titles where it is one figure among others.
 const EVIDENCE: u32 = 16;
 const MORE: usize = (MINIMA - EVIDENCE) as usize;
 /// The bit of a title that its text has nothing of.
@@ -19,8 +19,8 @@ const ALIKE: u32 = 23;
 /// Shingles of a title that are read: it is a title, or not looked at further.
 const READ: usize = 64;
 
-/// | it is all the text 1 bit | its text has nothing of it 1 bit | minima 14 bits | minima that are evidence 16 bits |, 0 stands
-/// for no title.
+/// | title is all the text 1 bit | text has nothing of it 1 bit | minima 14 bits | minima that are evidence 16 bits
+/// |; 0 for no title.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct TitleSketch(u32);
 
@@ -99,7 +99,7 @@ impl TitleSketch {
         self.0.to_le_bytes()
     }
 
-    /// Reads back what [`TitleSketch::to_bytes`] gave.
+    /// Inverse of [`TitleSketch::to_bytes`].
     pub(super) fn from_bytes(bytes: [u8; 4]) -> TitleSketch {
         TitleSketch(u32::from_le_bytes(bytes))
     }

@@ -1,5 +1,5 @@
-//! The method `verified`: several fingerprints a document, and a proof that keeps out what only looks similar
-//! (`design.md`, section 2).
+//! The method `verified`: several fingerprints per document, and a proof that rejects texts that only look similar
+//! (docs/architecture.md).
 //!
 //! ```text
 //! fields --read--> VerifiedFeatures                  apart for every document, on any thread
@@ -33,13 +33,13 @@ const OFFERED: usize = 8;
 /// which it is known when it comes again; the founder of a tree is known by its root.
 const TAKEN: usize = 4;
 
-/// A body of fewer shingles says too little by itself: its title is read as its first sentence.
+/// A body with fewer shingles is too short alone: its title is read as its first sentence.
 const TITLED: usize = 24;
-/// A body of no more letters that has nothing of its title may be all that stands around an article: then the same under
-/// another title is another text, and where it is nothing but boilerplate the title is the text.
+/// Longest body in letters that, having nothing of its title, may be page chrome: then the same text under another
+/// title is another document, and if it is all boilerplate the title is the text.
 const PAGE: u32 = 450;
 
-/// What is known of a document by itself. Its buffers are reused by the next `read`.
+/// Features of a document alone. Its buffers are reused by the next `read`.
 #[derive(Debug, Clone)]
 pub struct VerifiedFeatures {
     shingles: Shingles,
@@ -51,14 +51,14 @@ pub struct VerifiedFeatures {
     is_page: bool,
     /// The letters of the title, if the shingles are those of title and body.
     title_within: Option<u32>,
-    /// A buffer for what the second look goes by.
+    /// Buffer of founder tokens.
     evidence: Vec<u16>,
 }
 
 /// Words of a title that are kept.
 const TITLE: usize = 64;
 
-/// Letters besides the title that say nothing.
+/// Letters besides the title that are ignored.
 const REST: u64 = 8;
 
 fn of_title<'a>(fields: &'a Fields<'_>) -> Fields<'a> {
@@ -134,7 +134,7 @@ impl VerifiedFeatures {
         Some(self.heading.letters())
     }
 
-    /// Whether the body may be all that stands around an article.
+    /// Whether the body may be page chrome.
     fn is_short(&self) -> bool {
         self.shingles.letters() <= PAGE && self.shingles.rest().is_none()
     }
@@ -152,8 +152,8 @@ impl VerifiedFeatures {
         &self.shingles
     }
 
-    /// What the document says of itself, whatever the forest has learned: the hash of the whole text, then as many of
-    /// the smallest fingerprints as have nodes.
+    /// Hashes of the document, independent of what the forest has learned: that of the whole text, then the smallest
+    /// fingerprints, as many as have nodes.
     pub fn hashes(&self) -> impl Iterator<Item = u64> {
         let hashes = self
             .shingles
@@ -163,8 +163,8 @@ impl VerifiedFeatures {
         std::iter::once(self.shingles.whole).chain(hashes.take(TAKEN))
     }
 
-    /// The fingerprints that an [`Offer`] would have, were their sentences not left out as boilerplate: what unrelated
-    /// texts share.
+    /// Fingerprints that an [`Offer`] would have if its sentences were not excluded as boilerplate: content that
+    /// unrelated texts share.
     pub fn left_out<'a>(
         &'a self,
         mask: &'a BoilerplateMask,
@@ -181,7 +181,7 @@ impl VerifiedFeatures {
         hashes.any(|min_hash| min_hash.hash == fingerprint.0)
     }
 
-    /// What lies between this text and an earlier one, boilerplate included.
+    /// Differences between this text and an earlier one, boilerplate included.
     pub fn differences(&self, earlier: &VerifiedFeatures) -> Differences {
         fn words(features: &VerifiedFeatures) -> super::alignment::Words<'_> {
             super::alignment::Words {
@@ -204,7 +204,7 @@ impl VerifiedFeatures {
     }
 }
 
-/// What a root keeps of the document that founded it: its proof, and which text it was.
+/// Founder data at a root: its proof, and the hash of its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(Rust, packed(2))]
 pub struct Founder {
@@ -227,7 +227,7 @@ impl Founder {
         self.whole
     }
 
-    /// What documents that are near are compared with.
+    /// Proof that near documents are compared with.
     pub fn proof(&self) -> &TextProof {
         &self.proof
     }
@@ -301,7 +301,7 @@ impl super::Proof for Founder {
 }
 
 impl Founder {
-    /// An estimate says nothing of two or three phrases.
+    /// Estimates of two or three phrases are meaningless.
     fn is_more_than_a_few_phrases(
         &self,
         root: &Founder,
@@ -340,16 +340,16 @@ impl<const N: usize> First<N> {
     }
 }
 
-/// What a document brings to the forest.
+/// A document's offer to the forest.
 #[derive(Debug, Clone)]
 pub struct Offer {
-    /// The fingerprints to look up, smallest first: [`OFFERED`] of them, and the others where a second look refuses what these
-    /// lead to. The roots of the nodes near them are the candidates.
+    /// Fingerprints to look up, smallest first: [`OFFERED`] of them, and the others if the alignment check refuses
+    /// their candidates. The roots of near nodes are the candidates.
     offered: First<MIN_HASHES>,
     /// The smallest fingerprints, boilerplate included, of a short page also those of its title.
     own: First<{ 2 * OFFERED }>,
     founder: Founder,
-    /// What the second look goes by.
+    /// Tokens for the alignment check.
     evidence: Vec<u16>,
     /// The body is short and has nothing of the title: the two together are the text.
     is_page: bool,
@@ -423,7 +423,7 @@ impl Offer {
         }
     }
 
-    /// What the forest is queried with.
+    /// The placement query.
     pub fn query(&self) -> super::Query<'_, Founder> {
         let offered = self.offered.as_slice();
         super::Query {

@@ -1,4 +1,4 @@
-//! What a settled write tells those who count groups, and which other requests change groups in passing.
+//! Reports changes of groups to counting: settled writes, and relayed requests that change groups.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::http::ProxyError;
 use crate::http::query::decode_segment;
 use crate::state::AppState;
 
-/// What went to one index.
+/// Changes of one index.
 #[derive(Default)]
 struct Part<'p> {
     roots: Vec<u64>,
@@ -21,7 +21,7 @@ struct Part<'p> {
     whole: bool,
 }
 
-/// Tells of the documents of a write. `index`: what its path names, for what the answer does not say.
+/// Reports the documents of a write. `index`: the index in the path, for items whose answer does not name one.
 pub(super) fn note(state: &AppState, index: Option<&str>, placed: &Placed, told: &Resolution) {
     if !state.counts.is_on() || changed_nothing(told) {
         return;
@@ -106,8 +106,7 @@ pub(super) enum Passing {
 /// The longest name or pattern that is looked at: the servers take no longer paths.
 const LONGEST: usize = 4096;
 
-/// Whether the servers take this for the name of an index, of an alias or of indices by a pattern. They refuse what
-/// begins otherwise.
+/// Whether the servers accept this as an index, alias or pattern. Names that begin otherwise are refused.
 fn may_be_index(name: &str) -> bool {
     let is_refused =
         |c: char| c.is_control() || matches!(c, '/' | '\\' | '"' | '|' | ' ' | '#' | ':');
@@ -140,7 +139,7 @@ impl Passing {
                 if names.split(',').any(|name| !name.is_empty() && all(name)) {
                     return Some(Passing::Anywhere);
                 }
-                // What a list leaves out again is counted for nothing, which does no harm.
+                // Names that a list excludes again are counted for nothing, which is harmless.
                 let names = names.split(',').filter(|name| may_be_index(name));
                 let names: Vec<String> = names.map(str::to_owned).collect();
                 (!names.is_empty()).then_some(Passing::ByQuery(names))
@@ -149,7 +148,7 @@ impl Passing {
         }
     }
 
-    /// Tells of it when its answer has begun, or there is none.
+    /// Reports the change once its response has begun, or has failed.
     pub(super) fn note(&self, state: &AppState, answer: Result<StatusCode, &ProxyError>) {
         let is_done = match answer {
             Ok(status) => !is_refusal(status.as_u16()),
@@ -167,13 +166,13 @@ impl Passing {
                 let deleted = Written {
                     index,
                     replaced: &replaced,
-                    // Whether it is gone, nobody knows without an answer.
+                    // Without a response it is unknown whether the document is gone.
                     witnesses: if answer.is_ok() { &witnesses } else { &[] },
                     ..Written::default()
                 };
                 state.counts.note(is_kept.then_some(deleted).into_iter());
             }
-            // Who counts asks what patterns stand for: only for those that may stand for something that is counted.
+            // Counting resolves patterns later, and only those that may match a counted index.
             Passing::ByQuery(names) => {
                 for name in names {
                     let resolved = name

@@ -1,5 +1,5 @@
-//! Bulks whose sender wants to see a part of the answer only (`filter_path`). Where that part does not have status and result of
-//! every item, and its document, the cluster is asked for them too, and the sender gets what it asked for.
+//! Bulk requests with `filter_path`. If the filter hides the status, result or document of an item, the cluster is
+//! asked for them as well, and the client gets the filtered response it asked for.
 
 use std::fmt::Display;
 use std::pin::Pin;
@@ -24,14 +24,13 @@ use crate::http::{Body, ProxyError, full};
 use crate::shutdown::InFlightGuard;
 use crate::state::AppState;
 
-/// What the sender of a request asked for: the decoded value of its `filter_path`.
+/// Decoded `filter_path` of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Wanted(String);
 
-/// Makes a request ask for status and result of every item. Answers with what its sender asked for; `None` if that
-/// has it already, or if it is not known here what the answer will look like: then the request stays as it is. A
-/// stranger's paths are not followed before the cluster has answered: that they have the outcome already is not
-/// looked at.
+/// Makes a request ask for status and result of every item. Returns the client's filter; `None` if that includes
+/// them, or if the shape of the response cannot be predicted: then the request stays as it is. The filter of an
+/// unverified writer is not evaluated before the cluster has answered.
 pub(super) fn ask_for_outcome(parts: &mut request::Parts, is_stranger: bool) -> Option<Wanted> {
     // Some servers read a semicolon as the end of a parameter, too.
     let query = parts.uri.query().filter(|query| !query.contains(';'))?;
@@ -46,7 +45,7 @@ pub(super) fn ask_for_outcome(parts: &mut request::Parts, is_stranger: bool) -> 
         return None;
     }
     parts.uri = widened(&parts.uri, query)?;
-    // What is to be read here and written again comes as it is.
+    // The response is read and rewritten, so it must not be compressed.
     parts.headers.remove(ACCEPT_ENCODING);
     Some(Wanted(wanted))
 }
@@ -81,7 +80,7 @@ fn widened(uri: &Uri, query: &str) -> Option<Uri> {
     Uri::from_parts(parts).ok()
 }
 
-/// How many times its own size an answer takes: as it came, with room to grow, and what is left of it.
+/// Memory of a response as a multiple of its size: the original, growth, and the filtered copy.
 const TIMES: usize = 3;
 
 /// Larger answers are not read through on the threads that serve connections.
@@ -136,7 +135,7 @@ pub(super) async fn answer(
             placement.settle_and_wait(Resolution::Items(outcome)).await;
             part.map_or(whole, Bytes::from)
         }
-        // What was sent was answered: the sender gets all of that.
+        // The write has been answered, so the client gets the whole response.
         Err(reason) => {
             drop(state.engine_failed(&reason));
             placement.leave_unknown().await;
@@ -152,7 +151,7 @@ pub(super) async fn answer(
 
 enum Read {
     Whole(Bytes),
-    /// What has come of an answer for which the budget has no room.
+    /// A response that exceeds the budget, as far as it was read.
     TooLong(Bytes),
 }
 

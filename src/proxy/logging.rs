@@ -1,4 +1,4 @@
-//! What the log says of the documents of a write.
+//! Log entries for the documents of a write.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,11 +9,10 @@ use tracing::{Level, debug, enabled, info};
 use crate::bulk;
 use crate::engine::{Engine, LeftAlone, Refused, Stamped, Unavailable, Unstamped, Write};
 
-/// Logs which documents have no stamp, how the others found their trees, and which trees refused them. Nothing of what they
-/// say is ever logged.
+/// Logs documents without a stamp, how trees were found, and which trees refused a document. Never logs content.
 ///
 /// # Errors
-/// When the engine cannot do any work.
+/// When the engine cannot work.
 pub(super) async fn log_stamped(
     engine: &Arc<Engine>,
     write: Write,

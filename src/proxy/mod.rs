@@ -1,4 +1,4 @@
-//! The way of everything that belongs to the cluster: writes for a route are stamped, all else is relayed.
+//! The write path and the relay: writes to a route are stamped, all other requests are relayed.
 //!
 //! ```text
 //! router: whose is it?  --write--> write: buffer, stamp, forward, attach --+

@@ -13,9 +13,8 @@ use crate::http::query::decode_segment;
 use crate::state::AppState;
 use crate::time::Millis;
 
-/// What names of indices that stand for routes are taken as. Nobody makes spinney ask about name after name in vain:
-/// where the cluster knows no such caller, or denies it to one who has written nothing yet, the other names are not
-/// asked about.
+/// Resolves index names that may stand for routes. Stops at the first refusal: if the cluster does not know the
+/// caller, or denies the request of an unverified one, the other names are not asked about.
 pub(super) async fn resolve(
     state: &AppState,
     (caller, headers): (u64, &HeaderMap),
@@ -42,8 +41,8 @@ fn ends(state: &AppState, caller: u64, denied: Denied, now: Millis) -> bool {
     denied.is_of_caller() || !state.engine.has_written(caller, now)
 }
 
-/// Takes indices for those of a route's alias or data stream, where the cluster says to the writer that they are behind it.
-/// `names`: as [`ADOPT`](crate::http::headers::ADOPT) has them. Ends as [`resolve`] does.
+/// Learns indices of a route's alias or data stream, if the cluster confirms to the writer that they are behind it.
+/// `names`: as in [`ADOPT`](crate::http::headers::ADOPT). Stops as [`resolve`] does.
 pub(super) async fn adopt(
     state: &AppState,
     (caller, headers): (u64, &HeaderMap),
@@ -77,13 +76,13 @@ pub(super) async fn adopt(
 /// Names that are looked at in a bulk that adopts documents.
 const MOST_ADOPTED: usize = 64;
 
-/// How long a write waits for the cluster to say what names stand for, all of them together.
+/// Time limit for resolving all names of a write.
 const ASK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The servers allow names of 255 bytes; one with a date in it may be longer as it is written.
 const LONGEST_NAME: usize = 1024;
 
-/// The index of a route that a name stands for, if it stands for one.
+/// Returns the route's index that a name stands for, if any.
 pub(super) async fn index_behind(
     state: &AppState,
     caller: u64,

@@ -1,4 +1,4 @@
-//! The second phase of a write: what the cluster did with the documents that were placed.
+//! Second phase of a write: settling placed documents by the cluster's response.
 
 use std::sync::Arc;
 
@@ -14,18 +14,18 @@ use crate::forest::{Notice, TreeSize};
 use crate::shutdown::{InFlightGuard, WriteGuard};
 use crate::state::AppState;
 
-/// Documents that were placed and not yet settled. Settling is a task of its own, since it waits for forests; the request
-/// is in flight until it ends, whoever still waits for it.
+/// Placed documents that are not settled yet. Settling runs as a task of its own, since it waits for forests; the
+/// request stays in flight until that task ends, even without a client.
 ///
-/// Dropped before [`PlacementGuard::mark_sent`], it takes the documents' nodes back; dropped after it, the outcome is
-/// unknown and they stay for a while.
+/// Dropped before [`PlacementGuard::mark_sent`], it withdraws the documents' nodes; dropped after that, the outcome
+/// is indeterminate and they stay for a while.
 pub(super) struct PlacementGuard {
     state: Arc<AppState>,
     in_flight: InFlightGuard,
-    /// Until it is settled, nobody knows which roots the cluster has stored.
+    /// Held until settled: only then it is known which roots the cluster has stored.
     writing: Option<WriteGuard>,
     placed: Option<Box<Placed>>,
-    /// What the path of the request names.
+    /// Index in the path of the request.
     index: Option<String>,
     sent: bool,
 }
@@ -54,7 +54,7 @@ impl PlacementGuard {
         self
     }
 
-    /// Whether nobody knows the writer.
+    /// Whether the writer is unverified.
     pub(super) fn is_of_stranger(&self) -> bool {
         self.placed.as_deref().is_some_and(Placed::is_of_stranger)
     }
@@ -64,7 +64,7 @@ impl PlacementGuard {
         self.sent = true;
     }
 
-    /// Begins to settle and returns the task that does it: it goes on if nobody waits for it.
+    /// Starts settling and returns its task, which also runs detached.
     pub(super) fn settle(mut self, resolution: Resolution) -> Option<JoinHandle<()>> {
         self.spawn(resolution)
     }
@@ -74,7 +74,7 @@ impl PlacementGuard {
         finished(self.settle(Resolution::NotSent)).await;
     }
 
-    /// Settles by the status of a response that does not speak of single items.
+    /// Settles by the status of a response without items.
     pub(super) async fn settle_by_status(self, status: StatusCode) {
         finished(self.settle(Resolution::Status(status.as_u16()))).await;
     }
@@ -123,7 +123,7 @@ async fn finished(task: Option<JoinHandle<()>>) {
     }
 }
 
-/// Says once of a tree what its readers should know before they see it.
+/// Logs a notice about a tree once.
 fn report(forest: &str, notice: Notice) {
     let (Notice::Furniture(tree) | Notice::Large(tree) | Notice::Full(tree)) = notice;
     let what = match notice {
@@ -170,7 +170,7 @@ async fn settle(state: &AppState, placed: Placed, resolution: Resolution) {
                 report(&forest, notice);
             }
         }
-        // The client gets the cluster's answer to what has been sent.
+        // The client gets the cluster's response to the write all the same.
         Err(unavailable) => drop(state.engine_failed(&unavailable)),
     }
 }

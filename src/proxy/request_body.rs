@@ -1,4 +1,4 @@
-//! Bodies of requests on their way to the cluster.
+//! Request bodies on their way to the cluster.
 
 use std::fmt::Display;
 use std::future::Future;
@@ -44,7 +44,8 @@ where
     client_sends: bool,
     /// How long the client may send nothing: it holds two connections meanwhile.
     pause: Duration,
-    /// Runs while the client is waited for, and only then: when the cluster takes nothing, it is not the client who pauses.
+    /// Runs only while bytes of the client are awaited: if the cluster does not read, the client is not the one that
+    /// pauses.
     pausing: Option<Pin<Box<Sleep>>>,
 }
 

@@ -1,5 +1,4 @@
-//! Bodies of responses on their way to the client. That of a write is read while it streams through untouched: it says what
-//! became of the documents.
+//! Response bodies on their way to the client. The response to a write is scanned while it streams through unchanged.
 
 use std::io::Write as _;
 use std::pin::Pin;
@@ -24,10 +23,11 @@ use crate::shutdown::InFlightGuard;
 
 /// A response on its way to the client. The request is in flight until this is dropped.
 ///
-/// The end of a write's response is held back until its documents are settled: a client that has read it finds their effect
-/// in `_stats`, and what it writes next meets no node that is about to go.
+/// The last chunk of a write's response is held back until its documents are settled: a client that has read the
+/// response finds the effect in `_stats`, and its next write meets no node that is about to be withdrawn.
 ///
-/// If the client leaves before that, a task reads the rest: what the cluster did does not depend on who still listens.
+/// If the client disconnects earlier, a task reads the rest: the outcome at the cluster does not depend on the
+/// client.
 pub(super) struct ResponseBody<B = Incoming>
 where
     B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
@@ -56,7 +56,7 @@ enum Phase {
     },
 }
 
-/// What a response speaks of.
+/// Kind of items in a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answers {
     /// The items of a bulk.
@@ -65,7 +65,7 @@ pub(super) enum Answers {
     Document(StatusCode),
 }
 
-/// Reads what became of documents from a response in whatever encoding.
+/// Extracts the outcome of documents from a response in any supported encoding.
 struct Scanner {
     answers: Answers,
     decoder: Decoder,
@@ -118,7 +118,7 @@ impl Scanner {
         }
     }
 
-    /// What the whole response said.
+    /// Returns the outcome after the whole response.
     fn finish(self) -> Resolution {
         let scanner = match self.decoder {
             Decoder::Plain(sink) => Some(sink.0),
@@ -152,7 +152,7 @@ impl<B: HttpBody<Data = Bytes> + Send + Unpin + 'static> ResponseBody<B> {
         }
     }
 
-    /// A response that settles documents by what it says. Should it break off, their outcome is unknown.
+    /// Wraps a response that settles documents by its items. If it breaks off, their outcome is indeterminate.
     pub(super) fn settling(
         inner: B,
         in_flight: InFlightGuard,
@@ -233,7 +233,7 @@ where
                     {
                         scanner.push(data);
                     }
-                    // With a known length this is the end: nobody polls for the `None` behind it.
+                    // With a known length this is the end: the final `None` is not polled.
                     if !self.is_at_end() {
                         return Poll::Ready(Some(Ok(frame)));
                     }
@@ -242,7 +242,7 @@ where
                     }
                 }
                 Some(Err(error)) => {
-                    // What the rest would have said, nobody knows.
+                    // The rest is unknown.
                     self.phase = Phase::Relay;
                     return Poll::Ready(Some(Err(Box::new(error))));
                 }
@@ -286,9 +286,9 @@ where
         if !matches!(self.phase, Phase::Scan { .. }) {
             return;
         }
-        // Nobody polls a body without a byte.
+        // An empty body is never polled.
         if self.is_at_end() {
-            // Its task goes on by itself.
+            // The task runs detached.
             let _ = self.settle(None);
             return;
         }
@@ -306,7 +306,7 @@ where
     }
 }
 
-/// Reads what is left of a response, and settles by it.
+/// Reads the rest of a response and settles by it.
 async fn read_rest<B>(mut rest: B, mut scanner: Scanner, placement: PlacementGuard)
 where
     B: HttpBody<Data = Bytes> + Send + Unpin + 'static,

@@ -20,7 +20,7 @@ pub(crate) enum Target<'a> {
     },
     /// A write of one document.
     Document {
-        /// What is to be done with it.
+        /// Operation.
         op: Op,
         /// Decoded.
         index: Cow<'a, str>,
@@ -31,8 +31,8 @@ pub(crate) enum Target<'a> {
     Relay,
 }
 
-/// What Elasticsearch 7 has under `/{index}/{type}/`, where `_doc` is a type like any other: not ids of documents. Ids that it
-/// makes itself may begin with `_` too, so that not everything is an API that begins with one.
+/// APIs of Elasticsearch 7 under `/{index}/{type}/`, where `_doc` is an ordinary type: these are not document ids.
+/// Generated ids may begin with `_` too, so a list is needed.
 const TYPED_APIS: [&str; 19] = [
     "_bulk",
     "_count",

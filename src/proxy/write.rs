@@ -32,17 +32,17 @@ use crate::http::{Body, ClientAddress, ProxyError};
 use crate::shutdown::InFlightGuard;
 use crate::state::AppState;
 
-/// What stamping a line takes in memory on top of the body: half an item, a stamp, an edit and a rollback handle.
+/// Memory for stamping a line besides the body: half an item, a stamp, an edit and a rollback handle.
 const BYTES_PER_LINE: usize = 320;
 
 /// Larger bodies are not searched for lines on the threads that serve connections.
 const DECODE_INLINE: usize = 256 << 10;
 
-/// Smaller bodies don't make spinney ask for the cluster's limit: no cluster is set below it.
+/// Smaller bodies need no check of the cluster's limit: no cluster has a lower one.
 const ASK_LIMIT_ABOVE: u64 = 1 << 20;
 
-/// The documents that a request carries, if a route may want them. What is not JSON or has another encoding than gzip
-/// or deflate is relayed, and counted.
+/// Returns the documents of a request if a route may match. A body that is not JSON, or is encoded otherwise than by
+/// gzip or deflate, is relayed and counted.
 pub(super) async fn classify(
     state: &AppState,
     target: Target<'_>,
@@ -147,7 +147,7 @@ pub(super) async fn handle(
             BufferedBody::stamped(splice, plain, reservation)
         }
     };
-    // What has been sent is settled by its answer, whether or not the client waits for that: so it is a task of its own.
+    // A task of its own: a sent write is settled by its response, whether or not the client waits.
     let state = state.clone();
     let sending = async move {
         let is_stranger = placement
@@ -184,27 +184,26 @@ pub(super) async fn handle(
         .unwrap_or_else(|error| Err(broken(error)))
 }
 
-/// How long the write of a stranger waits for those of others.
+/// How long the write of an unverified writer waits for those of others.
 const STRANGERS_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Writes of strangers go to the cluster one after the other, as long as none of them waits for long: what they cost the
-/// cluster, which hashes a wrong password anew each time, is not to slow down everybody else's.
+/// Serialises writes of unverified writers, within [`STRANGERS_PATIENCE`]: the cluster hashes each wrong password
+/// anew, which must not slow down verified writers.
 async fn strangers_turn(state: &AppState) -> Option<OwnedSemaphorePermit> {
     let turn = state.strangers.clone().acquire_owned();
     let turn = tokio::time::timeout(STRANGERS_PATIENCE, turn).await;
     turn.ok()?.ok()
 }
 
-/// A write after the text work. Nothing else keeps its body in memory: what has gone out is free, as its part of the budget
-/// is.
+/// A write after the text work. Holds the only copy of its body, whose memory and budget are released as it is sent.
 struct Prepared {
     content: Content,
     reservation: Reservation,
-    /// What was placed has to be settled; `None`: the body was not understood.
+    /// Documents to settle; `None` if the body was not understood.
     placement: Option<PlacementGuard>,
 }
 
-/// What is to be sent.
+/// Bytes to send.
 enum Content {
     /// There is nothing to stamp.
     AsItCame(Bytes),
@@ -212,7 +211,7 @@ enum Content {
     Edited { splice: Splice, plain: Bytes },
 }
 
-/// Who has sent a write, and what the headers say of it.
+/// Sender of a write and its headers.
 struct Writer<'h> {
     caller: u64,
     headers: &'h HeaderMap,
@@ -220,7 +219,7 @@ struct Writer<'h> {
     adopted: Option<HeaderValue>,
 }
 
-/// Decompresses and stamps. Should the client leave in the middle, the work stops and what was placed is taken back.
+/// Decompresses and stamps a body. If the client disconnects, the work stops and placed documents are withdrawn.
 async fn prepare(
     state: &Arc<AppState>,
     write: Write,
@@ -244,7 +243,7 @@ async fn prepare(
         }
     };
     let began = Instant::now();
-    // Before anything is placed: whoever says something about groups waits for what was placed before.
+    // Entered before anything is placed: overrides wait for earlier placements.
     let writing = state.writes.enter();
     let body = plain.clone();
     let stamping = async {
@@ -275,7 +274,7 @@ async fn prepare(
     let placement = PlacementGuard::new(state.clone(), in_flight.clone(), writing, placed);
     let placement = placement.of_index(named);
     if adopted.is_some() && stamped.tally().alone > 0 {
-        // Whoever puts such documents right would only mark them again.
+        // Marking would repeat with every sweep.
         placement.roll_back().await;
         return Err(ProxyError::ForestAway {
             forest: "of the documents to adopt".into(),
@@ -303,7 +302,7 @@ enum Decoded {
     Malformed(NotUnderstood, Reservation),
 }
 
-/// Decompresses a body and reserves what stamping its lines takes.
+/// Decompresses a body and reserves the memory for stamping its lines.
 async fn decode(
     state: &AppState,
     buffered: Buffered,
@@ -366,8 +365,8 @@ fn count(state: &AppState, stamped: &Stamped, began: Instant) {
     debug!(?tally, "stamped");
 }
 
-/// Whether a body may go out changed. A stamp can push a legal body over the cluster's limit: then it is ours to say so. A
-/// body that was too large as it came is the cluster's to refuse.
+/// Whether an edited body may be sent. If only the stamps push it over the cluster's limit, the refusal is ours; a
+/// body that was too large before is refused by the cluster.
 async fn may_edit(
     state: &AppState,
     plain: u64,
@@ -420,7 +419,7 @@ async fn forward(
     }
 }
 
-/// Settles the documents by the response: by what it says on its way to the client if it is a success, else by its status.
+/// Settles documents by the response: by its items if it is a success, otherwise by its status.
 async fn attach(
     response: Response<Incoming>,
     placement: Option<PlacementGuard>,
@@ -432,7 +431,7 @@ async fn attach(
         Some(placement) if parts.status.is_success() => {
             let answers = match is_bulk {
                 true => Some(Answers::Items),
-                // A page of something between that says 200 to everything is no answer of the cluster's.
+                // A 200 from an intermediary is not the cluster's response.
                 false => headers::is_of_a_server(&parts.headers)
                     .then_some(Answers::Document(parts.status)),
             };

@@ -1,4 +1,4 @@
-//! What readers get: plain values, for JSON and for pages alike.
+//! Answers to readers as plain values, for JSON and for pages.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -11,13 +11,13 @@ use crate::time::{Millis, format_date};
 pub(crate) struct Groups {
     /// The groups of this page.
     pub groups: Vec<Group>,
-    /// The number of all groups; `None` if nobody asked.
+    /// Number of all groups, if requested.
     pub total: Option<Total>,
     /// Asks for the next page; `None` on the last one.
     pub next: Option<String>,
     /// Milliseconds that the answer took.
     pub took: u64,
-    /// What a reader should know of this answer, such as documents that have no stamp.
+    /// Notes for the reader, such as documents without a stamp.
     pub notes: Vec<String>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) enum Relation {
     Equal,
     /// So many were proven; there may be more.
     AtLeast,
-    /// Nothing is proven: it may be more or less, by what was not counted yet.
+    /// Approximate: documents that are not counted yet may change it either way.
     About,
 }
 
@@ -46,7 +46,7 @@ pub(crate) enum Relation {
 pub(crate) struct Group {
     /// Its root.
     pub root: Root,
-    /// The document that stands for it, one of those under the query.
+    /// Representative of the group among the documents of the query.
     pub representative: Representative,
     /// Documents of the group that the caller may see, the representative among them: 1 or more.
     pub similar_count: u64,
@@ -60,7 +60,7 @@ pub(crate) struct Group {
     pub last: Option<Millis>,
 }
 
-/// A document that stands for its group.
+/// A document that represents its group.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Representative {
     /// The concrete index that it is in.
@@ -84,7 +84,7 @@ pub(crate) struct Similar {
     pub hits: Vec<SimilarHit>,
     /// Asks for the next page; `None` on the last one.
     pub next: Option<String>,
-    /// What the forest knows of the root; `None` where no forest of the index has it (any more).
+    /// The forest's view of the root; `None` if no forest of the index has it.
     pub forest: Option<RootView>,
     /// Milliseconds that the answer took.
     pub took: u64,
@@ -101,7 +101,7 @@ pub(crate) struct SimilarHit {
     pub source: Value,
     /// Its time, by the route's time field.
     pub time: Option<Millis>,
-    /// Who published it, by the route's medium field.
+    /// Publisher, by the route's medium field.
     pub medium: Option<String>,
     /// How similar its text is to the representative's, 0 to 1; `None` where one of them has no text.
     pub similarity: Option<f32>,
@@ -109,7 +109,7 @@ pub(crate) struct SimilarHit {
     pub is_representative: bool,
 }
 
-/// What the forest knows of a root.
+/// The forest's view of a root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RootView {
     /// The forest's name.

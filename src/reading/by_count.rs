@@ -147,7 +147,7 @@ fn may_be_unlisted(request: &GroupsRequest) -> bool {
     request.sort == SortBy::MatchingCount && !request.is_whole_index()
 }
 
-/// Where the groups of a first page come from, how many there are, and what else there is to say.
+/// Returns the source of groups for a first page, their number, and a note.
 async fn first(
     reader: &Reader<'_>,
     request: &GroupsRequest,
@@ -159,8 +159,8 @@ async fn first(
     let before = reader.counts.entries(&reader.index);
     let counted = enumerate::count(source, &request.query, i32::MAX as u64 - 1);
     let (((documents, _), unstamped), ahead) = match (roots, before) {
-        // Its entries come while it is read, and groups would change their places: the documents themselves say the
-        // order, as long as they are not too many.
+        // The entries change while they are read and would reorder groups, so the order comes from the documents, as
+        // long as there are not too many.
         (Some(roots), Entries::Unfinished) => {
             let counted = counted.await?;
             let roots = Some(roots).filter(|_| counted.0.0 > limit(request).1);
@@ -213,7 +213,7 @@ async fn first(
     }
 }
 
-/// What a reader should know of an order and a number that come from the index of roots.
+/// Note on an order and a number that come from the roots index.
 fn note_of(entries: Entries) -> Option<String> {
     let how = match entries {
         Entries::True => return None,
@@ -229,7 +229,7 @@ fn note_of(entries: Entries) -> Option<String> {
     ))
 }
 
-/// What is asked for beside the number of documents.
+/// Number of groups requested with the page.
 enum Ahead {
     Roots {
         name: String,
@@ -456,7 +456,7 @@ impl ByCount<'_, '_> {
             .map(|group| (group.key, Place::Listed(Some(group))));
         let mut batch = Batch::of(places, groups, then);
         if matches!(self.from, From::Roots { .. }) {
-            // The walk shows what is alone by now.
+            // The walk shows singletons.
             batch.found.retain(|(group, _)| group.similar_count >= 2);
         }
         Ok(batch)

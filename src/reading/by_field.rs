@@ -1,5 +1,5 @@
-//! Groups by the best of their documents under a query, by `_score` or a field: one collapsed search for the first page,
-//! a walk for the others, since no server goes on behind a place of a collapsed search.
+//! Groups by the best of their documents under a query, by `_score` or a field: one collapsed search for the first
+//! page, a walk for the others, because the servers cannot continue a collapsed search after a position.
 
 use std::collections::HashSet;
 
@@ -117,7 +117,7 @@ impl ByField<'_, '_> {
     async fn next(&self, place: &Place, size: usize, round: u32) -> Result<Batch, ReadError> {
         let after = match place {
             Place::Walked(after) => after.as_ref(),
-            // No cursor of this order says so.
+            // Cursors of this order have no such position.
             Place::Listed(_) => None,
         };
         let (source, query) = (&self.reader.source, &self.request.query);

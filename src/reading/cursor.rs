@@ -1,11 +1,11 @@
-//! Where a page ended, as a text that readers hand back.
+//! Cursors: the position at which a page ended, as text for the client.
 //!
 //! ```text
 //! base64url of | checksum 8 | JSON: [version, place, total, list] |
 //! ```
 //!
-//! The checksum covers the question as well (index, query, sort), so that a cursor of another question is told from one
-//! of this. It is no signature: whoever makes one up asks for a page that they may ask for anyway.
+//! The checksum covers the request (index, query, sort), so that a cursor of another request is detected. It is not a
+//! signature: a forged cursor only asks for a page that its author may request anyway.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -63,9 +63,9 @@ pub(super) struct Walked {
 const UNREADABLE: RequestError =
     RequestError::Cursor("is not one that spinney gave out for this index, query and sort");
 
-/// The text of a cursor; `question` is a hash of what was asked.
+/// Encodes a cursor; `question` is a hash of the request.
 pub(super) fn encode<T: Serialize>(cursor: &T, question: u64) -> String {
-    // What is written here are numbers and values that came as JSON: it cannot fail.
+    // Cannot fail: numbers, and values that were parsed from JSON.
     let json = serde_json::to_vec(&(VERSION, cursor)).unwrap_or_default();
     let mut bytes = xxh3_64_with_seed(&json, question).to_le_bytes().to_vec();
     bytes.extend_from_slice(&json);

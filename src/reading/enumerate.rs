@@ -1,4 +1,4 @@
-//! All groups of a query that have two or more documents in it, and by them the exact number of its groups.
+//! Enumerates all groups of a query that have two or more documents, which gives the exact number of groups.
 //!
 //! Every shard sends all its groups, the cluster adds them up and drops those of one document: these are what is left,
 //! `documents - sum(count - 1)` is the number of all groups, and singletons never cross the wire. That this is exact is
@@ -21,7 +21,7 @@ const MAX_PARTITIONS: u64 = 4096;
 /// How the caller knows a group without any time: smaller than all times.
 pub(super) const NO_TIME: i64 = i64::MIN;
 
-/// What is enumerated.
+/// Parameters of an enumeration.
 pub(super) struct Enumeration<'a> {
     pub query: &'a Query,
     /// Groups with fewer documents are left out: 1 or 2.
@@ -177,7 +177,7 @@ pub(super) async fn at_least(
     documents: u64,
     all: u64,
 ) -> Result<u64, ReadError> {
-    // Keys are hashes: evenly spread. What is off by chance is none too much.
+    // Keys are hashes and so evenly spread; the margin covers chance.
     let share = documents as f64 / all.max(1) as f64;
     let end = (share * u64::MAX as f64) as u64;
     let end = i64::MIN.wrapping_add_unsigned(end);

@@ -33,7 +33,7 @@ pub(crate) enum ReadError {
     /// All searches together took too long.
     #[error("the cluster has not answered in time")]
     TimedOut(Duration),
-    /// What answers is none.
+    /// The response is not a search server's.
     #[error("what answers as the cluster is none")]
     NotTheCluster,
     /// More documents than groups are counted of.
@@ -46,7 +46,7 @@ pub(crate) enum ReadError {
         /// How many documents there may be.
         limit: u64,
     },
-    /// The order of the whole index is not for those who may not see all of it.
+    /// The order of the whole index is not available to readers who may not see all of it.
     #[error(
         "groups are not sorted by similar_count here, since readers may not see every document (--restricted-readers refuse): sort by matching_count, a field or _score"
     )]
@@ -54,7 +54,7 @@ pub(crate) enum ReadError {
     /// There is no index of roots, or none that the caller may read.
     #[error("there is no index of roots")]
     NoRoots,
-    /// Who published a document cannot be counted.
+    /// The medium field cannot be aggregated.
     #[error(
         "--medium-field {0} is mapped as text here, which the cluster cannot count, and no keyword {0}.keyword stands beside it in all of these indices: name a field of the type keyword"
     )]
@@ -65,10 +65,10 @@ pub(crate) enum ReadError {
 }
 
 impl ReadError {
-    /// What the client sees: the cluster's own answer where there is one.
+    /// The response for the client: the cluster's own where there is one.
     ///
     /// # Errors
-    /// When the error is spinney's own, or there was no answer.
+    /// When the error is spinney's own, or there was no response.
     pub(crate) fn into_response(self) -> Result<Response<Body>, ProxyError> {
         Err(match self {
             ReadError::Refused(answer) => return Ok(answer.map(full)),
@@ -81,7 +81,7 @@ impl ReadError {
             ReadError::Request(_) | ReadError::TooMany { .. } | ReadError::MediumIsText(_) => {
                 ProxyError::BadRequest(self.to_string())
             }
-            // The one is logged by whoever asks forests, the other is always answered otherwise.
+            // The first is logged where forests are asked; the second is always handled earlier.
             ReadError::Forest(_) | ReadError::NoRoots => ProxyError::Internal,
         })
     }

@@ -1,4 +1,4 @@
-//! The form of a field that can be counted: where the servers map by themselves, a text is a `text`, with a `keyword` beside it.
+//! Aggregatable form of a field: dynamic mapping makes a text field with a `keyword` subfield.
 
 use std::collections::HashMap;
 
@@ -21,11 +21,10 @@ const REMEMBERED: usize = 1024;
 /// The most bytes of an answer.
 const ANSWER_BYTES: usize = 1 << 20;
 
-/// The servers' own name of the keyword beside a text.
+/// Suffix of the subfield in dynamic mappings.
 const BESIDE: &str = ".keyword";
 
-/// What indices call the medium of a document in a form that can be counted, as far as it was asked lately. By caller: of what a name stands
-/// for, one sees more than another.
+/// Cache of the aggregatable medium field by index and caller: callers may see different indices behind one name.
 #[derive(Debug, Default)]
 pub(crate) struct KeywordForms(Mutex<HashMap<(u64, String), Known>>);
 
@@ -36,8 +35,9 @@ struct Known {
 }
 
 impl KeywordForms {
-    /// The fields of an index, with the medium in a form that can be counted if there is one. The cluster is asked in the caller's name;
-    /// without an answer the medium is as configured. `raw_index`: as it stands in the caller's path; `caller`: its headers, and their hash.
+    /// Returns the fields of an index with the aggregatable medium field, if there is one. Asks the cluster in the
+    /// caller's name; without an answer the medium is as configured. `raw_index`: as in the caller's path; `caller`:
+    /// headers and their hash.
     pub(crate) async fn fields(
         &self,
         engine: &Engine,
@@ -83,7 +83,7 @@ impl KeywordForms {
     }
 }
 
-/// Whether it is the keyword beside a field that can be counted, and not the field; none: the cluster does not say.
+/// Whether only the keyword subfield can be aggregated; `None` if the cluster does not say.
 async fn is_beside(
     cluster: &Client,
     caller: &HeaderMap,

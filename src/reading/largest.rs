@@ -1,10 +1,10 @@
-//! The first groups of a list by matching count, without the list: each shard tells its largest groups only, and what they
-//! tell proves the first page, where its groups are large enough.
+//! First page of groups by matching count without the whole list: each shard returns its largest groups only, and
+//! their counts prove the page where its groups are large enough.
 //!
-//! A shard that holds a group back has told larger ones or as large ones. So of `bound`, the sum of the smallest counts that
-//! shards with more groups have told, no group can have more that is told by none; and a group that is told has at most so
-//! many more than the answer says. Above the bound the order is known as soon as those of which too little may be known are
-//! counted.
+//! A group that a shard did not return is no larger there than the smallest one returned. With `bound` as the sum of
+//! these smallest counts over shards with more groups, a group that no shard returned has at most `bound` documents,
+//! and a returned one at most that many more than the answer says. Above the bound the order is known once the
+//! uncertain groups are counted.
 
 use serde::Deserialize;
 use serde_json::json;
@@ -16,7 +16,7 @@ use super::numbers;
 use super::query::Query;
 use super::search::{Answer, Source};
 
-/// Groups that a shard tells: more cost more time, and lower the bound slowly.
+/// Groups that each shard returns: more cost time and lower the bound slowly.
 const TOLD: usize = 1_000;
 
 /// Groups that are looked at besides those that are wanted: one that is counted may turn out smaller than it has to be.
@@ -32,7 +32,7 @@ pub(super) enum Largest {
     All(Vec<Listed>),
     /// These are the first ones, in order: as many as were asked for, or more.
     First(Vec<Listed>),
-    /// Only a list can tell.
+    /// Only the whole list can decide.
     Unproven,
 }
 
@@ -41,7 +41,7 @@ struct Groups {
     groups: Told,
 }
 
-/// What the shards tell, the largest groups first.
+/// Groups returned by the shards, the largest first.
 #[derive(Debug, Deserialize)]
 struct Told {
     #[serde(rename = "doc_count_error_upper_bound")]

@@ -16,7 +16,7 @@ const KEPT_FOR: Millis = Millis(5 * 60_000);
 /// Bytes of all lists together.
 const BYTES: usize = 64 << 20;
 
-/// Lists of groups by a hash of who asked for what, within a number of bytes and of minutes.
+/// Cache of lists of groups by a hash of caller and request, bounded in bytes and time.
 #[derive(Debug, Default)]
 pub(crate) struct Lists(Mutex<State>);
 

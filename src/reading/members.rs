@@ -33,8 +33,8 @@ struct MembersCursor {
     shown: Vec<(String, String)>,
 }
 
-/// Documents at one place, each of them in another shard, that a cursor may name. They are asked for again with the
-/// next page: whoever makes up a cursor gets no more of the cluster than that.
+/// Most documents at one position, each in another shard, that a cursor may name. They are requested again with the
+/// next page, so a forged cursor cannot ask for more.
 const MOST_SHOWN: usize = 512;
 
 impl MembersCursor {
@@ -51,11 +51,10 @@ impl MembersCursor {
 }
 
 impl Reader<'_> {
-    /// The documents of the group of a document. `raw_id`: its id as it stands in the caller's path; `routing` as the
-    /// caller gave it.
+    /// Returns the group of a document. `raw_id`: its id as in the caller's path; `routing` as given by the caller.
     ///
     /// # Errors
-    /// As [`Reader::members_of`]; the cluster's own answer if there is no such document.
+    /// As [`Reader::members_of`]; the cluster's own response if there is no such document.
     pub(crate) async fn similar(
         &self,
         raw_id: &str,
@@ -196,7 +195,7 @@ impl Reader<'_> {
         })
     }
 
-    /// What of a source is needed to compare texts.
+    /// Source fields needed to compare texts.
     fn text_fields(&self) -> Value {
         let fields = self.source.fields;
         let names: Vec<&String> = fields.text.iter().chain(&fields.title).collect();
@@ -249,8 +248,8 @@ impl Reader<'_> {
         }
     }
 
-    /// What the forest of an index says in which the caller has found a document of the group. It knows of all documents: nothing is said
-    /// where some readers may not.
+    /// Returns the forest's view for an index in which the caller has found a document of the group. A forest knows
+    /// all documents, so nothing is shown where readers are restricted.
     async fn forest_view(&self, index: &str, root: Root) -> Result<Option<RootView>, ReadError> {
         if self.restricted != RestrictedReaders::None {
             return Ok(None);
@@ -270,8 +269,8 @@ impl Reader<'_> {
     }
 }
 
-/// Whether a document cannot be read by its id under this name: several indices stand behind the alias, or it is a data stream. That a
-/// document is not there is no error to the servers.
+/// Whether a document cannot be read by its id under this name: an alias over several indices, or a data stream. A
+/// missing document is no error to the servers.
 fn is_not_one_index(refused: &Response<Bytes>) -> bool {
     let said: Value = serde_json::from_slice(refused.body()).unwrap_or_default();
     let is_error = said.get("error").is_some();
@@ -291,7 +290,7 @@ struct Members<'s, 'a> {
 }
 
 impl Members<'_, '_> {
-    /// The next documents behind a place: by time, what has none last; of equals in the order in which they were written.
+    /// Returns the documents behind a position: by time, those without one last, ties in the order of writing.
     async fn search(
         &self,
         shown: &Value,

@@ -1,5 +1,5 @@
-//! Reading groups: what the JSON endpoints and the web page show. Every request goes to the cluster in the caller's name,
-//! and every number shown is counted for the answer with the caller's rights.
+//! Reads groups for the JSON endpoints and the web page. Every request goes to the cluster in the caller's name, and
+//! every number is counted with the caller's rights.
 //!
 //! ```text
 //! request --order--> keys of a page's groups --numbers--> counts, representatives --> answer
@@ -9,9 +9,9 @@
 //!            +-- by_field   one collapsed search for the first page, then a walk
 //! ```
 //!
-//! Beside it, [`Reader::similar`] and [`Reader::root`] page through the documents of one group.
+//! [`Reader::similar`] and [`Reader::root`] page through the documents of one group.
 //!
-//! `docs/reading.md` says what is promised.
+//! `docs/reading.md` specifies the guarantees.
 
 pub(crate) mod answer;
 mod by_count;
@@ -71,7 +71,7 @@ pub(crate) struct Reader<'a> {
     now: Millis,
 }
 
-/// What a [`Reader`] is made of.
+/// Parts of a [`Reader`].
 #[derive(Clone, Copy)]
 pub(crate) struct ReaderParts<'a> {
     /// The search cluster.
@@ -82,7 +82,7 @@ pub(crate) struct ReaderParts<'a> {
     pub service: &'a HeaderMap,
     /// Headers of the caller's request.
     pub headers: &'a HeaderMap,
-    /// The index as it stands in the caller's path; a pattern or a list, too.
+    /// Index as in the caller's path; also a pattern or a list.
     pub raw_index: &'a str,
     /// The fields of that index.
     pub fields: &'a ReaderFields,
@@ -154,7 +154,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// A hash of what a cursor belongs to.
+    /// Hash of the request that a cursor belongs to.
     fn question(&self, request: &GroupsRequest) -> u64 {
         let GroupsRequest {
             query,

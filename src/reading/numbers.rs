@@ -1,4 +1,4 @@
-//! What is counted for the groups of a page, with the caller's own rights.
+//! Counts for the groups of a page, with the caller's rights.
 
 use std::collections::HashMap;
 
@@ -63,7 +63,7 @@ pub(super) async fn groups(
     Ok(first.filter_map(group).collect())
 }
 
-/// The root that a key stands for.
+/// Root of a key.
 pub(super) fn root(key: i64) -> Root {
     Root(Fingerprint(key.cast_unsigned()))
 }
@@ -76,7 +76,7 @@ struct Whole {
     last: Option<Millis>,
 }
 
-/// What is asked of a group in the whole index besides its count.
+/// Aggregations of a group in the whole index besides its count.
 fn about(source: &Source<'_>) -> Value {
     let time = &source.fields.time;
     let mut about = json!({"first": {"min": {"field": time}}, "last": {"max": {"field": time}}});

@@ -53,7 +53,7 @@ pub(super) struct Page {
     pub notes: Vec<String>,
 }
 
-/// What a page has besides its groups.
+/// Everything of a page but its groups.
 pub(super) struct PageParts {
     size: usize,
     pub total: Option<Total>,
@@ -109,7 +109,7 @@ pub(super) struct Filling {
     round: u32,
 }
 
-/// What a page wants next.
+/// Next batch that a page needs.
 pub(super) struct Wanted {
     /// Groups behind this place.
     pub place: Place,
@@ -120,7 +120,7 @@ pub(super) struct Wanted {
 }
 
 impl Filling {
-    /// What to ask for next; `None`: the page is full, or there is no more.
+    /// Returns the next batch to request; `None` if the page is full or there is no more.
     pub(super) fn wanted(&self) -> Option<Wanted> {
         let missing = (self.parts.size + 1).saturating_sub(self.found.len());
         let place = self.place.clone()?;
@@ -131,8 +131,7 @@ impl Filling {
         })
     }
 
-    /// Adds what came. A group that is on the page already, because its place has changed meanwhile, is not shown
-    /// again.
+    /// Adds a batch. A group that is on the page already, because its position has changed, is skipped.
     pub(super) fn add(&mut self, batch: Batch) {
         for (group, place) in batch.found {
             if self.found.iter().all(|(shown, _)| shown.root != group.root) {

@@ -1,5 +1,5 @@
-//! Queries in the cluster's own language. A caller's stays the text that it came as: what it means is the cluster's
-//! to say, and a tree of it would take many times its bytes.
+//! Queries in the cluster's DSL. A caller's query stays text: the cluster interprets it, and a parsed tree would take
+//! many times its size.
 
 use std::fmt;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ impl fmt::Display for Query {
     }
 }
 
-/// A JSON text with what stands in its strings, and nothing between its tokens.
+/// Copies JSON text without white space between tokens.
 fn without_white_space(json: &str) -> String {
     let mut kept = String::with_capacity(json.len());
     let (mut in_string, mut escaped) = (false, false);

@@ -1,4 +1,4 @@
-//! What readers ask for.
+//! Requests of readers.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use super::query::Query;
 
-/// Groups of a page where nobody said how many.
+/// Default number of groups on a page.
 pub(crate) const DEFAULT_SIZE: usize = 20;
 
 /// The most groups or documents of a page.
 pub(crate) const MAX_SIZE: usize = 100;
 
-/// Documents under the query up to which the number of groups is counted exactly where nobody set another limit.
+/// Default limit of documents up to which the number of groups is counted exactly.
 pub(crate) const DEFAULT_COUNTED: u64 = 300_000;
 
 /// The highest such limit.
@@ -23,17 +23,17 @@ pub(crate) const MAX_COUNTED: u64 = 2_000_000;
 pub(crate) struct GroupsRequest {
     /// The query, in the cluster's own language.
     pub query: Query,
-    /// By what the groups are sorted.
+    /// Sort of the groups.
     pub sort: SortBy,
     /// Which end comes first.
     pub direction: Direction,
     /// Groups of a page, 1 to [`MAX_SIZE`].
     pub size: usize,
-    /// Where the page before ended, as its `next` said it.
+    /// Cursor from the previous page.
     pub cursor: Option<String>,
-    /// Which document stands for a group.
+    /// Choice of the representative.
     pub representative: RepresentativeBy,
-    /// What of the representatives is shown, as the cluster's `_source` takes it.
+    /// `_source` filter for representatives.
     pub source: Value,
     /// How exactly the groups are counted.
     pub total: TotalWanted,
@@ -41,7 +41,7 @@ pub(crate) struct GroupsRequest {
     pub exact: bool,
 }
 
-/// By what groups are sorted. Equal ones: the one with the newest document first, then by key.
+/// Sort of groups. Ties: the newest document first, then by key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum SortBy {
     /// The documents of the group in the whole index.
@@ -61,7 +61,7 @@ pub(crate) enum Direction {
     Descending,
 }
 
-/// Which document under the query stands for its group.
+/// Choice of the representative among the documents of the query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RepresentativeBy {
     /// The one with the best score; of equals the newest.
@@ -90,11 +90,11 @@ pub(crate) struct MembersRequest {
     pub size: usize,
     /// Where the page before ended.
     pub cursor: Option<String>,
-    /// What of the documents is shown, as the cluster's `_source` takes it.
+    /// `_source` filter for documents.
     pub source: Value,
 }
 
-/// What is wrong with a question.
+/// Errors in a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RequestError {
     /// The body is no JSON, or has members that there are not.
@@ -105,7 +105,7 @@ pub(crate) enum RequestError {
     Member {
         /// Its name.
         member: &'static str,
-        /// What it may be.
+        /// Allowed values.
         reason: String,
     },
     /// A cursor that was not given out for this question.
@@ -142,7 +142,7 @@ fn value(member: &'static str, raw: &RawValue) -> Result<Value, RequestError> {
     serde_json::from_str(raw.get()).map_err(|error| RequestError::Body(error.to_string()))
 }
 
-/// What a member says, as it is read; `default` where it is not there.
+/// Reads a member; `default` if absent.
 fn member<T>(
     name: &'static str,
     raw: Option<&RawValue>,
@@ -168,16 +168,16 @@ impl Default for GroupsRequest {
     }
 }
 
-/// All documents: written out, since only then the servers skip what a sort need not see.
+/// Matches all documents. Written out, because only then the servers skip what a sort does not need.
 pub(crate) fn match_all() -> Value {
     json!({"match_all": {}})
 }
 
 impl GroupsRequest {
-    /// Reads a body; an empty one asks for everything by `similar_count`.
+    /// Parses a body; an empty one requests everything by `similar_count`.
     ///
     /// # Errors
-    /// When it is no JSON object, or has members or values that there are not.
+    /// When it is not a JSON object, or has unknown members or values.
     pub(crate) fn parse(body: &[u8]) -> Result<GroupsRequest, RequestError> {
         let default = GroupsRequest::default();
         if body.trim_ascii().is_empty() {
@@ -248,7 +248,7 @@ fn parse_sort(sort: &Value) -> Result<(SortBy, Direction), RequestError> {
     let by = match name.as_str() {
         "similar_count" => SortBy::SimilarCount,
         "matching_count" => SortBy::MatchingCount,
-        // Neither says anything of a document.
+        // These sorts do not belong to a document.
         "" | "_doc" | "_shard_doc" => return Err(wrong()),
         field => SortBy::Field(field.to_owned()),
     };

@@ -1,5 +1,5 @@
-//! The index of roots, read for the order of groups. The caller's credentials read it: who may not, or where there is
-//! none, gets the same order from the documents.
+//! Reads the roots index for the order of groups, with the caller's credentials. Without access or without the index,
+//! the order comes from the documents.
 
 use std::collections::HashSet;
 
@@ -14,11 +14,11 @@ use super::request::{Direction, match_all};
 use super::search::{Answer, Source};
 use crate::cluster::roots::{COUNT, KEY, LAST, roots_index};
 
-/// What the index of roots says of the whole, and its first entries.
+/// Summary of the roots index, and its first entries.
 pub(super) struct First {
     /// Groups of two or more.
     pub entries: u64,
-    /// Their documents; 0 if nobody asked.
+    /// Documents of these groups; 0 if not requested.
     pub documents: u64,
     /// As [`page`] has them.
     pub first: Vec<Listed>,
@@ -60,7 +60,7 @@ pub(super) async fn first(
         both => both?,
     };
     let entries = answer.hits.total().0;
-    // An empty one says that nothing was counted yet.
+    // Empty: nothing was counted yet.
     if entries == 0 {
         return Ok(None);
     }
@@ -122,7 +122,7 @@ fn sorted(direction: Direction, size: usize) -> Value {
         "stored_fields": "_none_",
         "query": match direction {
             Direction::Ascending => groups(),
-            // What is none stands at the end; with a filter, the servers look at every entry.
+            // Missing values sort last; a filter would make the servers visit every entry.
             Direction::Descending => match_all(),
         },
         "sort": [

@@ -1,4 +1,4 @@
-//! Searches in the caller's name, and what they answer.
+//! Searches in the caller's name.
 
 use bytes::Bytes;
 use hyper::{HeaderMap, Method, Response, StatusCode};
@@ -14,10 +14,10 @@ use crate::engine::ReaderFields;
 /// The most bytes of an answer.
 const ANSWER_BYTES: usize = 64 << 20;
 
-/// How long the cluster may search for one answer: the servers stop by themselves then, and say so.
+/// Time limit of a search, after which the servers return a partial result.
 const TIMEOUT: &str = "60s";
 
-/// What a search answers, as far as it is looked at.
+/// The parts of a search response that are used.
 #[derive(Debug, Deserialize)]
 pub(super) struct Answer<A = Value> {
     timed_out: bool,
@@ -79,15 +79,15 @@ impl Hit {
     }
 }
 
-/// An index and who asks for it.
+/// An index and its caller.
 pub(super) struct Source<'a> {
     pub cluster: &'a Client,
     /// Headers of the caller's request: the cluster finds the credentials in them.
     pub caller: &'a HeaderMap,
-    /// The index as it stands in the caller's path.
+    /// Index as in the caller's path.
     pub raw_index: &'a str,
     pub fields: &'a ReaderFields,
-    /// What it reads is read in this turn.
+    /// Permit under which responses are read.
     pub turn: &'a Turn,
     /// Asks the same copies of the shards again: two copies may score differently.
     pub preference: String,
@@ -122,10 +122,10 @@ impl Source<'_> {
         self.answer(self.raw_index, body).await
     }
 
-    /// Searches the index.
+    /// Runs a search.
     ///
     /// # Errors
-    /// What the cluster refuses comes back as it is; a partial answer is none.
+    /// Refusals of the cluster are returned as they are; a partial result is an error.
     pub(super) async fn search<A: for<'de> Deserialize<'de>>(
         &self,
         body: Value,

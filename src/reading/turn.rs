@@ -1,8 +1,8 @@
-//! How many readers are answered at once, and how many of them hold large answers of the cluster.
+//! Limits concurrent readers, and those that hold large responses of the cluster.
 //!
-//! A reader with small answers waits for nobody while there are few enough. One whose answers turn out to be large goes
-//! on alone: the others of its kind wait for it, in the order in which they came. So what readers hold is bounded,
-//! whoever they are, and nobody who waits holds what another one waits for.
+//! Readers with small responses run concurrently up to a limit. A reader whose responses turn out to be large
+//! continues exclusively: the others of its kind queue in order of arrival. So the memory of readers is bounded, and
+//! a queued reader holds nothing that another one needs.
 
 use std::sync::Arc;
 

@@ -27,7 +27,7 @@ impl Order {
         }
     }
 
-    /// What the documents are sorted by; without the key, what only the first field says.
+    /// Sort of a walk; without the key, the values of the first field only.
     pub(super) fn sort(&self, source: &Source<'_>, by_key: bool) -> Value {
         let order = match self.direction {
             Direction::Ascending => "asc",
@@ -106,7 +106,7 @@ pub(super) fn walked(sort: Vec<Value>) -> Result<Walked, ReadError> {
     Ok(Walked { value, key })
 }
 
-/// What a search by time alone says.
+/// Result of a search by time alone.
 enum ByTime {
     /// The next documents.
     Block(Block),
@@ -114,8 +114,8 @@ enum ByTime {
     Narrowed(Option<Value>),
 }
 
-/// Sorted by one field, the servers skip what they need not see, by two they look at every document. So the first field alone
-/// is asked for, and the documents of one time are put in order here; those of the last time may not be all of them.
+/// With one sort field the servers skip documents, with two they visit all. So only the first field is requested, and
+/// documents of equal time are ordered here; those of the last time may be incomplete.
 async fn by_time(
     source: &Source<'_>,
     query: &Query,
@@ -126,7 +126,7 @@ async fn by_time(
     let from = match after {
         None => None,
         Some(after) => match time(&after.value) {
-            // What has no time stands behind all that have one.
+            // Documents without a time sort last.
             None => return Ok(ByTime::Narrowed(None)),
             from => from,
         },
@@ -147,7 +147,7 @@ async fn by_time(
     }
     let mut to = found.last().map(|(to, _)| *to);
     if to == from {
-        // Maybe all of them were passed: what is behind that time has to be in it, too.
+        // All of them may have been passed, so the range behind that time is included.
         let behind = times(source, query, order, from, size).await?;
         let behind = behind.filter(|behind| behind.len() == size);
         to = behind.and_then(|behind| Some(behind.last()?.0));
@@ -165,8 +165,8 @@ async fn by_time(
     })))
 }
 
-/// Times and keys of the next documents behind a time, sorted by time alone. `None` if one of them has no time: such stand at
-/// the end.
+/// Returns times and keys of the next documents behind a time, sorted by time alone; `None` if one has no time: those
+/// sort last.
 async fn times(
     source: &Source<'_>,
     query: &Query,
@@ -218,8 +218,8 @@ fn whole_times(
     walked.collect()
 }
 
-/// A time among sort values, in milliseconds; what has none is sorted by one of the ends of all numbers, and dates in
-/// nanoseconds are left to the servers.
+/// Converts a sort value to milliseconds. Missing values sort as the smallest or largest number; dates in nanoseconds
+/// are left to the servers.
 fn time(value: &Value) -> Option<i64> {
     /// Some 30,000 years, or eleven days of nanoseconds.
     const MOST: i64 = 1_000_000_000_000_000;

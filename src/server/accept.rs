@@ -1,4 +1,4 @@
-//! Connections, from the listener to hyper: how many there are, what becomes of one too many, and how long each may be silent.
+//! Accepts connections: limits, overload, and timeouts of silent connections.
 
 use std::convert::Infallible;
 use std::io;
@@ -25,8 +25,8 @@ use crate::state::AppState;
 /// How many headers a request may have: the servers bound the bytes of a head only, and 16 KiB hold no more.
 const MAX_HEADERS: usize = 4096;
 
-/// The most bytes of a head that is still coming, which no budget counts. The servers take 20 KiB; an article for a
-/// docId may stand in an address, and addresses of more than 64 KiB there are none.
+/// Largest request head in bytes, which no budget counts. The servers accept 20 KiB; an article for the docId
+/// endpoint may be in the URL, which is at most 64 KiB long.
 const HEAD_BYTES: usize = 64 << 10;
 
 const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -37,14 +37,14 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Connections beyond the most that there may be, or of a listener for probes. Each lives for one question.
 const FEW: usize = 16;
 
-/// What is done with the connections of one listener.
+/// Settings of one listener and its connections.
 pub(super) struct Listener {
     tls: Option<TlsAcceptor>,
     purpose: Purpose,
     idle: Duration,
     connections: Arc<Connections>,
     evict: Evict,
-    /// For those for which there is no room.
+    /// Slots for connections beyond the limit.
     too_many: Arc<Connections>,
 }
 
@@ -73,7 +73,7 @@ impl Listener {
         }
     }
 
-    /// What a new connection is for, its slot, and whether another one had to go for it. `None`: there is no room at all.
+    /// Admits a connection: its purpose, its slot, and whether another one was evicted. `None` if there is no slot.
     fn admit(&self) -> Option<(Purpose, Slot, bool)> {
         if let Some((slot, evicted)) = self.connections.enter(self.evict) {
             return Some((self.purpose, slot, evicted));

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 #[derive(Debug)]
 pub(super) struct Connections {
     most: usize,
-    /// Counts what happens: what happened earlier has the smaller number.
+    /// Logical clock of events.
     clock: AtomicU64,
     /// By when they were accepted.
     open: Mutex<BTreeMap<u64, Arc<Connection>>>,
@@ -36,7 +36,7 @@ struct Connection {
     at_once: AtomicBool,
 }
 
-/// Who has to go if there is no room.
+/// Which connection is evicted when all slots are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Evict {
     /// One that waits for a request, if any does.
@@ -55,7 +55,7 @@ impl Connections {
         })
     }
 
-    /// Room for a new connection, and whether another one has to go for it. `None`: there is no room.
+    /// Takes a slot, and returns whether another connection was evicted; `None` if there is no slot.
     pub(super) fn enter(self: &Arc<Self>, evict: Evict) -> Option<(Slot, bool)> {
         let now = self.now();
         let mut open = self.open.lock();

@@ -16,8 +16,8 @@ use super::connections::Slot;
 /// How long the head of a request may take from its first byte on.
 pub(super) const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Whether bytes have come since hyper began to wait for a head. Whoever asked before they came is woken by them: in
-/// which order hyper reads and looks at the time does not matter.
+/// Whether bytes have arrived since hyper began to wait for a head. Wakes the task that polled before, so the order
+/// in which hyper reads and polls its timer does not matter.
 #[derive(Debug, Clone, Default)]
 struct HeadBegun(Arc<Mutex<Begun>>);
 
@@ -41,7 +41,7 @@ impl HeadBegun {
         }
     }
 
-    /// Whether it is so; who asks is woken when it is.
+    /// Returns whether bytes have arrived; wakes the task when they do.
     fn poll(&self, cx: &Context<'_>) -> bool {
         let mut begun = self.0.lock();
         if !begun.is_so {
@@ -73,8 +73,7 @@ pub(super) fn head_timeout<T>(
     (timer, stream)
 }
 
-/// hyper's timer for `header_read_timeout`, the only one that an HTTP/1 server has. It makes its own times of what it is
-/// asked for.
+/// Timer for hyper's `header_read_timeout`, the only timer of an HTTP/1 server. Chooses its own deadlines.
 #[derive(Debug, Clone)]
 pub(super) struct HeadTimer {
     begun: HeadBegun,
@@ -132,8 +131,8 @@ impl Future for HeadSleep {
 
 impl Sleep for HeadSleep {}
 
-/// Notes when bytes come, and fails when the client takes none for too long: who does not read an answer must not keep it, and
-/// what waits for it, for ever.
+/// Records arriving bytes, and fails when the client reads nothing for too long, so that an unread response is not
+/// held for ever.
 #[derive(Debug)]
 pub(super) struct HeadTimeoutIo<T> {
     stream: T,
@@ -144,7 +143,7 @@ pub(super) struct HeadTimeoutIo<T> {
 }
 
 impl<T> HeadTimeoutIo<T> {
-    /// What becomes of an attempt to write.
+    /// Handles the result of a write.
     fn written<R>(
         &mut self,
         cx: &mut Context<'_>,

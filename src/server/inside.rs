@@ -1,4 +1,4 @@
-//! A connection of spinney to itself, through memory: what it writes in its own name goes the way of every write.
+//! Loopback: an in-memory connection of spinney to itself, so that its own writes take the path of every write.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::http::headers::ADOPT;
 use crate::http::{ClientAddress, full};
 use crate::state::AppState;
 
-/// Bytes on their way between the two ends.
+/// Capacity of the pipe in bytes.
 const PIPE: usize = 256 << 10;
 
-/// The way into this process, as somebody whom the cluster knows by these credentials.
+/// Client of this process with the credentials of the service user.
 pub(super) struct Inside {
     pub(super) state: Arc<AppState>,
     pub(super) credentials: Option<HeaderValue>,

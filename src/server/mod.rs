@@ -34,11 +34,11 @@ use crate::state::{AppState, StateError};
 use crate::{api, page, proxy, recovery};
 use accept::Listener;
 
-/// How often expired nodes are removed while nobody writes, and how many at once.
+/// Interval and batch size of removing expired nodes while there are no writes.
 const EXPIRY_TICK: Duration = Duration::from_millis(100);
 const EXPIRY_BUDGET: usize = 2_000;
 
-/// How long a stop waits until the cluster has closed what spinney has opened there.
+/// How long a shutdown waits for points in time to be closed.
 const CLOSING: Duration = Duration::from_secs(2);
 
 /// How many of those ticks pass between two looks for a forest that is full.
@@ -58,10 +58,10 @@ pub(crate) enum ServeError {
         /// Why.
         source: std::io::Error,
     },
-    /// What requests share cannot be made.
+    /// The shared state cannot be created.
     #[error(transparent)]
     State(#[from] StateError),
-    /// What spinney asks in its own name.
+    /// The service client cannot be created.
     #[error(transparent)]
     Service(#[from] OperatorError),
     /// The forests cannot be rebuilt.
@@ -72,11 +72,11 @@ pub(crate) enum ServeError {
     Signals(#[source] std::io::Error),
 }
 
-/// Serves until a signal, then drains what is in flight. `ready` gets the addresses once connections are accepted: the one
-/// for everything, and the one for the own endpoints alone if there is such a listener.
+/// Serves until a signal, then drains requests in flight. `ready` receives the addresses once connections are
+/// accepted: that of the main listener, and that of the admin listener if there is one.
 ///
 /// # Errors
-/// When the address cannot be bound or TLS material cannot be read.
+/// When an address cannot be bound or TLS material cannot be read.
 #[expect(
     clippy::disallowed_methods,
     reason = "exit: a second signal means at once, and nothing here needs its destructor"
@@ -132,7 +132,7 @@ pub(crate) async fn serve(
     }
     let service = Operator::of_service(&config)?;
     catch_up::begin(&state, &config, &service).await;
-    // Whoever knows that it listens may stop it.
+    // Installed before readiness is reported, because a stop may follow at once.
     let mut signals = Signals::install().map_err(ServeError::Signals)?;
     ready(address, admin_address);
 
@@ -154,11 +154,11 @@ pub(crate) async fn serve(
     }
     let signal = signals.next().await.map_err(ServeError::Signals)?;
     info!(signal, in_flight = state.in_flight.count(), "stopping");
-    // What it has sent is in flight like all else.
+    // Requests they have sent are in flight like all others.
     for own in [sweeping, restamping, looking].into_iter().flatten() {
         own.abort();
     }
-    // Whoever asks a second time does not want to wait.
+    // A second signal ends the wait.
     let cut_off = tokio::select! {
         cut_off = state.in_flight.drain(config.grace) => cut_off,
         again = signals.next() => {
@@ -168,7 +168,7 @@ pub(crate) async fn serve(
         }
     };
     accepting.abort();
-    // Until now others have waited for what this process had on its way.
+    // Peers may now proceed: our in-flight writes are settled.
     if let Some(obeying) = obeying {
         obeying.abort();
     }
@@ -234,7 +234,7 @@ async fn expire(state: Arc<AppState>) {
     }
 }
 
-/// Keeps what the overview of the page plots.
+/// Records the samples that the overview page plots.
 async fn remember(state: Arc<AppState>) {
     let mut tick = tokio::time::interval(history::EVERY);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
@@ -247,14 +247,14 @@ async fn remember(state: Arc<AppState>) {
     }
 }
 
-/// What a connection is for.
+/// Purpose of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Purpose {
     /// Everything.
     Everything,
     /// Probes and monitors, on a listener of their own.
     Admin,
-    /// It is one too many. Probes are answered all the same: whoever restarts a process because it is busy makes it worse.
+    /// Beyond the limit: only probes are answered, so that an orchestrator does not restart a busy process.
     TooMany,
 }
 
@@ -316,7 +316,7 @@ async fn respond(
     response
 }
 
-/// Answers what stands in the table of endpoints.
+/// Answers an endpoint of the table.
 async fn own(
     state: &Arc<AppState>,
     found: &Found<'_>,
@@ -338,8 +338,8 @@ fn refuse(request: Request<Incoming>, error: ProxyError) -> Result<Response<Body
     Err(error)
 }
 
-/// Gives a response of our own what every response of the cluster has: the client's id of the request, and the header
-/// that the Elasticsearch clients check.
+/// Adds the headers that every response of the cluster has: `X-Opaque-Id`, and the product header that Elasticsearch
+/// clients check.
 fn mark_as_ours(state: &AppState, response: &mut Response<Body>, opaque_id: Option<HeaderValue>) {
     let headers = response.headers_mut();
     if let Some(id) = opaque_id {
@@ -385,7 +385,7 @@ fn record(state: &AppState, error: &ProxyError) {
         _ => {}
     }
     match error {
-        // What the client does wrong, and what comes with every stop.
+        // Errors of clients, and those of every shutdown.
         E::NoEndpoint(_)
         | E::NotAdmin(_)
         | E::GetOnly

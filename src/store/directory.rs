@@ -18,15 +18,15 @@ use super::{Lsn, reader};
 const SYNC: &str = "sync";
 const LOCK: &str = "LOCK";
 pub(super) const IDENTITY: &str = "identity";
-/// What a file is called until it is whole.
+/// Suffix of a file that is not complete yet.
 const UNFINISHED: &str = ".tmp";
-/// What the name of a directory begins with that was set aside. No forest's has upper-case letters.
+/// Prefix of a directory that was set aside. Names of forests have no upper-case letters.
 const UNREADABLE: &str = "UNREADABLE";
-/// In the directory of a forest that was put together of what reads of it.
+/// Marks a directory that salvage has put together from the readable part of a forest.
 const MARK: &str = "salvaged";
 const NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_');
 
-/// A directory that holds the stored forests of one process. Nobody else gets it while this or one of its stores is alive.
+/// A locked directory of stored forests. The lock is held until this and every store opened from it are dropped.
 #[derive(Debug, Clone)]
 pub struct DataDir(Arc<Locked>);
 
@@ -54,7 +54,7 @@ impl DataDir {
     /// As [`DataDir::lock`].
     pub fn lock_in(files: Arc<dyn Files>, path: &Path) -> Result<DataDir, StoreError> {
         match make_dir(&*files, path) {
-            // Whoever made it for us let us not look at what is around it.
+            // The data directory may be mounted where its parent cannot be listed.
             Err(StoreError::Io { what, source, .. })
                 if what == SYNC && source.kind() == io::ErrorKind::PermissionDenied => {}
             made => made?,
@@ -70,7 +70,7 @@ impl DataDir {
         })))
     }
 
-    /// What is stored in it: the identities of its forests, by name.
+    /// Returns the identities of the stored forests, sorted by name.
     ///
     /// # Errors
     /// When the directory or an identity cannot be read.
@@ -78,7 +78,7 @@ impl DataDir {
         let (files, path) = (&self.0.files, self.path());
         let names = files.list(path).map_err(StoreError::io("list", path))?;
         let mut forests = Vec::new();
-        // What was set aside has an identity too.
+        // Directories that were set aside hold an identity as well.
         let is_forest = |name: &String| !name.contains(|c: char| c.is_ascii_uppercase());
         for name in names.into_iter().filter(is_forest) {
             let file = path.join(name).join(IDENTITY);
@@ -94,8 +94,8 @@ impl DataDir {
         Ok(forests)
     }
 
-    /// Takes a forest over from another directory of the same file system, in one step. Here is nothing of it but what was
-    /// never written to.
+    /// Moves a forest here from another directory of the same file system, in one step. The forest here must be one
+    /// that was never written to.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -140,7 +140,7 @@ impl DataDir {
             .map_err(StoreError::io(SYNC, self.path()))
     }
 
-    /// A directory of this name for a forest, beside its own.
+    /// Path of a sibling directory with this name for a forest.
     pub(crate) fn aside(&self, name: &str, forest: &str) -> PathBuf {
         self.path()
             .join(format!("{name}-{}", directory_name(forest)))
@@ -250,7 +250,7 @@ impl Directory {
         Identity::decode(&path, &bytes)
     }
 
-    /// Writes a file under a name for unfinished ones: whoever renames it has a whole one.
+    /// Writes a file under its unfinished name; the rename that follows publishes it complete.
     pub(super) fn write_unfinished(&self, name: &str, bytes: &[u8]) -> io::Result<Box<dyn File>> {
         let mut file = self.files.create(&self.unfinished(name))?;
         file.append(bytes)?;
@@ -265,7 +265,7 @@ impl Directory {
         self.files.sync_dir(&self.path)
     }
 
-    /// Where a file stands until it is whole.
+    /// Path of a file until it is complete.
     pub(super) fn unfinished(&self, name: &str) -> PathBuf {
         self.file(&format!("{name}{UNFINISHED}"))
     }
@@ -297,7 +297,7 @@ fn make_dir(files: &dyn Files, path: &Path) -> Result<(), StoreError> {
     files.sync_dir(parent).map_err(StoreError::io(SYNC, parent))
 }
 
-/// The name of a forest's directory. Upper-case letters are encoded, because not every file system tells them apart.
+/// Directory name of a forest. Upper-case letters are encoded: some file systems ignore case.
 fn directory_name(forest: &str) -> String {
     let mut name = String::new();
     for part in utf8_percent_encode(forest, NAME) {
@@ -313,7 +313,7 @@ fn directory_name(forest: &str) -> String {
     if name.is_empty() { "%".into() } else { name }
 }
 
-/// What the name of a file says.
+/// Meaning of a file name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Named {
     Identity,

@@ -1,4 +1,4 @@
-//! What can go wrong, in words that say what to do.
+//! Errors of the store, each with the way out.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ pub enum StoreError {
         file: PathBuf,
         /// Where, in bytes from the beginning.
         offset: u64,
-        /// What it is.
+        /// Kind of the file or record.
         kind: String,
     },
     /// The state that is to be filled cannot be made.
@@ -51,11 +51,11 @@ pub enum StoreError {
     /// The system refused.
     #[error("cannot {what} {}", .path.display())]
     Io {
-        /// What was tried.
+        /// Operation that failed.
         what: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// A newer version has written this.
@@ -70,7 +70,7 @@ pub enum StoreError {
         /// Its format.
         found: u32,
     },
-    /// There is data, and nothing that says whose.
+    /// Files are there, but no identity.
     #[error(
         "{} has data, but its file \"identity\" is missing: {}",
         .dir.display(), WayOut(.dir)
@@ -84,7 +84,7 @@ pub enum StoreError {
     BrokenIdentity {
         /// The file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// Reason.
         why: &'static str,
     },
     /// The data belongs to other settings.
@@ -95,7 +95,7 @@ pub enum StoreError {
     OtherIdentity {
         /// The forest's directory.
         dir: PathBuf,
-        /// What differs.
+        /// Settings that differ.
         differences: Vec<Difference>,
     },
     /// The beginning is missing.
@@ -155,10 +155,10 @@ pub enum StoreError {
         file: PathBuf,
         /// Where, in bytes from the beginning.
         offset: u64,
-        /// What is wrong there.
+        /// Damage that was found.
         what: &'static str,
     },
-    /// What reads of a forest cannot be written.
+    /// The readable part of a forest cannot be written.
     #[error("what reads of the forest \"{forest}\" cannot be stored: {reason}")]
     NotSalvaged {
         /// Its name.
@@ -172,8 +172,8 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether what is stored cannot be read as a whole, though it is this version's and of these settings: a part of
-    /// it may.
+    /// Whether the stored forest has this version and these settings but a part of it cannot be read, so that salvage
+    /// helps.
     pub fn is_unreadable(&self) -> bool {
         match self {
             StoreError::UnknownRecord { .. }
@@ -206,7 +206,7 @@ impl StoreError {
     }
 }
 
-/// Why a store that was open stopped for good. Whoever waits for it is told, and so is whoever comes later.
+/// Why an open store stopped for good. Present and later waiters receive it.
 #[derive(Debug, Clone, Error)]
 pub enum StoreFailure {
     /// The system refused: the disk is full or broken.
@@ -215,11 +215,11 @@ pub enum StoreFailure {
         .path.display()
     )]
     Io {
-        /// What was tried.
+        /// Operation that failed.
         what: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the operating system.
         cause: Arc<io::Error>,
     },
     /// One batch was larger than any may be.
@@ -236,7 +236,7 @@ pub enum StoreFailure {
          restart goes on from there"
     )]
     Unreadable {
-        /// What of it.
+        /// Reason.
         reason: String,
     },
     /// The thread that writes has panicked.
@@ -249,7 +249,7 @@ pub enum StoreFailure {
     Closed,
 }
 
-/// Why a snapshot was not made. The journal goes on, unless there is a [`StoreFailure`].
+/// Why a snapshot was not written. The journal continues, unless there is a [`StoreFailure`].
 #[derive(Debug, Error)]
 pub enum SnapshotError {
     /// One at a time.
@@ -258,11 +258,11 @@ pub enum SnapshotError {
     /// The system refused: the disk is full or broken.
     #[error("cannot {what} {}", .path.display())]
     Io {
-        /// What was tried.
+        /// Operation that failed.
         what: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the operating system.
         source: Arc<io::Error>,
     },
     /// A section or a block that cannot be written.
@@ -291,7 +291,7 @@ impl SnapshotError {
     }
 }
 
-/// What to do where a part does not read.
+/// Advice where a part cannot be read.
 struct Salvage<'a>(&'a Path);
 
 impl<'a> Salvage<'a> {
@@ -312,7 +312,7 @@ impl std::fmt::Display for Salvage<'_> {
     }
 }
 
-/// What to do where data is missing or damaged.
+/// Advice where data is missing or damaged.
 struct WayOut<'a>(&'a Path);
 
 impl<'a> WayOut<'a> {

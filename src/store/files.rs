@@ -17,7 +17,7 @@ pub trait Files: Debug + Send + Sync {
     /// Those of the system, here and below.
     fn create_dir(&self, path: &Path) -> Result<()>;
 
-    /// The names in a directory, in any order; what is not UTF-8 is left out.
+    /// Lists the names in a directory, in any order, without those that are not UTF-8.
     ///
     /// # Errors
     /// As above.
@@ -53,14 +53,14 @@ pub trait Files: Debug + Send + Sync {
     /// As above.
     fn sync_dir(&self, dir: &Path) -> Result<()>;
 
-    /// Locks a file, which is made if need be, until what is answered is dropped; `None` if it is locked already, be it by
-    /// this process.
+    /// Locks a file, creating it if necessary, until the guard is dropped. Returns `None` if it is locked already,
+    /// also by this process.
     ///
     /// # Errors
     /// As above.
     fn lock(&self, path: &Path) -> Result<Option<Box<dyn Debug + Send + Sync>>>;
 
-    /// A number that nobody can foresee.
+    /// An unpredictable number.
     fn random(&self) -> u64;
 }
 
@@ -78,7 +78,7 @@ pub trait File: Debug + Send {
     /// As above.
     fn append(&mut self, bytes: &[u8]) -> Result<()>;
 
-    /// Returns when all that was written is on the disk. After an error nobody knows what is.
+    /// Returns when everything written is on the disk. After an error the state of the file is unknown.
     ///
     /// # Errors
     /// As above.
@@ -97,7 +97,7 @@ pub trait File: Debug + Send {
     fn size(&self) -> Result<u64>;
 }
 
-/// What is stored holds texts: nobody else reads it, whatever the umask allows.
+/// Stored data contains texts, so only the owner may read it, whatever the umask is.
 #[cfg(unix)]
 const DIR_MODE: u32 = 0o700;
 #[cfg(unix)]
@@ -112,8 +112,8 @@ fn options() -> fs::OpenOptions {
     options
 }
 
-/// Takes away from others what they may do with a directory that an older version has made. One of somebody else stays
-/// as it is, and one that is meant for everybody, such as `/tmp`.
+/// Removes the permissions of group and others from a directory that an older version made. Directories of other
+/// owners and shared ones such as `/tmp` keep theirs.
 fn close_to_others(path: &Path) {
     #[cfg(unix)]
     if let Ok(about) = fs::metadata(path) {
@@ -233,7 +233,7 @@ impl File for fs::File {
     }
 }
 
-/// What a file is that ends before it should.
+/// Error for a file that is shorter than its header says.
 pub(super) fn shorter_than_it_was() -> Error {
     Error::new(
         ErrorKind::UnexpectedEof,
@@ -258,7 +258,7 @@ mod tests {
         files.create(&file).unwrap().append(b"a text").unwrap();
         drop(files.lock(&lock).unwrap().unwrap());
         assert_eq!((mode(&file), mode(&lock)), (0o600, 0o600));
-        // As an older version has made it; what is above was made by somebody else, maybe.
+        // Made by an older version; parents may belong to somebody else.
         for path in [&top, &dir] {
             fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
         }

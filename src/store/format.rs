@@ -7,10 +7,10 @@ use super::Lsn;
 /// The format that is written, and the newest that is read.
 pub(super) const FORMAT: u32 = 1;
 
-/// The longest payload and the longest block, in bytes: a length that is damaged must not ask for all memory.
+/// Longest payload and longest block, in bytes: a damaged length must not allocate all memory.
 pub(super) const LONGEST: usize = 1 << 30;
 
-/// What a file is.
+/// Kind of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Segment,
@@ -68,7 +68,7 @@ impl Header {
         if fields.take() != Some(kind.magic()) {
             return Err(NotAHeader::Magic);
         }
-        // Before the checksum, which may stand elsewhere in a newer one.
+        // Read before the checksum, whose position depends on the format.
         let format = fields.u32().ok_or(NotAHeader::Checksum)?;
         if format > FORMAT {
             return Err(NotAHeader::Newer(format));
@@ -86,7 +86,7 @@ impl Header {
     }
 }
 
-/// What stands before the payload of a batch.
+/// Header of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BatchHead {
     pub(super) checksum: u64,
@@ -127,7 +127,7 @@ impl BatchHead {
     }
 }
 
-/// What stands before the bytes of a block.
+/// Header of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BlockHead {
     pub(super) checksum: u64,
@@ -167,7 +167,7 @@ impl BlockHead {
     }
 }
 
-/// What the last block of a snapshot holds.
+/// Content of the last block of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SnapshotEnd {
     /// The number of blocks before it.
@@ -198,7 +198,7 @@ pub(super) fn is_sound(record: &[u8], seed: u64) -> bool {
         .is_some_and(|(sum, rest)| u64::from_le_bytes(*sum) == xxh3_64_with_seed(rest, seed))
 }
 
-/// Puts the checksum of what follows into the eight bytes at `at`.
+/// Writes the checksum of the bytes behind `at + 8` to the eight bytes at `at`.
 fn seal(out: &mut [u8], at: usize, seed: u64) {
     let record = out.get_mut(at..).unwrap_or_default();
     if let Some((sum, rest)) = record.split_first_chunk_mut::<8>() {

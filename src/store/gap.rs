@@ -1,4 +1,4 @@
-//! What does not read of a stored forest, where what reads is wanted all the same.
+//! Unreadable ranges that salvage skipped.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::directory::{Directory, file_name_of};
 use super::error::StoreError;
 
-/// A part of what is stored that does not read.
+/// A range of a stored forest that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gap {
     /// The file.
@@ -15,7 +15,7 @@ pub struct Gap {
     pub offset: u64,
     /// How long it is; 0 where that is not known, as for a file that is missing.
     pub bytes: u64,
-    /// What does not read.
+    /// What cannot be read.
     pub what: String,
 }
 

@@ -1,4 +1,4 @@
-//! What the files of a directory belong to: a small text file that people can read.
+//! Identity of a directory: a small text file that names the forest and its settings.
 
 use std::fmt;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::error::StoreError;
 use super::format::FORMAT;
 
 const TITLE: &str = "spinney store";
-/// So that a value stands in one line.
+/// Encoded so that a value stays on one line.
 const VALUE: &AsciiSet = &CONTROLS.add(b'%');
 
 /// A forest's name, and the settings without which its data means something else.
@@ -25,9 +25,9 @@ pub struct Identity {
 pub struct Difference {
     /// Its name.
     pub key: String,
-    /// What the directory says, if it says anything.
+    /// Stored value, if any.
     pub stored: Option<String>,
-    /// What the configuration says, if it says anything.
+    /// Configured value, if any.
     pub wanted: Option<String>,
 }
 
@@ -40,7 +40,7 @@ impl fmt::Display for Difference {
 }
 
 impl Identity {
-    /// That of a forest whose settings are not told yet.
+    /// Identity of a forest without settings.
     pub fn new(forest: impl Into<String>) -> Identity {
         Identity {
             forest: forest.into(),
@@ -61,13 +61,13 @@ impl Identity {
         &self.forest
     }
 
-    /// What else is said of it, in the order in which it was said.
+    /// Settings, in the order in which they were added.
     pub fn settings(&self) -> impl Iterator<Item = (&str, &str)> {
         let settings = self.settings.iter();
         settings.map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
-    /// What differs between what is stored, which is this, and what is wanted.
+    /// Settings that differ between this stored identity and the wanted one.
     pub(super) fn differences(&self, wanted: &Identity) -> Vec<Difference> {
         let stored = self.lines();
         let wanted = wanted.lines();
@@ -153,7 +153,7 @@ impl Identity {
     }
 }
 
-/// What stands before the line with the checksum, if that is right and the last.
+/// Text before the checksum line, if the checksum is right and last.
 fn checked_body(text: &str) -> Option<&str> {
     let (before, last) = text.strip_suffix('\n')?.rsplit_once('\n')?;
     let body = text.get(..before.len() + 1)?;

@@ -1,5 +1,5 @@
-//! What survives a restart: for each forest a journal of its changes and, from time to time, a snapshot. `docs/store.md` has the
-//! format, the protocol and what each crash leaves.
+//! Durable storage: for each forest a journal of changes and, from time to time, a snapshot. `docs/store.md`
+//! specifies the format, the protocol and the state after each crash.
 //!
 //! ```text
 //!              append(batch) -> lsn                    begin_snapshot
@@ -13,8 +13,9 @@
 //!                    +--> durable(lsn) answers
 //! ```
 //!
-//! Records are bytes: this room knows files and checksums, and no forest. It owns one thread a store and reads no clock but
-//! that thread's. [`DataDir::lock`], [`Store::open`], then [`Replay::next`] to the end, then [`Replay::into_store`].
+//! Records are opaque bytes: this module knows files and checksums, not forests. Each store owns one thread, and only
+//! that thread reads a clock. Usage: [`DataDir::lock`], [`Store::open`], [`Replay::next`] to the end,
+//! [`Replay::into_store`].
 
 mod directory;
 mod error;
@@ -90,26 +91,26 @@ pub struct Status {
     pub appended: Lsn,
     /// The last one that is durable.
     pub durable: Lsn,
-    /// Bytes on their way to the disk.
+    /// Bytes queued for the disk.
     pub queued: u64,
-    /// Bytes of the journal since the last snapshot: what a start has to replay.
+    /// Bytes of journal since the last snapshot, which a start has to replay.
     pub journal: u64,
     /// Bytes of the last snapshot; 0 if there is none.
     pub snapshot: u64,
 }
 
-/// The stored forest while it is in use. Dropping it writes and syncs what is queued, and waits for that.
+/// A stored forest in use. Dropping it writes and syncs the queue, and waits for it.
 pub struct Store {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Store {
-    /// Opens the stored forest of this identity, or makes an empty one. What it answers is read to its end and then becomes
-    /// the store.
+    /// Opens the stored forest of this identity, or creates an empty one. The replay has to be read to its end before
+    /// it becomes the store.
     ///
     /// # Errors
-    /// What of [`StoreError`] says that it is open already, belongs to other settings, or is missing a file.
+    /// [`StoreError`]: already open, other settings, or a missing or damaged file.
     pub fn open(
         data_dir: &DataDir,
         identity: &Identity,
@@ -118,24 +119,24 @@ impl Store {
         Replay::open(data_dir, identity, durability, false)
     }
 
-    /// Opens the stored forest to read as much of it as there is: what does not read is passed over, and listed
-    /// ([`Replay::gaps`]). Nothing is changed, and it does not become a store.
+    /// Opens the stored forest for salvage: unreadable ranges are skipped and listed by [`Replay::gaps`]. Changes
+    /// nothing and does not become a store.
     ///
     /// # Errors
-    /// As [`open`](Store::open), but for files that are missing or do not read.
+    /// As [`open`](Store::open), except for missing and unreadable files.
     pub fn salvage(data_dir: &DataDir, identity: &Identity) -> Result<Replay, StoreError> {
         Replay::open(data_dir, identity, Durability::None, true)
     }
 
-    /// Puts a batch at the end of the journal, at most 2^30 bytes. Waits for nothing: ask [`Store::wait_for_room`] before
-    /// taking the lock under which the change is made and this is called. After a failure it is forgotten, as
-    /// [`Store::durable`] will say.
+    /// Appends a batch of at most 2^30 bytes to the journal without waiting. Call [`Store::wait_for_room`] before
+    /// taking the lock that orders changes and batches. After a failure the batch is dropped, as [`Store::durable`]
+    /// reports.
     pub fn append(&self, payload: Vec<u8>) -> Lsn {
         self.shared.append(payload)
     }
 
-    /// Stores no more, in place of a batch that cannot be read again: what came before it is written, and nobody is
-    /// told that this batch or a later one is durable. Answers the number that it would have had.
+    /// Stops the store in place of a batch that could not be read back. Earlier batches are written; this and later
+    /// ones never become durable. Returns the number the batch would have had.
     pub fn refuse(&self, reason: &str) -> Lsn {
         self.shared.refuse(reason)
     }
@@ -149,11 +150,11 @@ impl Store {
         lsn: Lsn,
     ) -> impl Future<Output = Result<(), StoreFailure>> + Send + use<> {
         let answer = self.shared.durable(lsn);
-        // Nobody drops the other end without an answer while the store lives.
+        // The sender answers before it is dropped, as long as the store lives.
         async move { answer.await.unwrap_or(Err(StoreFailure::Closed)) }
     }
 
-    /// Whether less than 64 MiB are on their way to the disk. Whoever appends without asking gets beyond it.
+    /// Whether less than 64 MiB are queued. Appending without asking exceeds that bound.
     pub fn has_room(&self) -> bool {
         self.shared.has_room()
     }
@@ -192,10 +193,10 @@ impl Store {
         self.shared.status()
     }
 
-    /// Writes and syncs what is queued. Nothing can be appended any more.
+    /// Writes and syncs the queue and ends the store.
     ///
     /// # Errors
-    /// Why not all of it is on the disk.
+    /// Why the queue is not completely on the disk.
     pub fn close(&self) -> Result<(), StoreFailure> {
         self.stop();
         match self.failure() {
@@ -208,7 +209,7 @@ impl Store {
         let thread = self.thread.lock().take();
         if let Some(thread) = thread {
             self.shared.stop();
-            // If it has panicked, everybody was told.
+            // A panic of the writer has been reported to all waiters.
             let _ = thread.join();
         }
     }

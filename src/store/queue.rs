@@ -1,4 +1,4 @@
-//! What the callers and the thread that writes share: batches on their way to the disk, and who waits for them.
+//! State shared by callers and the writer thread: queued batches and waiters.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -14,17 +14,17 @@ use super::error::StoreFailure;
 use super::format::BatchHead;
 use super::{Durability, Lsn, Status};
 
-/// Bytes on their way to the disk from which on callers have to wait.
+/// Queued bytes above which callers have to wait.
 pub(super) const ROOM: usize = 64 << 20;
 /// Bytes that are written at once, unless one batch is longer.
 const AT_ONCE: usize = 8 << 20;
-/// With [`Durability::None`], this much is gathered before it is written, or what comes in this time.
+/// [`Durability::None`]: bytes or time after which gathered batches are written.
 const GATHERED: usize = 256 << 10;
 const GATHERING: Duration = Duration::from_secs(1);
 /// The journal is at least this much longer before a snapshot is worth while.
 pub(super) const SNAPSHOT_AFTER: u64 = 64 << 20;
 
-/// How a job of the writer ended, for the one who waits for it.
+/// Reports the result of a writer job to its waiter.
 pub(super) type Done = mpsc::Sender<Result<(), Arc<io::Error>>>;
 type Waiter = oneshot::Sender<Result<(), StoreFailure>>;
 
@@ -39,7 +39,7 @@ pub(super) enum Job {
     Sync(Done),
 }
 
-/// What the writer does next.
+/// Next work of the writer.
 #[derive(Default)]
 pub(super) struct Work {
     pub(super) jobs: Vec<Job>,
@@ -51,12 +51,12 @@ pub(super) struct Work {
     pub(super) last: bool,
 }
 
-/// When what is waiting has to go on.
+/// Deadlines of waiting work.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
-    /// [`Durability::None`]: when what was gathered is written.
+    /// [`Durability::None`]: when gathered batches are written.
     pub(super) write: Option<Instant>,
-    /// [`Durability::Interval`]: when what was written is synced.
+    /// [`Durability::Interval`]: when written batches are synced.
     pub(super) sync: Option<Instant>,
 }
 
@@ -77,17 +77,17 @@ pub(super) struct Shared {
     queue: Mutex<Queue>,
     /// The writer waits here.
     work: Condvar,
-    /// Callers wait here for room.
+    /// Signals room to waiting callers.
     room: Condvar,
 }
 
 pub(super) struct Queue {
     jobs: VecDeque<Job>,
-    /// Jobs that are no batches: somebody waits for them.
+    /// Jobs other than batches, which have waiters.
     urgent: usize,
     /// Bytes of batches that are not written yet, those with the writer among them.
     bytes: usize,
-    /// Of those, what the writer has taken.
+    /// Urgent jobs that the writer has taken.
     taken: usize,
     pub(super) next: Lsn,
     reached: Reached,
@@ -101,7 +101,7 @@ pub(super) struct Queue {
     pub(super) snapshot: Snapshots,
 }
 
-/// What decides when a snapshot is worth while, in bytes of the journal.
+/// Decides when a snapshot pays, by bytes of journal.
 #[derive(Debug, Default)]
 pub(super) struct Snapshots {
     /// One is being written.
@@ -172,7 +172,7 @@ impl Queue {
         }
     }
 
-    /// What is to be done now, or until when to wait for it.
+    /// Returns the work due now, or the time until which to wait.
     fn poll(
         &mut self,
         durability: Durability,
@@ -249,7 +249,7 @@ impl Shared {
         let mut queue = self.queue();
         let lsn = queue.next;
         queue.next = lsn.next();
-        // Nobody writes it any more, and `durable` says so.
+        // The writer has stopped; `durable` reports why.
         if queue.failure.is_some() || queue.refused.is_some() {
             return lsn;
         }
@@ -330,13 +330,13 @@ impl Shared {
         }
     }
 
-    /// What there is to do at this time, for whoever cannot wait.
+    /// Returns the work due at this time without waiting.
     #[cfg(test)]
     pub(super) fn work_at(&self, timers: &mut Timers, now: Instant) -> Option<Work> {
         self.queue().poll(self.durability, timers, now).ok()
     }
 
-    /// Tells those who wait how far the journal is, and that `bytes` are with the writer no longer.
+    /// Publishes the durable position to waiters, and that the writer holds `bytes` fewer.
     pub(super) fn publish(&self, reached: Reached) {
         let mut queue = self.queue();
         queue.reached = reached;
@@ -348,7 +348,7 @@ impl Shared {
         drop(queue);
         self.room.notify_all();
         for waiter in told.into_values().flatten() {
-            // Whoever does not wait any more need not know.
+            // A waiter that has gone needs no answer.
             let _ = waiter.send(Ok(()));
         }
     }
@@ -363,7 +363,7 @@ impl Shared {
         queue.bytes = 0;
         queue.taken = 0;
         drop(queue);
-        // Whoever waits for a job sees that nobody will do it.
+        // Dropping the jobs tells their waiters.
         drop(jobs);
         self.room.notify_all();
         for waiter in told.into_values().flatten() {

@@ -1,4 +1,4 @@
-//! Reads segments and snapshots from front to back, and verifies what it reads.
+//! Verifying readers of segments and snapshots.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -77,7 +77,7 @@ impl Window {
         self.offset += count as u64;
     }
 
-    /// What was skipped last.
+    /// The bytes that were skipped last.
     fn last(&self, count: usize) -> &[u8] {
         let from = self.start.saturating_sub(count);
         self.bytes.get(from..self.start).unwrap_or_default()
@@ -93,7 +93,7 @@ pub(super) fn read_small(mut file: Box<dyn File>) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What both readers know of their file.
+/// State that both readers have of their file.
 #[derive(Debug)]
 struct Source {
     path: PathBuf,
@@ -157,7 +157,7 @@ impl Source {
         }
     }
 
-    /// Reads somewhere else; the place at which reading goes on is not moved.
+    /// Reads elsewhere without moving the read position.
     fn read(&mut self, at: u64, count: usize, into: &mut Vec<u8>) -> Result<(), StoreError> {
         into.clear();
         into.resize(count, 0);
@@ -186,7 +186,7 @@ impl Source {
                     return Ok(Some(from));
                 }
             }
-            // The next part begins with what may be the beginning of a head.
+            // The next part begins with a possible partial header.
             let seen = (held.len() + 1).saturating_sub(head);
             if seen == 0 {
                 break;
@@ -234,7 +234,7 @@ impl SnapshotReader {
         self.source.window.offset
     }
 
-    /// Reads the next block; at the end it answers with what the last one says.
+    /// Returns the next block, and the trailer at the end.
     pub(super) fn advance(&mut self) -> Result<Option<SnapshotEnd>, StoreError> {
         let source = &mut self.source;
         let head = source.peek(BlockHead::LEN)?.and_then(BlockHead::decode);
@@ -293,7 +293,7 @@ impl SnapshotReader {
             if head.length as usize > LONGEST_SOUGHT || end > len {
                 return Ok(false);
             }
-            // What follows must look like a block as well, before so many bytes are hashed.
+            // The next header must be plausible before that many bytes are hashed.
             if (end == len) != (head.section == END_SECTION) {
                 return Ok(false);
             }
@@ -343,7 +343,7 @@ pub(super) struct SegmentReader {
     head: Option<BatchHead>,
 }
 
-/// What comes next in a segment.
+/// Next part of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     /// A batch, which is read.
@@ -402,7 +402,7 @@ impl SegmentReader {
         self.source.window.file
     }
 
-    /// That there is damage where it stands now.
+    /// Error for damage at the current position.
     pub(super) fn damaged(&self, what: &'static str) -> StoreError {
         self.source.damaged(what)
     }
@@ -459,14 +459,14 @@ impl SegmentReader {
         Ok(())
     }
 
-    /// Whether a batch behind the one that does not read says that this was on the disk: then it is damaged, and not torn.
+    /// Whether a later batch proves that the unreadable one was synced: then it is damaged, not torn.
     pub(super) fn is_vouched_for(&mut self) -> Result<bool, StoreError> {
         let expected = self.expected;
         let found = self.find(|head| expected < head.lsn && expected <= head.synced)?;
         Ok(found.is_some())
     }
 
-    /// The first batch behind the place at which reading stands that is sound and wanted: where it is, and its number.
+    /// Finds the first sound and wanted batch behind the read position: its offset and number.
     fn find(
         &mut self,
         is_wanted: impl Fn(&BatchHead) -> bool,

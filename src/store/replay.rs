@@ -17,7 +17,7 @@ use super::reader::{Next, SegmentReader, SnapshotReader};
 use super::writer::{Segment, Writer};
 use super::{Durability, Lsn, Store};
 
-/// One record of what is stored.
+/// A stored record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Record<'a> {
     /// Of the snapshot.
@@ -56,8 +56,8 @@ pub struct TornEnd {
     pub bytes: u64,
 }
 
-/// What is stored, to be read from front to back: `while let Some(record) = replay.next()? { … }`. In memory stands one
-/// record. Nothing is changed before [`into_store`](Replay::into_store).
+/// Reads a stored forest from front to back: `while let Some(record) = replay.next()? { … }`. Holds one record in
+/// memory and changes nothing before [`into_store`](Replay::into_store).
 #[derive(Debug)]
 pub struct Replay {
     directory: Directory,
@@ -78,7 +78,7 @@ pub struct Replay {
     torn: Option<TornEnd>,
     /// All is read.
     finished: bool,
-    /// What does not read is passed over.
+    /// Whether unreadable ranges are skipped.
     salvages: bool,
     gaps: Vec<Gap>,
 }
@@ -109,7 +109,7 @@ impl Reading {
     }
 }
 
-/// What there is in a directory.
+/// Files found in a directory.
 #[derive(Debug, Default)]
 struct Found {
     identity: bool,
@@ -263,11 +263,11 @@ impl Replay {
         Ok(replay)
     }
 
-    /// The next record; none at the end. Blocks of the snapshot come first, then batches. Of each key the last one counts, and
-    /// the state is only right when all were read.
+    /// Returns the next record, or `None` at the end: blocks of the snapshot, then batches. The last record of a key
+    /// wins, so the state is complete only at the end.
     ///
     /// # Errors
-    /// What of [`StoreError`] says that something is missing or damaged. What was read until then is not to be used.
+    /// [`StoreError`] for missing or damaged data; everything read before is to be discarded.
     #[expect(
         clippy::should_implement_trait,
         reason = "an iterator cannot lend what it reads"
@@ -298,12 +298,12 @@ impl Replay {
         }
     }
 
-    /// Whether what does not read is passed over.
+    /// Whether unreadable ranges are skipped.
     pub fn salvages(&self) -> bool {
         self.salvages
     }
 
-    /// What did not read and was passed over, so far.
+    /// Unreadable ranges skipped so far.
     pub fn gaps(&self) -> &[Gap] {
         &self.gaps
     }
@@ -365,7 +365,7 @@ impl Replay {
         Ok(false)
     }
 
-    /// Goes on behind what does not read, and takes down what that was.
+    /// Continues behind an unreadable range and records it.
     fn pass_over(&mut self, error: StoreError) -> Result<(), StoreError> {
         let from = self.reading.offset();
         match &mut self.reading {
@@ -410,7 +410,7 @@ impl Replay {
                     let len = len_of(&self.directory, &file_name_of::journal(first))?;
                     self.done += len;
                     self.gaps.push(Gap::of(error, len, &self.directory));
-                    // How many batches it had nobody knows.
+                    // The number of batches in an unreadable segment is unknown.
                     expected = self.segments.front().copied().unwrap_or(first);
                 }
                 Err(error) => return Err(error),
@@ -419,7 +419,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Behind the last batch is nothing, or nothing that reads.
+    /// Checks that nothing readable follows the last batch.
     fn end(&mut self) -> Result<(), StoreError> {
         let Reading::Segment(reader) = &self.reading else {
             self.finished = true;
@@ -460,10 +460,10 @@ impl Replay {
         self.torn.as_ref()
     }
 
-    /// The store, to go on with. Cuts off the torn end and removes what is not needed any more.
+    /// Turns the replay into the store. Cuts off a torn end and removes obsolete files.
     ///
     /// # Errors
-    /// [`StoreError::NotReplayed`] if not all was read, [`StoreError::Io`].
+    /// [`StoreError::NotReplayed`] before the end, [`StoreError::Io`].
     pub fn into_store(self) -> Result<Store, StoreError> {
         let path = self.directory.path.clone();
         let (mut store, writer) = self.into_parts()?;
@@ -474,12 +474,12 @@ impl Replay {
         Ok(store)
     }
 
-    /// The store, and the writer that nobody runs yet.
+    /// Returns the store and its writer, which is not running yet.
     pub(super) fn into_parts(self) -> Result<(Store, Writer), StoreError> {
         let Reading::Segment(reader) = self.reading else {
             return Err(StoreError::NotReplayed);
         };
-        // What was read in spite of gaps is written anew, and not gone on with.
+        // A salvaged forest is written anew, not continued.
         if !self.finished || self.salvages {
             return Err(StoreError::NotReplayed);
         }
@@ -494,7 +494,7 @@ impl Replay {
             );
             file.cut(len).map_err(StoreError::io("cut", &path))?;
         }
-        // Whoever wrote it may have been killed before the sync.
+        // The process that wrote it may have been killed before the sync.
         file.sync().map_err(StoreError::io("sync", &path))?;
         self.directory.sync()?;
         for name in &self.leftovers {

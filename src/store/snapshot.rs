@@ -1,4 +1,4 @@
-//! Writes a snapshot while the journal goes on. `docs/store.md` says why it can be read portion by portion.
+//! Writes a snapshot while the journal grows. `docs/store.md` explains why it can be read in portions.
 
 use std::io;
 use std::mem;
@@ -39,7 +39,7 @@ pub struct SnapshotWriter {
     installed: bool,
 }
 
-/// That all is said, and what has to happen before it counts.
+/// A complete snapshot, and what must be synced before it counts.
 pub(super) struct Sealed {
     end: Lsn,
     synced: Told,
@@ -105,11 +105,11 @@ impl SnapshotWriter {
         Ok(())
     }
 
-    /// Ends the snapshot: it counts from here on, and the journal before it is gone. Waits until all that was appended by now is
-    /// synced, so it is to be called without any lock that others need to append.
+    /// Completes the snapshot, after which the older journal is removed. Waits until every batch appended so far is
+    /// synced, so the caller must not hold a lock that appending needs.
     ///
     /// # Errors
-    /// [`SnapshotError::Io`], [`SnapshotError::Failed`]. What was stored before stays.
+    /// [`SnapshotError::Io`], [`SnapshotError::Failed`]. Stored data is unchanged.
     pub fn finish(mut self) -> Result<(), SnapshotError> {
         let sealed = self.seal();
         self.install(&sealed)
@@ -202,7 +202,7 @@ impl SnapshotWriter {
         }
     }
 
-    /// What stays is removed when the store is opened next.
+    /// Files that remain are removed at the next start.
     fn remove_older(&self) {
         let directory = &self.shared.directory;
         let names = directory.files.list(&directory.path);

@@ -96,7 +96,7 @@ impl Segment {
     }
 }
 
-/// Writes what is queued.
+/// Writes queued batches.
 pub(super) struct Writer {
     shared: Arc<Shared>,
     segment: Segment,
@@ -125,7 +125,7 @@ impl Writer {
         }
     }
 
-    /// Does what there is to do at this time. Answers whether there was anything.
+    /// Does the work due at this time. Returns whether there was any.
     #[cfg(test)]
     pub(super) fn step_at(&mut self, now: Instant) -> bool {
         let work = self.shared.work_at(&mut self.timers, now);
@@ -169,7 +169,7 @@ impl Writer {
             self.sync()?;
         }
         for done in tell {
-            // Whoever does not wait any more need not know.
+            // A waiter that has gone needs no answer.
             let _ = done.send(Ok(()));
         }
         if let Durability::Interval(interval) = self.shared.durability
@@ -195,7 +195,7 @@ impl Writer {
         let path = self.shared.directory.file(&file_name_of::journal(segment));
         let cause = Arc::new(error);
         if what == SYNC {
-            // What the disk may not have must not be read from the page cache by whoever starts next.
+            // After a failed sync the page cache may show bytes that the disk does not have.
             self.segment.len = self.segment.synced_len;
         }
         self.give_up(StoreFailure::Io { what, path, cause })
@@ -204,7 +204,7 @@ impl Writer {
     /// Stops for good. Before anybody sees that a job is not done, everybody can see why.
     fn give_up(&mut self, failure: StoreFailure) -> StoreFailure {
         self.shared.publish(self.segment.reached);
-        // A part of what could not be written may be there.
+        // A partial write may be in the file.
         if let Err(error) = self.segment.file.cut(self.segment.len) {
             warn!(%error, "the journal's end could not be cut off: the next start will do it");
         }
@@ -213,7 +213,7 @@ impl Writer {
         failure
     }
 
-    /// The next batch begins a new segment. The inner error is one after which the old segment goes on.
+    /// Begins a new segment with the next batch. After an inner error the old segment is continued.
     fn begin_segment(&mut self) -> Result<io::Result<()>, StoreFailure> {
         let first = self.segment.next;
         if first == self.segment.first {
@@ -237,7 +237,7 @@ impl Writer {
     }
 }
 
-/// Nobody must wait for a thread that has gone.
+/// Reports a panic of the writer to all waiters.
 struct TellOfPanic<'a>(&'a Shared);
 
 impl Drop for TellOfPanic<'_> {

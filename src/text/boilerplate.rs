@@ -36,15 +36,15 @@ const LEFT: u64 = 20;
 /// Where the title of a text is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Titled {
-    /// Nowhere, or it does not stand for the text.
+    /// There is none, or it cannot represent the text.
     No,
     /// Among its sentences.
     Within,
-    /// Apart: it stands for the text where nothing of that is left.
+    /// In a field of its own: it represents the text if nothing else is left.
     Beside,
 }
 
-/// What is known of sentences. Bounded memory, allocated at once.
+/// Counts of sentences, in bounded memory that is allocated at once.
 #[derive(Debug)]
 pub struct Boilerplate {
     entries: Vec<u64>,
@@ -57,8 +57,8 @@ impl Default for Boilerplate {
     }
 }
 
-/// The sentences of documents that founded a tree and that the cluster has not accepted yet. They count for the documents
-/// of the same request, and for nobody else's.
+/// Sentences of documents that founded a tree and that the cluster has not accepted yet. They count for later
+/// documents of the same request only.
 #[derive(Debug, Clone, Default)]
 pub struct Taught(HashMap<u64, u64>);
 
@@ -89,7 +89,7 @@ pub struct BoilerplateMask {
     count: usize,
     /// Too little is left to be a text.
     all: bool,
-    /// Letters of what is not excluded.
+    /// Letters that are not excluded.
     left: u64,
 }
 
@@ -99,7 +99,7 @@ impl BoilerplateMask {
         self.left
     }
 
-    /// Whether the whole text is left out: next to nothing of it is anything else, and there is a title to stand for it.
+    /// Whether nearly the whole text is excluded and a title can represent it.
     pub(crate) fn is_all(&self) -> bool {
         self.all
     }
@@ -133,8 +133,9 @@ impl Boilerplate {
         }
     }
 
-    /// Finds the boilerplate of a document, by what is known and what its own request has `taught`. `mask` is overwritten;
-    /// nothing is learned. Where next to nothing is left, all of it counts, unless its title can stand for it.
+    /// Finds the boilerplate of a document, from the table and from what its own request has `taught`. Overwrites
+    /// `mask` and learns nothing. If nearly nothing would be left, nothing is excluded, unless the title can
+    /// represent the document.
     pub fn find(
         &self,
         shingles: &Shingles,
@@ -164,7 +165,7 @@ impl Boilerplate {
             Titled::Within => u64::from(SHORTEST),
             Titled::No | Titled::Beside => LEFT,
         };
-        // What is beyond the budget is much, and no boilerplate.
+        // The part beyond the budget is long, and never boilerplate.
         if left < needed && shingles.rest().is_none() {
             mask.all = titled == Titled::Beside && mask.count > 0;
             if !mask.all {
@@ -222,8 +223,8 @@ impl Boilerplate {
         (entries.len() == BUCKETS * WAYS).then_some(Boilerplate { entries, founded })
     }
 
-    /// Puts an entry of another table's [state](Self::state) beside what is known, where so many documents had founded a tree. In an empty
-    /// table it has the place that it had there; otherwise it gives way, or others do, as if it had been counted here.
+    /// Merges an entry of another table's [state](Self::state), after `founded` trees. In an empty table it keeps its
+    /// position; otherwise it competes as if it had been counted here.
     pub fn put(&mut self, founded: u64, place: usize, entry: u64) {
         self.founded = self.founded.max(founded);
         let epoch = self.epoch();
@@ -268,8 +269,7 @@ impl Boilerplate {
         known + taught.count(hash) >= LEARNED
     }
 
-    /// Where the sentence stands or will stand: its own entry, else a free one, else that of the least count, of equals
-    /// the first.
+    /// Entry of a sentence: its own, else a free one, else the one with the least count, ties to the first.
     fn slot(&self, hash: u64) -> usize {
         let from = Self::bucket(hash);
         let bucket = self.entries.get(from..from + WAYS).unwrap_or_default();
@@ -333,7 +333,7 @@ impl Entry {
         self.0 >> COUNT_BITS & EPOCH_MASK
     }
 
-    /// The count as it stands in `epoch`, which is not before that of the entry.
+    /// The count at `epoch`, which is not before the entry's.
     fn count_at(self, epoch: u64) -> u64 {
         let count = self.0 & ((1 << COUNT_BITS) - 1);
         let passed = epoch.wrapping_sub(self.epoch()) & EPOCH_MASK;
@@ -344,7 +344,7 @@ impl Entry {
         }
     }
 
-    /// What is evicted first has the lowest priority: the least count, of equals the one that was not seen for longest.
+    /// Eviction priority, the lowest first: the least count, ties to the one unseen for longest.
     fn priority(self, epoch: u64) -> u64 {
         if self.0 == 0 {
             return 0;
@@ -361,7 +361,8 @@ mod tests {
     use proptest::prelude::*;
 
     impl Boilerplate {
-        /// What a document that founds a tree does: the sentences that became boilerplate, by their numbers in it.
+        /// Learns the sentences of a founding document; returns those that became boilerplate, by their numbers in
+        /// it.
         fn learn(&mut self, shingles: &Shingles) -> Vec<usize> {
             let counted = Self::counted(shingles).into_iter();
             let (hashes, sentences): (Vec<u64>, Vec<usize>) = counted.unzip();

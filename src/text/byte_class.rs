@@ -1,4 +1,4 @@
-//! What a byte of raw text is to the cleaning pass, and the characters of more than one byte.
+//! Classes of raw bytes for the cleaning pass, and characters of several bytes.
 
 /// An ASCII character, or how long the character is that the byte begins.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -17,11 +17,11 @@ use super::swar::{Lanes, first_lanes, leading};
 
 /// How many characters a combining mark may reach back to the letter that it changes.
 const LONGEST_CLUSTER: usize = 16;
-/// Marks that a letter can have, beside those that it is composed with. No script needs half as many; texts that are
-/// hung with more of them are unreadable, and would cost many times what others do.
+/// Most combining marks of a letter, besides those it composes with. No script needs half as many; more would be
+/// unreadable and expensive.
 const MOST_MARKS: usize = 12;
 
-/// What looks for pieces longer than a character in one field, and remembers what it has not found.
+/// Finders of multi-character pieces in one field, which remember failed searches.
 #[derive(Default)]
 struct Finders {
     markup: markup::MarkupFinder,
@@ -93,8 +93,8 @@ impl<'s> Cleaner<'s> {
         self.space = true;
     }
 
-    /// If the text at `at`, whose first byte is of this class, can be written as it stands: counts it and returns where
-    /// it ends. `in_run`: clean text that is not yet written stands directly before it.
+    /// If the text at `at`, whose first byte has this class, is clean already: counts it and returns its end.
+    /// `in_run`: unwritten clean text precedes it directly.
     #[inline(always)]
     fn extend_run(
         &mut self,
@@ -137,8 +137,7 @@ impl<'s> Cleaner<'s> {
         }
     }
 
-    /// Cleans what stands at `at` and cannot be written as it is; everything before it has been written. Returns where
-    /// it ends.
+    /// Cleans the piece at `at` that cannot be copied; everything before it is written. Returns its end.
     #[inline]
     fn event(&mut self, raw: &str, at: usize, class: ByteClass, finders: &mut Finders) -> usize {
         let bytes = raw.as_bytes();
@@ -199,7 +198,7 @@ impl<'s> Cleaner<'s> {
         at + 1
     }
 
-    /// Writes the character that the reference at `at` stands for; an `&` that begins none only parts words.
+    /// Writes the character of the reference at `at`; an `&` that begins none separates words.
     fn ampersand(&mut self, bytes: &[u8], at: usize) -> usize {
         if let Some((c, len)) = entities::decode(bytes.get(at..).unwrap_or_default()) {
             self.fold(c);
@@ -234,7 +233,7 @@ impl<'s> Cleaner<'s> {
         }
     }
 
-    /// Writes a clean run. Its first character has been joined to what came before.
+    /// Writes a clean run. Its first character has been composed with the text before.
     #[inline]
     fn flush(&mut self, raw: &str, run: usize, at: usize) {
         if run < at {
@@ -290,7 +289,7 @@ impl<'s> Cleaner<'s> {
         behind
     }
 
-    /// Folds a character and writes what it becomes.
+    /// Folds a character and writes the result.
     fn fold(&mut self, c: char) {
         match u16::try_from(u32::from(c))
             .ok()
@@ -417,7 +416,7 @@ impl<'s> Cleaner<'s> {
             .map_or(Class::Punct, |c| self.tables.class(c));
     }
 
-    /// Writes an ASCII full stop; `behind` is what follows it in the raw text.
+    /// Writes an ASCII full stop; `behind` is the raw text that follows.
     fn full_stop(&mut self, behind: &[u8]) {
         let before = if self.space { Class::Space } else { self.last };
         // No sentence begins so, but a line of a style sheet does.
@@ -469,7 +468,7 @@ impl<'s> Cleaner<'s> {
         }
     }
 
-    /// Takes back what the current sentence has from `from` on. A space parts what is left from what follows.
+    /// Removes the current sentence from `from` on. A space separates the rest from the text that follows.
     fn cut(&mut self, from: usize) {
         let Some(removed) = self.out.get(from..) else {
             return;

@@ -11,7 +11,7 @@ const LOOK: usize = 160;
 /// The longest block that is skipped at once, in bytes. It bounds the search for a closing brace.
 const LONGEST_BLOCK: usize = 64 << 10;
 
-/// Words of code that may stand in the head of a block or begin a statement.
+/// Keywords at the head of a block or the beginning of a statement.
 const KEYWORDS: [&str; 14] = [
     "var", "let", "const", "function", "return", "if", "else", "for", "while", "new", "try",
     "typeof", "switch", "do",
@@ -122,7 +122,7 @@ fn close(bytes: &[u8], at: usize) -> Option<usize> {
     None
 }
 
-/// Passes what may follow a block: `)`, `;`, `]`, and the arguments of a function called on the spot.
+/// Skips what may follow a block: `)`, `;`, `]`, and the arguments of an immediately invoked function.
 fn tail(bytes: &[u8], end: usize) -> usize {
     let mut at = end;
     while let Some(&b) = bytes.get(at) {
@@ -149,7 +149,7 @@ fn tail(bytes: &[u8], end: usize) -> usize {
     at
 }
 
-/// Whether there are signs of code at the beginning of what stands between braces. What is code without a head is code with
+/// Whether the content between braces begins with signs of code. Content that is code without a head is code with
 /// one.
 fn is_code(content: &[u8], ahead: &Signs, head: bool) -> bool {
     let Signs { signs, letters, .. } = *ahead;
@@ -178,7 +178,7 @@ fn is_keyed(content: &[u8]) -> bool {
     len > 0 && rest.trim_ascii_start().starts_with(b":")
 }
 
-/// Where the head of a block begins in `written`; `written.len()` if what stands before the brace is no code.
+/// Start of a block's head in `written`; `written.len()` if the text before the brace is not code.
 fn head(written: &str, sentence: usize) -> usize {
     let mut begin = written.len();
     let floor = sentence.max(written.len().saturating_sub(LOOK));
@@ -272,7 +272,7 @@ fn is_element(name: &str) -> bool {
     )
 }
 
-/// Names of a rule whose block is gone; one of them joined as nobody joins words: `.nav-inner .logo,.tip i`.
+/// Selectors of a rule whose block was removed, at least one of them compound: `.nav-inner .logo,.tip i`.
 fn is_selectors(sentence: &str) -> bool {
     let joined = |name: &str| name.starts_with(['.', '#']) && name.contains(['-', '_']);
     let mut names = sentence.split_ascii_whitespace();
@@ -280,12 +280,12 @@ fn is_selectors(sentence: &str) -> bool {
         && names.all(|names| is_names(names.trim_end_matches(',')))
 }
 
-/// What stands behind the comments that a sentence begins with; `None` if no letter or digit does.
+/// Text behind the leading comments of a sentence; `None` if it has no letter or digit.
 fn behind_comments(sentence: &str) -> Option<&str> {
     if !sentence.starts_with("/*") {
         return Some(sentence);
     }
-    // Looked for once, whatever the number of comments: what is behind one has a letter if it reaches to the last one.
+    // Found once for all comments: the text behind a comment has a letter if it extends to the last one.
     let last_letter = sentence.rfind(char::is_alphanumeric)?;
     let from_last_letter = sentence.len() - last_letter;
     let mut rest = sentence;

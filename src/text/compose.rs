@@ -1,14 +1,13 @@
-//! Normalisation at the end of a text that is normalised already: what one more combining mark, or one more part of a
-//! Hangul syllable, does to the characters before it (Unicode Standard, section 3.11, the canonical composition algorithm).
-//! The whole normaliser is needed where marks must change places; most marks stand in order, and then one look-up is
-//! enough.
+//! Incremental normalisation at the end of a normalised text: the effect of one more combining mark, or one more part
+//! of a Hangul syllable, on the characters before it (Unicode Standard, section 3.11, canonical composition). The
+//! full normaliser is needed only if marks must be reordered; otherwise one look-up is enough.
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::{canonical_combining_class, compose, decompose_canonical};
 
 use super::steps;
 
-/// What the last character does to those before it.
+/// Effect of the last character on those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Composed {
     /// Nothing: the text is normalised as it is.
@@ -19,7 +18,7 @@ pub(super) enum Composed {
     Unknown,
 }
 
-/// What the last character of `text` does. Without it the text is NFKC and in lower case, and so is the character itself.
+/// Effect of the last character of `text`. The text before it is NFKC and in lower case, and so is the character.
 pub(super) fn last(text: &str) -> Composed {
     let mut before = text.chars().rev();
     let (Some(last), Some(previous)) = (before.next(), before.next()) else {
@@ -36,7 +35,7 @@ pub(super) fn last(text: &str) -> Composed {
         None => Composed::Nothing,
     };
     match (class, previous_class) {
-        // It composes with what stands directly before it or not at all.
+        // It composes with the character directly before it or not at all.
         (0, 0) => pair(),
         (0, _) => Composed::Nothing,
         // The letter itself may hold a mark that would have to come after this one.
@@ -59,7 +58,7 @@ pub(super) fn last(text: &str) -> Composed {
     }
 }
 
-/// Whether a mark of this class, which is not 0, stands behind all marks that a letter is composed of.
+/// Whether a mark of this non-zero class follows all marks of a letter in canonical order.
 fn ends_in_order(letter: char, class: u8) -> bool {
     let mut end = 0;
     if !letter.is_ascii() {

@@ -57,7 +57,7 @@ const BARE: [(&[u8], char); 5] = [
     (b"quot", '"'),
 ];
 
-/// What the bytes 0x80 to 0x9F mean when somebody wrote them as numbers: windows-1252 (HTML standard, 13.2.5.80).
+/// Characters of numeric references to 0x80..=0x9F: windows-1252 (HTML standard, 13.2.5.80).
 const WINDOWS_1252: [u16; 32] = [
     0x20AC, 0x81, 0x201A, 0x0192, 0x201E, 0x2026, 0x2020, 0x2021, 0x02C6, 0x2030, 0x0160, 0x2039,
     0x0152, 0x8D, 0x017D, 0x8F, 0x90, 0x2018, 0x2019, 0x201C, 0x201D, 0x2022, 0x2013, 0x2014,
@@ -67,8 +67,8 @@ const WINDOWS_1252: [u16; 32] = [
 /// Longest name looked for, in bytes.
 const LONGEST: usize = 10;
 
-/// The character that the reference at the head of `bytes` (which starts with `&`) stands for, and the bytes it takes.
-/// `None` if it is only an ampersand. `&amp;quot;`, escaped twice or more often, is read as what was meant.
+/// Decodes the reference at the head of `bytes` (which starts with `&`); returns the character and its length. `None`
+/// if it is only an ampersand. `&amp;quot;`, escaped twice or more often, decodes to the intended character.
 pub(super) fn decode(bytes: &[u8]) -> Option<(char, usize)> {
     let mut at = 1;
     while bytes
@@ -85,7 +85,7 @@ pub(super) fn decode(bytes: &[u8]) -> Option<(char, usize)> {
     }
 }
 
-/// Reads what stands behind the `&`.
+/// Decodes the text behind the `&`.
 fn reference(rest: &[u8]) -> Option<(char, usize)> {
     if let Some(digits) = rest.strip_prefix(b"#") {
         let (digits, radix, prefix) = match digits.first() {

@@ -1,13 +1,13 @@
-//! Unicode folding of one character at a time: NFKC, lower case, traditional -> simplified Chinese, and the look-alike
-//! quotes and dashes made one. What a character folds to and which class the result has are two arrays indexed by
-//! code point, built once, so that the cleaning pass pays one load for a character.
+//! Unicode folding of single characters: NFKC, lower case, traditional to simplified Chinese, and look-alike quotes
+//! and dashes unified. The folded character and its class are two arrays by code point, built once, so that the
+//! cleaning pass pays one load per character.
 
 use std::sync::LazyLock;
 
 use unicode_normalization::char::{canonical_combining_class, is_combining_mark};
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 
-/// What a folded character is to the cleaning pass, the sentence splitter and the segmenter.
+/// Class of a folded character for the cleaning pass, the sentence splitter and the segmenter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Class {
@@ -15,7 +15,7 @@ pub(crate) enum Class {
     Drop,
     Space,
     Punct,
-    /// Punctuation that ends a sentence wherever it stands (the ASCII full stop is not of them).
+    /// Punctuation that always ends a sentence (not the ASCII full stop).
     Break,
     /// A letter or digit of a script that puts spaces between words.
     Word,
@@ -31,7 +31,7 @@ pub(crate) enum Class {
 }
 
 impl Class {
-    /// Letters and digits are what the length of a sentence counts.
+    /// Whether it counts for the length of a sentence: letters and digits.
     pub(super) fn is_letter(self) -> bool {
         matches!(
             self,
@@ -47,7 +47,7 @@ impl Class {
 
 /// The two arrays over the Basic Multilingual Plane.
 pub(crate) struct Tables {
-    /// The single folded character, or 0 where `fold_char` and composition with what came before are needed.
+    /// The folded character, or 0 where `fold_char` and composition are needed.
     fold: Box<[u16; 0x1_0000]>,
     class: Box<[Class; 0x1_0000]>,
     /// One bit a code point without a single folded character: it is its own folding, but a neighbour can change it.
@@ -64,7 +64,7 @@ impl Tables {
         &TABLES
     }
 
-    /// The folded character of a BMP code point, or `None` if it takes the slow way.
+    /// The folded character of a BMP code point, or `None` if it needs the slow path.
     #[inline(always)]
     pub(super) fn fold(&self, cp: u16) -> Option<u16> {
         match self.fold[usize::from(cp)] {
@@ -137,7 +137,7 @@ impl Tables {
         }
     }
 
-    /// Whether `fold_char` would answer nothing but the character itself, for most of those that take the slow way.
+    /// Whether `fold_char` returns the character itself; covers most characters of the slow path.
     pub(super) fn folds_to_itself(&self, c: char) -> bool {
         u16::try_from(u32::from(c))
             .is_ok_and(|cp| self.itself[usize::from(cp) / 64] >> (cp % 64) & 1 == 1)
@@ -152,7 +152,7 @@ impl Tables {
         }
     }
 
-    /// The whole folding of a character, for those that the array sends the slow way.
+    /// Folds a character of the slow path.
     pub(super) fn fold_char(&self, c: char, mut put: impl FnMut(char)) {
         for folded in normal(c) {
             match u16::try_from(u32::from(folded))

@@ -1,5 +1,5 @@
-//! Whether a headline speaks of the text that stands below it. Where a crawler got no article but only what stands around
-//! one, the headline is the article's and the text is anybody's: a notice, a row of links.
+//! Whether a headline belongs to the text below it. Where a crawler extracted only page chrome, the headline is the
+//! article's and the text is a notice or a row of links.
 
 use memchr::memmem;
 
@@ -10,17 +10,17 @@ use super::token::word_hash;
 const PARTS: usize = 64;
 /// Bytes of a headline that are read.
 const MOST: usize = 1 << 10;
-/// A shorter word is looked for nowhere: it stands in every text.
+/// Shorter words occur in every text and are ignored.
 const SHORTEST_WORD: usize = 4;
 /// Of a longer word so many bytes count, so that its endings do not.
 const STEM: usize = 6;
 
-/// One part in so many must stand in the text, and two where there are two: one word in common is no more than chance.
+/// One part in so many must occur in the text, and at least two if there are two: a single common word is chance.
 const ONE_IN: usize = 6;
 const LEAST: usize = 2;
 
-/// Whether a text has anything of a headline; both cleaned. The parts of a headline are its words, and the pairs of neighbouring
-/// characters where it is written in characters. A headline without a part that could be looked for speaks of everything.
+/// Whether a text has anything of a headline; both cleaned. Parts are words, or pairs of adjacent characters in
+/// scripts without spaces. A headline without parts belongs to every text.
 pub(super) fn speaks_of(headline: &str, text: &str) -> bool {
     // A longer one is no headline.
     let headline = headline
@@ -31,7 +31,7 @@ pub(super) fn speaks_of(headline: &str, text: &str) -> bool {
         parts += 1;
         parts < PARTS
     });
-    // Most headlines are at home in their texts: a few parts tell that, and the others are not looked for.
+    // Most headlines belong to their texts, which a few parts already show.
     let mut needed = LEAST.max(parts.div_ceil(ONE_IN)).min(parts);
     let mut left = parts;
     each_part(headline, |part, is_word| {
@@ -42,7 +42,7 @@ pub(super) fn speaks_of(headline: &str, text: &str) -> bool {
     needed == 0
 }
 
-/// Calls `each` with the parts of a headline, and whether each is a word, as long as it asks for more.
+/// Calls `each` with every part and whether it is a word, until it returns false.
 fn each_part(headline: &str, mut each: impl FnMut(&str, bool) -> bool) {
     for word in headline.split(|c: char| !c.is_alphanumeric()) {
         let is_word = word.is_ascii() || !word.chars().any(is_character);
@@ -68,12 +68,12 @@ fn each_part(headline: &str, mut each: impl FnMut(&str, bool) -> bool) {
     }
 }
 
-/// Whether a letter stands for a syllable or a word: where it does, nothing stands between two words.
+/// Whether the letter is of a script without spaces between words.
 fn is_character(c: char) -> bool {
     matches!(c, '\u{2E80}'..='\u{9FFF}' | '\u{F900}'..='\u{FAFF}' | '\u{20000}'..='\u{3FFFF}' | '\u{E00}'..='\u{EFF}')
 }
 
-/// A word stands where one begins with it.
+/// Whether the part occurs in the text; a word must begin one there.
 fn stands_in(part: &str, is_word: bool, text: &str) -> bool {
     let begins = |at: usize| {
         let before = text.get(..at).and_then(|before| before.chars().next_back());

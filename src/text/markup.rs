@@ -1,10 +1,10 @@
-//! HTML as crawlers deliver it: where a tag, comment or script that begins at a `<` ends, and what it does to the text
-//! around it. A `<` that begins none of them is text. Nothing is parsed into a tree and every byte is looked at a
-//! bounded number of times, whatever the input: a search that found nothing is remembered, and so is what was no tag.
+//! HTML as crawlers deliver it: where a tag, comment or script that begins at a `<` ends, and its effect on the
+//! surrounding text. Any other `<` is text. Nothing is parsed into a tree, and each byte is visited a bounded number
+//! of times: failed searches are remembered, and so is text that looked like a tag.
 
 use super::steps;
 
-/// What a piece of markup does to the text around it.
+/// Effect of a piece of markup on the surrounding text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Effect {
     /// Vanishes: the letters before and after it are neighbours.
@@ -22,7 +22,7 @@ pub(super) struct Markup {
     pub effect: Effect,
 }
 
-/// Finds markup in one text. It remembers what it has not found, so that no search is made twice.
+/// Finds markup in one text. Remembers failed searches, so that none is repeated.
 #[derive(Debug, Default)]
 pub(super) struct MarkupFinder {
     no_comment_end: bool,
@@ -119,7 +119,7 @@ impl MarkupFinder {
         }
         let effect = effect(name).or_else(|| is_attributes(attributes).then_some(Effect::Inline));
         if effect.is_none() {
-            // It is text. So is what looked like its values, and no tag in there is searched for its end through the same
+            // It is text, and so are its apparent values: no tag inside is searched for its end through the same
             // quotes again.
             self.plain_until = self.plain_until.max(end);
         }
@@ -175,7 +175,7 @@ impl MarkupFinder {
         }
     }
 
-    /// The first `<` or `>` at or behind `at`. Without one no tag ends any more, whatever the quotes say.
+    /// First `<` or `>` at or behind `at`. Without one no further tag can end.
     fn bracket(&mut self, bytes: &[u8], at: usize) -> Option<usize> {
         let found = steps::memchr2(b'>', b'<', bytes.get(at..)?);
         if found.is_none() {
@@ -223,13 +223,13 @@ fn closing(bytes: &[u8], at: usize) -> Option<Markup> {
     Some(Markup { end, effect })
 }
 
-/// One past the next `>`, if no `<` stands before it.
+/// Position behind the next `>`, if no `<` comes first.
 fn plain_end(bytes: &[u8], from: usize) -> Option<usize> {
     let found = steps::memchr2(b'>', b'<', bytes.get(from..)?)?;
     (bytes.get(from + found) == Some(&b'>')).then_some(from + found + 1)
 }
 
-/// `name=`, or the slash of an empty element: what distinguishes a tag of an unknown name from text in angle brackets.
+/// `name=`, or the slash of an empty element: distinguishes a tag with an unknown name from text in angle brackets.
 fn is_attributes(bytes: &[u8]) -> bool {
     steps::add(bytes.len());
     let bytes = bytes.trim_ascii();
@@ -287,7 +287,7 @@ fn name(bytes: &[u8], from: usize) -> (Name, usize) {
     (name, at)
 }
 
-/// What the tag of this name does, `None` if HTML has no such tag.
+/// Effect of a tag by its name; `None` if HTML has no such tag.
 fn effect(name: &[u8]) -> Option<Effect> {
     Some(match name {
         b"p" | b"div" | b"h1" | b"h2" | b"h3" | b"h4" | b"h5" | b"h6" | b"li" | b"ul" | b"ol"

@@ -33,7 +33,7 @@ pub(crate) mod words;
 pub use segment::{Word, load_dictionary, rarity};
 pub use sentences::Sentence;
 
-/// The chosen fields of one document, as they stand in it (JSON escapes already resolved).
+/// The selected fields of one document, with JSON escapes decoded.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Fields<'a> {
     /// The headline.
@@ -54,12 +54,11 @@ pub struct Scratch {
     raw: usize,
 }
 
-/// So much of a document's text is read, in bytes as it stands in its fields, cut between two characters: the first MiB of
-/// its body, and of its title. That is a long novel, and enough to tell any two texts apart. More would only cost: one
-/// huge document would hold its memory, and all documents behind it, for seconds.
+/// Bytes of a document's body and of its title that are read, cut at a character: a long novel, and enough to tell
+/// any two texts apart. A longer document would occupy memory and delay the documents behind it for seconds.
 pub const MOST_TEXT: usize = 1 << 20;
 
-/// What a buffer may keep between documents, in bytes: one huge document must not hold its memory for ever.
+/// Bytes that a buffer keeps between documents, so that one huge document does not hold its memory for ever.
 const MAX_RETAINED: usize = 1 << 20;
 
 impl Scratch {
@@ -168,10 +167,10 @@ fn unescape(part: &str, out: &mut String) {
     out.push_str(rest);
 }
 
-/// The cleaned text of one document. It has at least one letter or digit.
+/// The cleaned text of one document, with at least one letter or digit.
 ///
-/// Cleaned text holds no tags, no `<`, `>` or `&`, no invisible characters and no web addresses; it is NFKC, in lower
-/// case and simplified Chinese. White space is one space, and none beside Chinese characters or kana.
+/// Cleaned text has no tags, no `<`, `>` or `&`, no invisible characters and no URLs; it is NFKC, in lower case and
+/// simplified Chinese. White space is one space, and there is none next to Chinese characters or kana.
 #[derive(Debug, Clone, Copy)]
 pub struct Text<'s> {
     cleaned: &'s str,

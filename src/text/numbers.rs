@@ -1,12 +1,12 @@
-//! Numbers as evidence that two alike texts are not the same: weather, market and case reports are written from
-//! templates and differ in their numbers alone, while a reprint keeps its numbers whatever else it changes.
+//! Numbers as evidence that two similar texts differ: weather, market and case reports are written from templates and
+//! differ in their numbers alone, while a reprint keeps its numbers.
 //!
-//! A number is compared only with the number that stands in the same place of the other text. The place is known by its
-//! context, the two words before it and the one behind it, so that a paragraph added or dropped on one side is no
-//! difference. A fixed number of contexts is kept, those with the smallest hashes, so that two texts with the same
-//! contexts keep the same ones.
+//! A number is compared only with the number in the same place of the other text. A place is identified by its
+//! context, the two words before it and the one behind it, so that an added or dropped paragraph makes no difference.
+//! A fixed number of contexts is kept, those with the smallest hashes, so that two texts with the same contexts keep
+//! the same ones.
 
-/// A number of a text and where it stands.
+/// A number of a text and its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Number {
     /// Hash of the words around it.
@@ -27,7 +27,7 @@ const FEW: usize = 3;
 /// A kept number: context in the upper 11 bits, value in the lower 5.
 const VALUE_BITS: u32 = 5;
 
-/// Different numbers refuse when they are at least this share of those that stand in the same place, in per cent.
+/// Share of differing numbers among those in the same places, in per cent, from which on they refuse.
 const REFUSED_SHARE: usize = 15;
 
 /// The numbers of a document that are kept, in ascending order of their contexts.
@@ -37,7 +37,7 @@ pub(crate) struct Sample {
     len: u8,
 }
 
-/// What two samples say of each other.
+/// Result of comparing two samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Comparison {
     /// Places with the same number on both sides.
@@ -54,9 +54,9 @@ impl Comparison {
 }
 
 impl Sample {
-    /// Samples the numbers of a document; `numbers` is sorted by place on the way, those of one place stay in the order
-    /// of the text. A place that has several different numbers is weak evidence, as a paragraph that is dropped takes some of
-    /// them away: only the first one counts, and only where the text has few other places.
+    /// Samples the numbers of a document. Sorts `numbers` by place, keeping the order of the text within a place. A
+    /// place with several different numbers is weak evidence, because a dropped paragraph removes some of them: only
+    /// the first counts, and only if the text has few other places.
     pub(crate) fn of(numbers: &mut [Number]) -> Sample {
         numbers.sort_by_key(|number| number.context);
         let clear = |place: &[Number]| {
@@ -78,7 +78,7 @@ impl Sample {
         sample
     }
 
-    /// Reads back what `words` gave. Words too many are left out.
+    /// Inverse of `words`. Extra words are ignored.
     pub(crate) fn from_words(words: impl Iterator<Item = u16>) -> Sample {
         let mut sample = Sample::default();
         for word in words {
@@ -87,12 +87,12 @@ impl Sample {
         sample
     }
 
-    /// The numbers and how many there are, to be kept in less room.
+    /// The packed numbers and their count.
     pub(crate) fn parts(self) -> ([u16; MAX_NUMBERS], u8) {
         (self.numbers, self.len)
     }
 
-    /// What [`parts`](Sample::parts) gave.
+    /// Inverse of [`parts`](Sample::parts).
     pub(crate) fn of_parts(numbers: [u16; MAX_NUMBERS], len: u8) -> Sample {
         Sample { numbers, len }
     }
@@ -103,7 +103,7 @@ impl Sample {
             .unwrap_or_default()
     }
 
-    /// False if there is no more room.
+    /// Returns false if the sample is full.
     fn push(&mut self, word: u16) -> bool {
         match self.numbers.get_mut(usize::from(self.len)) {
             Some(slot) => {

@@ -1,11 +1,11 @@
-//! What stands around the words of a post: whom it mentions, what it answers and quotes, emoticons, topics.
+//! Surroundings of a post's words: mentions, quoted posts, emoticons, topics.
 //!
 //! ```text
 //! a post of some length [laughs] #topic# @one @two //@three: what was said before
 //! |--------------------|
 //! ```
 //!
-//! Beside a text of some length they say nothing of it; where there is hardly anything else they are the text.
+//! They are ignored next to a text of some length; where there is hardly anything else they are the text.
 
 use std::ops::Range;
 
@@ -19,13 +19,13 @@ const NAME: usize = 30;
 const TOPIC: usize = 40;
 const TAG: usize = 8;
 
-/// What stands before the name of whoever is quoted.
+/// Marks a quoted author.
 const QUOTES: &str = "//";
 
-/// What may stand before a mention and belongs to it.
+/// Prefixes of a mention.
 const BEFORE: [&str; 5] = ["via", "回复", "转自", "来自", "分享自"];
 
-/// Writes the words of a field without what stands around them, if there is anything and enough of a text is left.
+/// Writes the words of a field without their surroundings, if it has any and enough text is left.
 pub(super) fn words(field: &str, out: &mut String) -> bool {
     let bytes = field.as_bytes();
     let is_bare = |bytes: &[u8]| memchr::memchr3(b'@', b'[', b'#', bytes).is_none();
@@ -43,7 +43,7 @@ pub(super) fn words(field: &str, out: &mut String) -> bool {
         let own = field.get(rest..start).unwrap_or_default();
         out.push_str(own);
         count += letters(own);
-        // What others said before, beside a text of one's own.
+        // A quoted post next to a text of its own.
         if is_quoted(own) && count >= TEXT {
             out.truncate(out.trim_end().len() - QUOTES.len());
             return true;
@@ -65,14 +65,14 @@ fn is_quoted(before: &str) -> bool {
     before.trim_end().ends_with(QUOTES)
 }
 
-/// The whole of what begins with the sign at `sign`, and belongs to nothing before `from`.
+/// Extent of the piece that begins with the sign at `sign`, not before `from`.
 fn around(field: &str, from: usize, sign: usize) -> Option<Range<usize>> {
     let before = field.get(from..sign)?;
     let behind = field.get(sign + 1..)?;
     let end = sign + 1;
     match field.as_bytes().get(sign)? {
         b'@' => {
-            // `somebody@example.com` is none.
+            // An `@` inside an e-mail address is no mention.
             let is_free = before
                 .chars()
                 .next_back()
@@ -112,7 +112,7 @@ fn around(field: &str, from: usize, sign: usize) -> Option<Range<usize>> {
     }
 }
 
-/// Where a mention begins with what belongs to it.
+/// Start of a mention with its prefix.
 fn start_of_mention(before: &str, from: usize) -> usize {
     let text = before.trim_end();
     let word = BEFORE.iter().find_map(|word| {

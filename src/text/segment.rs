@@ -13,15 +13,15 @@ use super::token::word_hash;
 /// A word of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Word<'t> {
-    /// The word as it stands in the cleaned text.
+    /// The word in the cleaned text.
     pub text: &'t str,
     /// XXH3 (64 bits) of the text: the feature that fingerprints are made of.
     pub hash: u64,
-    /// How much the word says, 1..=5 (seeds/000, step 1). Longer words are rarer and say more: a Chinese word of one,
-    /// two, three and more characters has level 1, 4, 5; a word of other scripts of up to 2, 4, 6, 8 and more
-    /// letters has level 1, 2, 3, 4, 5; a number with its measure word has 3; pairs of kana have 1.
+    /// Weight level of the word, 1..=5 (seeds/000, step 1). Longer words are rarer: a Chinese word of one, two, three
+    /// and more characters has level 1, 4, 5; a word of other scripts of up to 2, 4, 6, 8 and more letters has level
+    /// 1, 2, 3, 4, 5; a number with its measure word has 3; pairs of kana have 1.
     pub level: u8,
-    /// One of the common words that say nothing.
+    /// Whether it is a stop word.
     pub stop_word: bool,
 }
 
@@ -67,7 +67,7 @@ pub(super) fn words<'t>(text: &'t str, mut each: impl FnMut(Word<'t>)) {
                 }
             }
         }
-        // What follows behind punctuation measures nothing.
+        // A measure word directly follows its number.
         if !runs.touches_han()
             && let Some(number) = number.take()
         {
@@ -161,7 +161,7 @@ pub fn rarity(word: &Word<'_>) -> u8 {
     (CORPUS / frequency as f64).ln().round().clamp(1.0, 18.0) as u8
 }
 
-/// `number` and `measure` stand side by side in `text`.
+/// `number` and `measure` are adjacent in `text`.
 fn measured<'t>(text: &'t str, number: &'t str, measure: &str) -> Word<'t> {
     let start = number.as_ptr() as usize - text.as_ptr() as usize;
     let both = text
@@ -217,7 +217,7 @@ fn pairs<'t>(run: &'t str, each: &mut impl FnMut(Word<'t>)) {
     }
 }
 
-/// Runs of letters of one kind, without what stands between them.
+/// Iterates over runs of letters of one kind.
 struct Runs<'t> {
     tables: &'static Tables,
     text: &'t str,
@@ -225,8 +225,8 @@ struct Runs<'t> {
 }
 
 impl<'t> Runs<'t> {
-    /// The next run. Marks belong to the run they stand in; an apostrophe inside a word and a point or comma between
-    /// digits do too. A possessive `'s` is left out.
+    /// Next run. Combining marks belong to it, as do an apostrophe inside a word and a point or comma between digits.
+    /// A possessive `'s` is dropped.
     fn next(&mut self) -> Option<(Class, &'t str)> {
         let mut chars = self.text.get(self.at..)?.char_indices();
         let (skipped, class, len) = loop {

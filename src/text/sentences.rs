@@ -17,7 +17,7 @@ pub struct Sentence {
     pub letters: usize,
 }
 
-/// Abbreviations that stand before a capital letter or a number within a sentence.
+/// Abbreviations before a capital letter or a number within a sentence.
 const ABBREVIATIONS: [&str; 24] = [
     "mr", "mrs", "ms", "dr", "st", "no", "nos", "vs", "prof", "gen", "sen", "rep", "gov", "lt",
     "col", "sgt", "capt", "jr", "messrs", "rev", "hon", "fig", "al", "mt",
@@ -26,9 +26,9 @@ const ABBREVIATIONS: [&str; 24] = [
 /// How far behind a full stop the next word is looked for, in bytes.
 const LOOK: usize = 200;
 
-/// Whether the full stop just written to `written` ends a sentence. `before` is the class of the character in front of
-/// it, `behind` what follows in the raw text. Decimal points, initials (`J. Smith`, `U.S. Treasury`) and abbreviations
-/// do not end one; in Chinese text every full stop does.
+/// Whether the full stop just written to `written` ends a sentence. `before` is the class of the character in front
+/// of it, `behind` the raw text that follows. Decimal points, initials (`J. Smith`, `U.S. Treasury`) and
+/// abbreviations do not end one; in Chinese text every full stop does.
 pub(super) fn full_stop_ends(tables: &Tables, before: Class, written: &str, behind: &[u8]) -> bool {
     if matches!(before, Class::Han | Class::Kana) {
         return true;
@@ -52,7 +52,7 @@ pub(super) fn full_stop_ends(tables: &Tables, before: Class, written: &str, behi
     (next.is_uppercase() || next.is_numeric() || !next.is_lowercase()) && !is_abbreviated(written)
 }
 
-/// The first letter, digit or unusual sign behind a full stop, and whether white space or markup stands between.
+/// The first letter, digit or unusual sign behind a full stop, and whether white space or markup precedes it.
 fn next_char(behind: &[u8]) -> (Option<char>, bool) {
     let window = behind.get(..behind.len().min(LOOK)).unwrap_or_default();
     let mut parted = false;
@@ -83,7 +83,7 @@ fn next_char(behind: &[u8]) -> (Option<char>, bool) {
         }
         at += len;
     }
-    // Nothing but spaces and quotes to the end of the text, or for long: an end either way.
+    // Only spaces and quotes follow: the sentence ends.
     (None, parted)
 }
 

@@ -18,7 +18,7 @@ use crate::hash::{GOLDEN_RATIO, mix64, mix64_to_32};
 
 /// A window is closed when its tokens weigh this much: five Chinese characters or two words.
 const WINDOW: u32 = 5;
-/// What a token weighs: a word says more than a character.
+/// Weight of a character; a word weighs more.
 const CHARACTER: u32 = 1;
 const WORD: u32 = 3;
 
@@ -120,7 +120,7 @@ struct Shingler<'s> {
     /// A number that waits for the token behind it: context so far, value.
     pending: Option<(u64, u64)>,
     sentence_hash: u64,
-    /// Where the sentence will stand in `out`.
+    /// Index of the sentence in `out`.
     place: u32,
     run: Option<Run>,
 }

@@ -14,10 +14,10 @@ const MAX_CANDIDATES: usize = 1024;
 /// So many are picked out of a text at first: more than are kept, as some may be equal.
 const PICKED: u64 = 2 * MIN_HASHES as u64;
 
-/// What the buffers may hold between documents, in bytes: one huge document must not hold its memory for ever.
+/// Bytes that the buffers keep between documents, so that one huge document does not hold its memory for ever.
 const MAX_RETAINED: usize = 1 << 20;
 
-/// A shorter sentence, in letters, is never boilerplate: `yes.` says nothing of where it comes from.
+/// Shorter sentences, in letters, are never boilerplate.
 pub(super) const SHORTEST: u32 = 8;
 
 /// Bins of the minima of a document: see [`Minima`].
@@ -26,9 +26,9 @@ pub(crate) const BINS: usize = 96;
 /// The smallest window of each of 96 equal parts of their range.
 pub(crate) type Minima = [u32; BINS];
 
-/// The shingles of one document, and what else is read from its text in the same pass.
+/// Shingles of one document, and everything else that is read in the same pass.
 ///
-/// What is kept follows the size of the document as it came: [`Budget`].
+/// Memory is proportional to the size of the document: [`Budget`].
 #[derive(Debug, Clone, Default)]
 pub struct Shingles {
     /// One hash a window, in the order of the text.
@@ -40,10 +40,10 @@ pub struct Shingles {
     pub(crate) min_hashes: Vec<MinHash>,
     /// Hashes of the latest long windows, of which the smallest are yet to be picked.
     candidates: Vec<u64>,
-    /// What is beyond the budget.
+    /// The part beyond the budget.
     rest: Option<Box<Rest>>,
     budget: Budget,
-    /// The first words of the text, by which it is laid beside another one, and where those of each of `sentences` end.
+    /// Tokens at the beginning of the text for the alignment check, and where those of each of `sentences` end.
     pub(super) row: Row,
     /// A hash of all tokens in their order.
     pub(crate) whole: u64,
@@ -52,9 +52,9 @@ pub struct Shingles {
     pub(crate) words: usize,
 }
 
-/// How much is kept apart of one document. Plain text needs less: a window takes two bytes of it, a sentence that can be
-/// boilerplate nine. Only texts of characters that unfold to many, such as `㌖`, and lists of nothing but numbers have
-/// more; so what is kept of a text of any kind is less than six times its size.
+/// Limits of what is stored per document. Plain text needs less: two bytes per window, nine per sentence that can be
+/// boilerplate. Only texts of characters that decompose into many, such as `㌖`, and lists of nothing but numbers
+/// exceed it; so memory is below six times the size of any text.
 #[derive(Debug, Clone, Copy, Default)]
 struct Budget {
     windows: usize,
@@ -132,8 +132,7 @@ impl SentenceShingles {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MinHash {
     pub hash: u64,
-    /// Index in `Shingles::sentences`, beyond its end for what is beyond the budget; while the text is being read, of its
-    /// window.
+    /// Index in `Shingles::sentences`, past its end for the part beyond the budget; during the pass, of its window.
     pub sentence: u32,
 }
 
@@ -170,7 +169,7 @@ impl Shingles {
             + self.rest.as_ref().map_or(0, |_| size_of::<Rest>())
     }
 
-    /// The minima of what is beyond the budget, and how many windows that has.
+    /// Minima of the part beyond the budget, and its number of windows.
     pub(crate) fn rest(&self) -> Option<(&Minima, usize)> {
         let rest = self.rest.as_ref()?;
         Some((&rest.minima, rest.windows))
@@ -219,7 +218,7 @@ impl Shingles {
         }
     }
 
-    /// What has no room is no sentence of its own any more, and neither is anything behind it.
+    /// From here on sentences join the part beyond the budget.
     #[cold]
     fn add_to_rest(&mut self, window: u32) {
         let rest = self.rest.get_or_insert_with(|| {
@@ -232,7 +231,7 @@ impl Shingles {
         rest.windows += 1;
     }
 
-    /// Where in `sentences` one of so many letters will stand that begins now.
+    /// Index in `sentences` of a sentence with so many letters that begins now.
     pub(super) fn next_sentence(&self, letters: u32) -> u32 {
         let joins = letters < SHORTEST && self.sentences.last().is_some_and(|last| last.is_run());
         let place = self.sentences.len() - usize::from(joins && self.rest.is_none());
@@ -277,8 +276,8 @@ impl Shingles {
         }
     }
 
-    /// Keeps of each context the first number and the first other one, and then the smallest contexts: a
-    /// [`Sample`](super::numbers::Sample) asks for no more of a context, and takes fewer of them.
+    /// Keeps the first number and the first different one of each context, and then the smallest contexts: a
+    /// [`Sample`](super::numbers::Sample) needs no more.
     fn keep_numbers(&mut self) {
         steps::add(self.numbers.len());
         self.numbers.sort_by_key(|number| number.context);

@@ -1,5 +1,5 @@
-//! What the language has no safe words for: hints about memory. No answer depends on them, so the oracle of each is to do
-//! nothing, which is what other systems do.
+//! Memory hints that need `unsafe`. They affect no result, so the oracle of each is a no-op, which is also the
+//! fallback of other systems.
 
 use std::mem::MaybeUninit;
 
