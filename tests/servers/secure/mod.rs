@@ -369,6 +369,35 @@ async fn an_unknown_authority() {
     );
 }
 
+/// With `--upstream-ca`, spinney's own requests trust no authority of the system either.
+#[tokio::test]
+async fn own_requests_trust_the_configured_authority_alone() {
+    let secure = common::opensearch_secure();
+    let (other, _) = certificate("other-authority");
+    let url = secure.url.replace("https://", "https://admin:admin@");
+    let ask = |authority: &[&str]| {
+        let folder = common::scratch("no-forest");
+        let dry = ["recover", "--dry-run", "--index", "none-*", "--data-dir"];
+        let mut command = Command::new(env!("CARGO_BIN_EXE_spinney"));
+        command
+            .args(dry)
+            .arg(folder)
+            .args(["--upstream", &url])
+            .args(authority)
+            // The system's authorities, as far as this process knows.
+            .env("SSL_CERT_FILE", &secure.ca)
+            .env_remove("SSL_CERT_DIR");
+        let output = command.output().unwrap();
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let refused = |said: &str| said.contains("certificate");
+    assert!(!refused(&ask(&[])), "{}", ask(&[]));
+    let said = ask(&["--upstream-ca", other.to_str().unwrap()]);
+    assert!(refused(&said), "{said}");
+    let said = ask(&["--upstream-ca", secure.ca.to_str().unwrap()]);
+    assert!(!refused(&said), "{said}");
+}
+
 /// The cluster knows spinney by the certificate that it was given.
 #[tokio::test]
 async fn a_client_certificate() {
