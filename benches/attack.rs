@@ -1,4 +1,4 @@
-//! What strangers can do to those who use a spinney: how long honest requests wait beside each attack, how much memory it
+//! What unverified writers can do to those who use a spinney: how long honest requests wait beside each attack, how much memory it
 //! takes, and what it leaves behind. Run by `scripts/attack`, which starts a secured server; `scripts/attack --help` says
 //! what is measured and how.
 
@@ -353,7 +353,7 @@ async fn has_joined(spinney: &Spinney) -> anyhow::Result<bool> {
     Ok(roots[0] == roots[1])
 }
 
-/// What a second spinney remembers of strangers whom a made-up cluster has refused in all the ways that the real one does
+/// What a second spinney remembers of unverified writers whom a made-up cluster has refused in all the ways that the real one does
 /// not have.
 async fn refuse_in_all_ways(
     case: &Case,

@@ -31,7 +31,7 @@ use serde_json::json;
 use spinney::fingerprint::{Distance, Fingerprint};
 use spinney::forest::{Decision, Forest, Settings};
 use spinney::hash::{HashKey, splitmix64};
-use spinney::method::{Count, Founder, Query};
+use spinney::method::{Founder, PlacementQuery, TallyEntry};
 use spinney::time::Millis;
 
 use support::own::{resident, spent};
@@ -122,7 +122,7 @@ fn place(forest: &mut Forest<Founder>, texts: &[Text], numbers: Range<u64>) -> P
 /// As the forest of a running process places the documents of a bulk.
 fn place_bulk(forest: &mut Forest<Founder>, bulk: &[Waiting], placed: &mut Placed) {
     for (at, waiting) in bulk.iter().enumerate() {
-        let query = Query {
+        let query = PlacementQuery {
             fingerprints: &waiting.prints,
             whole: waiting.whole,
             known_by: &waiting.prints,
@@ -139,7 +139,7 @@ fn place_bulk(forest: &mut Forest<Founder>, bulk: &[Waiting], placed: &mut Place
             forest.prefetch(&[next.whole]);
         }
         let placement = forest.place(&query, Millis((waiting.n / PER_MS) as i64));
-        let count = Count {
+        let count = TallyEntry {
             title: None,
             sign: placement.sign,
         };

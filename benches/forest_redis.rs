@@ -35,12 +35,12 @@ use serde_json::json;
 use spinney::fingerprint::Fingerprint;
 use spinney::forest::Decision;
 use spinney::forest::local::Executor;
-use spinney::forest::port::{Batch, Document, Outcome, Port, When};
+use spinney::forest::port::{Batch, DocumentTime, ForestPort, ItemOutcome, PlacementDocument};
 use spinney::forest::shared::keys::KeyStore;
-use spinney::forest::shared::{Shared, SharedSettings};
-use spinney::keystore::{Address, RedisStore};
-use spinney::method::{Family, Features, Founder, Query, StrictFeatures};
-use spinney::text::boilerplate::Taught;
+use spinney::forest::shared::{SharedForest, SharedSettings};
+use spinney::method::{Features, Founder, MethodKind, PlacementQuery, StrictFeatures};
+use spinney::redis::{Address, RedisStore};
+use spinney::text::boilerplate::PendingSentences;
 use spinney::time::Millis;
 
 use support::redis;
@@ -92,7 +92,7 @@ static TEXTS: OnceLock<Vec<Text>> = OnceLock::new();
 #[derive(Debug)]
 enum Read {}
 
-impl Family for Read {
+impl MethodKind for Read {
     type Features = StrictFeatures;
     type Proof = Founder;
     type Learned = ();
@@ -107,12 +107,12 @@ impl Family for Read {
     fn ask<R>(
         strict: &mut StrictFeatures,
         (): &mut (),
-        _: &Taught,
-        ask: impl FnOnce(&Query<'_, Founder>) -> R,
+        _: &PendingSentences,
+        ask: impl FnOnce(&PlacementQuery<'_, Founder>) -> R,
     ) -> R {
         let (text, prints) = strict.fingerprints.split_last().unwrap();
         let text = &TEXTS.get().unwrap()[text.0 as usize];
-        ask(&Query {
+        ask(&PlacementQuery {
             fingerprints: prints,
             more: &[],
             whole: strict.whole,
@@ -185,13 +185,13 @@ fn start(options: &Options) -> (Vec<redis::Node>, Arc<dyn KeyStore>) {
 }
 
 /// A forest of a process.
-fn forest(keys: &Arc<dyn KeyStore>, name: &str, seed: u64) -> Shared<Read> {
+fn forest(keys: &Arc<dyn KeyStore>, name: &str, seed: u64) -> SharedForest<Read> {
     let settings = SharedSettings {
         window: Some(Millis(30 * 86_400_000)),
         max_tree: None,
         evidence_bytes: 0,
     };
-    Shared::new(
+    SharedForest::new(
         (name, "bench"),
         settings,
         Default::default(),
@@ -210,7 +210,11 @@ fn cpu(nodes: &[redis::Node]) -> f64 {
 }
 
 /// Places and settles a bulk, and answers how many joined.
-fn bulk(forest: &Shared<Read>, documents: Vec<Document>, millis: &mut Vec<f64>) -> u64 {
+fn bulk(
+    forest: &SharedForest<Read>,
+    documents: Vec<PlacementDocument>,
+    millis: &mut Vec<f64>,
+) -> u64 {
     let begun = Instant::now();
     let batch = Batch {
         documents,
@@ -222,7 +226,7 @@ fn bulk(forest: &Shared<Read>, documents: Vec<Document>, millis: &mut Vec<f64>) 
     let placed = replies.into_iter().map(|reply| reply.placed.unwrap());
     let settle = placed.map(|placed| {
         joined += u64::from(matches!(placed.decision, Decision::Joined { .. }));
-        placed.settled(Outcome::Accepted)
+        placed.settled(ItemOutcome::Accepted)
     });
     let settle = settle.collect();
     block_on(forest.settle(settle, Millis(0))).unwrap();
@@ -352,16 +356,16 @@ fn one_by_one(options: &Options, nodes: &[redis::Node], keys: &Arc<dyn KeyStore>
     println!("{line}");
 }
 
-fn read(back: u64, n: u64) -> Document {
+fn read(back: u64, n: u64) -> PlacementDocument {
     let mut fingerprints = Vec::with_capacity(9);
     let (whole, text) = document_within(back, n, TEXTS.get().unwrap(), &mut fingerprints);
     fingerprints.push(Fingerprint(text as u64));
-    Document {
+    PlacementDocument {
         features: Some(Features::Strict(StrictFeatures {
             fingerprints,
             whole,
         })),
-        when: When::At(Millis(i64::MAX)),
+        when: DocumentTime::At(Millis(i64::MAX)),
         title: None,
         given: None,
     }

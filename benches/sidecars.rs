@@ -36,11 +36,11 @@ use futures_executor::block_on;
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::json;
-use spinney::config::{OnLoss, RawRoute, Route};
+use spinney::config::{OnRedisFailure, RawRoute, Route};
 use spinney::engine::{Engine, RequestContext, Resolution};
 use spinney::forest::shared::keys::KeyStore;
 use spinney::hash::HashKey;
-use spinney::keystore::{Address, RedisStore};
+use spinney::redis::{Address, RedisStore};
 use spinney::time::Millis;
 
 use support::documents::Documents;
@@ -139,7 +139,7 @@ impl Sidecar {
             1,
             HashKey::FIXED,
             &keys,
-            OnLoss::Refuse,
+            OnRedisFailure::Refuse,
         );
         let sidecar = Sidecar(Arc::new(engine.unwrap()));
         // The cluster has to be ready, and the functions to be loaded.

@@ -1,4 +1,4 @@
-//! The clock of the edge; the pure rooms are given the time. It is the system's, but does not follow a jump at once: a clock
+//! The clock of the edge; the pure modules are given the time. It is the system's, but does not follow a jump at once: a clock
 //! that shows next year for a second, while somebody mends it, must not make every forest forget all that it holds, nor
 //! remember everything for a year.
 

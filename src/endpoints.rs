@@ -13,7 +13,7 @@ const PAGES: &str = "/_spinney/ui";
 pub enum Endpoint {
     /// `api/`: JSON.
     Api(ApiEndpoint),
-    /// `page/`: the web page.
+    /// `ui/`: the web page.
     Page(PageEndpoint),
 }
 
@@ -39,7 +39,7 @@ pub enum ApiEndpoint {
     DocId,
 }
 
-/// An endpoint of `page/`.
+/// An endpoint of `ui/`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the table has their paths")]
 pub enum PageEndpoint {
@@ -57,7 +57,7 @@ pub enum PageEndpoint {
 
 /// One row of the table.
 #[derive(Debug)]
-pub struct Row {
+pub struct EndpointRow {
     /// What answers.
     pub endpoint: Endpoint,
     /// The path, with `{index}` and one more `{name}` at most.
@@ -73,7 +73,7 @@ const DELETE: &[&str] = &["DELETE"];
 const FORM: &[&str] = &["GET", "HEAD", "POST"];
 
 /// The rows; of two that match a path the first one counts.
-pub const ENDPOINTS: &[Row] = &[
+pub const ENDPOINTS: &[EndpointRow] = &[
     api(ApiEndpoint::Health, "/_spinney/_health", READ),
     api(ApiEndpoint::Ready, "/_spinney/_ready", READ),
     api(ApiEndpoint::Stats, "/_spinney/_stats", READ),
@@ -94,10 +94,10 @@ pub const ENDPOINTS: &[Row] = &[
     api(ApiEndpoint::Merge, "/_spinney/{index}/_merge", POST),
     api(ApiEndpoint::Split, "/_spinney/{index}/_split", POST),
     api(ApiEndpoint::Pin, "/_spinney/{index}/_pin", POST),
-    api(ApiEndpoint::Overrides, "/_spinney/{index}/_words", READ),
+    api(ApiEndpoint::Overrides, "/_spinney/{index}/_overrides", READ),
     api(
         ApiEndpoint::Undo,
-        "/_spinney/{index}/_words/{number}",
+        "/_spinney/{index}/_overrides/{number}",
         DELETE,
     ),
     api(ApiEndpoint::Suggestions, "/_spinney/{index}/_merges", READ),
@@ -109,7 +109,11 @@ pub const ENDPOINTS: &[Row] = &[
     page(PageEndpoint::Asset, "/_spinney/ui/assets/{name}", READ),
     page(PageEndpoint::List, "/_spinney/ui/{index}", READ),
     page(PageEndpoint::List, "/_spinney/ui/{index}/", READ),
-    page(PageEndpoint::Override, "/_spinney/ui/{index}/say", FORM),
+    page(
+        PageEndpoint::Override,
+        "/_spinney/ui/{index}/override",
+        FORM,
+    ),
     page(
         PageEndpoint::Article,
         "/_spinney/ui/{index}/article/{id}",
@@ -122,25 +126,33 @@ pub const ENDPOINTS: &[Row] = &[
     ),
 ];
 
-static NO_PAGE: Row = page(PageEndpoint::Nothing, "/_spinney/ui/…", READ);
+static NO_PAGE: EndpointRow = page(PageEndpoint::Nothing, "/_spinney/ui/…", READ);
 
-const fn api(endpoint: ApiEndpoint, path: &'static str, methods: &'static [&'static str]) -> Row {
-    Row {
+const fn api(
+    endpoint: ApiEndpoint,
+    path: &'static str,
+    methods: &'static [&'static str],
+) -> EndpointRow {
+    EndpointRow {
         endpoint: Endpoint::Api(endpoint),
         path,
         methods,
     }
 }
 
-const fn page(endpoint: PageEndpoint, path: &'static str, methods: &'static [&'static str]) -> Row {
-    Row {
+const fn page(
+    endpoint: PageEndpoint,
+    path: &'static str,
+    methods: &'static [&'static str],
+) -> EndpointRow {
+    EndpointRow {
         endpoint: Endpoint::Page(endpoint),
         path,
         methods,
     }
 }
 
-impl Row {
+impl EndpointRow {
     /// Whether probes and monitors ask it, also where there is no room for others.
     pub(crate) fn is_monitored(&self) -> bool {
         matches!(
@@ -171,8 +183,8 @@ impl Row {
 
 /// What a path asks for: a row, and the segments that stand for its names, as they came.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Found<'p> {
-    pub(crate) row: &'static Row,
+pub(crate) struct MatchedEndpoint<'p> {
+    pub(crate) row: &'static EndpointRow,
     /// Empty where the row has no `{index}`.
     pub(crate) index: &'p str,
     /// Of the other name; empty where the row has none.
@@ -180,10 +192,10 @@ pub(crate) struct Found<'p> {
 }
 
 /// The row of a path; none: it is not spinney's to answer, or there is nothing.
-pub(crate) fn find(path: &str) -> Option<Found<'_>> {
+pub(crate) fn find(path: &str) -> Option<MatchedEndpoint<'_>> {
     let pages = path.strip_prefix(PAGES);
     if pages.is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
-        let nothing = Found {
+        let nothing = MatchedEndpoint {
             row: &NO_PAGE,
             index: "",
             name: "",
@@ -202,13 +214,13 @@ pub(crate) fn find(path: &str) -> Option<Found<'_>> {
     )
 }
 
-fn among(path: &str, of_page: bool) -> Option<Found<'_>> {
+fn among(path: &str, of_page: bool) -> Option<MatchedEndpoint<'_>> {
     let rows = ENDPOINTS.iter();
     let mut rows = rows.filter(|row| matches!(row.endpoint, Endpoint::Page(_)) == of_page);
     rows.find_map(|row| matched(row, path))
 }
 
-fn matched<'p>(row: &'static Row, path: &'p str) -> Option<Found<'p>> {
+fn matched<'p>(row: &'static EndpointRow, path: &'p str) -> Option<MatchedEndpoint<'p>> {
     let (mut index, mut name) = ("", "");
     let mut segments = path.split('/');
     for of_row in row.path.split('/') {
@@ -222,7 +234,7 @@ fn matched<'p>(row: &'static Row, path: &'p str) -> Option<Found<'p>> {
             _ => return None,
         }
     }
-    let found = Found { row, index, name };
+    let found = MatchedEndpoint { row, index, name };
     segments.next().is_none().then_some(found)
 }
 
@@ -248,8 +260,11 @@ mod tests {
                 "/_spinney/a/_similar/x%2Fy",
                 api(ApiEndpoint::Similar, "a", "x%2Fy"),
             ),
-            ("/_spinney/a/_words/7", api(ApiEndpoint::Undo, "a", "7")),
-            ("/_spinney/a/_words/", api(ApiEndpoint::Overrides, "a", "")),
+            ("/_spinney/a/_overrides/7", api(ApiEndpoint::Undo, "a", "7")),
+            (
+                "/_spinney/a/_overrides/",
+                api(ApiEndpoint::Overrides, "a", ""),
+            ),
             ("/docId/getDocId", api(ApiEndpoint::DocId, "", "")),
             ("/_spinney/ui", page(PageEndpoint::WithoutSlash, "", "")),
             ("/_spinney/ui/", page(PageEndpoint::Home, "", "")),
@@ -310,7 +325,7 @@ mod tests {
             "/_spinney/uix",
             "/_spinney/a/_similar",
             "/_spinney/a/_roots/1/2",
-            "/_spinney/a/_words/7/8",
+            "/_spinney/a/_overrides/7/8",
             "/docId",
             "/docId/getDocId/",
             "/news-1/_search",
@@ -337,7 +352,7 @@ mod tests {
             refused("/_spinney/_stats", "POST"),
             Some(ProxyError::GetOnly)
         );
-        let (check, undo) = ("/_spinney/a/_check", "/_spinney/a/_words/1");
+        let (check, undo) = ("/_spinney/a/_check", "/_spinney/a/_overrides/1");
         assert_eq!(refused(check, "GET"), Some(ProxyError::PostOnly));
         assert_eq!(refused(undo, "POST"), Some(ProxyError::DeleteOnly));
         let groups = "/_spinney/a/_groups";

@@ -1,6 +1,6 @@
 //! Bit mixers: cheap functions from a word to a word that spread every bit of the input over all of the output. They are
 //! part of what is stored (fingerprints, proofs), so none of them may ever change. Where a table in memory goes by values
-//! that strangers choose, a [`HashKey`] comes before the mixer.
+//! that unverified writers choose, a [`HashKey`] comes before the mixer.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -99,7 +99,7 @@ impl HashKey {
     /// The same for everybody: for tests, replays, and documents that are one's own.
     pub const FIXED: HashKey = HashKey::new(GOLDEN_RATIO, 0);
 
-    /// A key of two numbers, which for a secret one must be random. Who makes forests for strangers' documents draws them.
+    /// A key of two numbers, which for a secret one must be random. Who makes forests for unverified writers' documents draws them.
     pub const fn new(factor: u64, term: u64) -> HashKey {
         HashKey {
             factor: factor | 1,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 
-use crate::forest::Stats;
+use crate::forest::ForestStats;
 use crate::telemetry::Counters;
 use crate::time::Millis;
 
@@ -18,7 +18,7 @@ const MOST: usize = 361;
 
 /// Counters and sizes at one time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Sample {
+pub(crate) struct HistorySample {
     /// When it was taken, in milliseconds since 1970.
     pub at: i64,
     /// Documents stamped since the start.
@@ -33,16 +33,17 @@ pub(crate) struct Sample {
     pub lag: Option<u64>,
 }
 
-impl Sample {
+impl HistorySample {
     /// A sample of now. `lag`: of counting, if it is on.
     pub(crate) fn of(
         now: Millis,
         counters: &Counters,
-        forests: &[(String, Stats)],
+        forests: &[(String, ForestStats)],
         lag: Option<Duration>,
-    ) -> Sample {
-        let sum = |of: fn(&Stats) -> usize| forests.iter().map(|(_, stats)| of(stats) as u64).sum();
-        Sample {
+    ) -> HistorySample {
+        let sum =
+            |of: fn(&ForestStats) -> usize| forests.iter().map(|(_, stats)| of(stats) as u64).sum();
+        HistorySample {
             at: now.0,
             stamped: counters.documents_stamped.get(),
             joined: counters.documents_joined.get(),
@@ -55,11 +56,11 @@ impl Sample {
 
 /// The last samples, oldest first. Written by one task, read by whoever opens the overview.
 #[derive(Debug, Default)]
-pub(crate) struct History(RwLock<VecDeque<Sample>>);
+pub(crate) struct History(RwLock<VecDeque<HistorySample>>);
 
 impl History {
     /// Adds a sample; the oldest goes where there is no room.
-    pub(crate) fn add(&self, sample: Sample) {
+    pub(crate) fn add(&self, sample: HistorySample) {
         let mut samples = self.0.write();
         if samples.len() == MOST {
             samples.pop_front();
@@ -68,7 +69,7 @@ impl History {
     }
 
     /// All of them.
-    pub(crate) fn samples(&self) -> Vec<Sample> {
+    pub(crate) fn samples(&self) -> Vec<HistorySample> {
         self.0.read().iter().copied().collect()
     }
 }
@@ -81,9 +82,9 @@ mod tests {
     fn an_hour_is_kept() {
         let history = History::default();
         for at in 0..1_000 {
-            history.add(Sample {
+            history.add(HistorySample {
                 at,
-                ..Sample::default()
+                ..HistorySample::default()
             });
         }
         let samples = history.samples();

@@ -12,7 +12,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{debug, error, warn};
 
 use crate::access::Access;
-use crate::adopt::{Restamping, Swept};
+use crate::backfill::{Restamping, SweepStatus};
 use crate::clock;
 use crate::cluster::{self, ClientError};
 use crate::config::{RestrictedReaders, ServeOptions};
@@ -20,13 +20,13 @@ use crate::counts::Counts;
 use crate::docid::DocIds;
 use crate::engine::{Engine, EngineError, ReaderFields, RequestContext, Unavailable};
 use crate::forest::shared::keys::KeyStore;
+use crate::groups::{KeywordForms, ListCache, ReaderPermits};
 use crate::hash::{self, HashKey};
 use crate::history::History;
 use crate::http::budget::Budget;
 use crate::http::{ProxyError, caller};
-use crate::keystore::RedisStore;
-use crate::reading::{KeywordForms, Lists, Turns};
 use crate::recovery;
+use crate::redis::RedisStore;
 use crate::shutdown::{InFlight, Writes};
 use crate::telemetry::Metrics;
 
@@ -64,14 +64,14 @@ pub(crate) struct AppState {
     pub started: Instant,
     /// The address that sniffing clients are to read, if any.
     pub publish_address: Option<String>,
-    /// Whose turn it is among strangers to send a write to the cluster.
-    pub strangers: Arc<Semaphore>,
+    /// Whose turn it is among unverified writers to send a write to the cluster.
+    pub unverified_writers: Arc<Semaphore>,
     /// Lists of groups that readers page through.
-    pub lists: Lists,
+    pub lists: ListCache,
     /// What indices call the medium of a document.
     pub keyword_forms: KeywordForms,
     /// Whose turn it is among readers.
-    pub readers: Turns,
+    pub readers: ReaderPermits,
     /// Bytes of large answers that readers have not taken yet.
     pub answers: Arc<Budget>,
     /// The service of docIds, if there is one.
@@ -83,13 +83,13 @@ pub(crate) struct AppState {
     /// Keys the hashes of callers, so that nobody can make one that is known.
     pub callers: RandomState,
     /// How far the search for documents without a stamp is.
-    pub swept: Swept,
+    pub swept: SweepStatus,
     /// Writes on their way to the cluster.
     pub writes: Writes,
     /// How far stored documents obey what people say about groups.
     pub restamping: Restamping,
     /// What was found at the start that the stored forests did not know.
-    pub recovery: recovery::Status,
+    pub recovery: recovery::RecoveryStatus,
     /// Makes roots and request ids of this process differ from those of any other.
     nonce: u64,
     requests: AtomicU64,
@@ -155,10 +155,10 @@ impl AppState {
             connections: TaskTracker::new(),
             started: Instant::now(),
             publish_address: config.publish_address.clone(),
-            strangers: Arc::new(Semaphore::new(1)),
-            lists: Lists::default(),
+            unverified_writers: Arc::new(Semaphore::new(1)),
+            lists: ListCache::default(),
             keyword_forms: KeywordForms::default(),
-            readers: Turns::default(),
+            readers: ReaderPermits::default(),
             answers: Budget::new(ANSWERS, ANSWERS_OF_ONE),
             docids: config.docid_endpoint.as_deref().map(|index| {
                 let route = config.routes.iter().find(|route| route.matches(index));
@@ -167,10 +167,10 @@ impl AppState {
             restricted_readers: config.restricted_readers,
             history: History::default(),
             callers: RandomState::new(),
-            swept: Swept::new(config.sweep),
+            swept: SweepStatus::new(config.sweep),
             writes: Writes::default(),
             restamping: Restamping::default(),
-            recovery: recovery::Status::default(),
+            recovery: recovery::RecoveryStatus::default(),
             nonce: hash::nonce(),
             requests: AtomicU64::new(0),
             unavailable_logged: AtomicBool::new(false),
@@ -231,7 +231,7 @@ impl AppState {
                     forest: forest.clone(),
                 }
             }
-            // Whoever is away is said to be once, by the room that asks it.
+            // Whoever is away is said to be once, by the module that asks it.
             Unavailable::Away { forest, reason } => {
                 debug!(forest, reason, "a write is refused");
                 ProxyError::ForestAway {

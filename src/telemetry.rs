@@ -81,7 +81,7 @@ counters! {
     /// Documents that joined a tree that was there.
     documents_joined,
     /// Documents with a root of this process alone because the forest store was away, for a sweep to stamp again.
-    documents_alone,
+    documents_local_fallback,
     /// Write requests forwarded unstamped because their body was not understood.
     bodies_not_understood,
     /// Bytes of write requests received.
@@ -108,7 +108,7 @@ counters! {
     items_failed,
     /// Nodes withdrawn because the only document that used them was refused.
     nodes_withdrawn,
-    /// Documents of unknown writers that the cluster accepted and that are not remembered: others took the room to wait in.
+    /// Documents of unverified writers that the cluster accepted and that are not remembered: others took the room to wait in.
     documents_not_kept,
     /// Bulk responses that could not be matched to the documents: their nodes stay.
     responses_unmatched,

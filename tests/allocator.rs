@@ -7,9 +7,9 @@ use spinney::fingerprint::{Distance, Fingerprint};
 use spinney::forest::{Forest, Settings};
 use spinney::hash::{HashKey, splitmix64};
 use spinney::method::{
-    Features, Founder, Method, Offer, Proof, Query, ShortText, VerifiedFeatures, Workspace,
+    Features, Founder, Method, Offer, PlacementQuery, Proof, ShortText, VerifiedFeatures, Workspace,
 };
-use spinney::text::boilerplate::{Boilerplate, BoilerplateMask, Taught};
+use spinney::text::boilerplate::{Boilerplate, BoilerplateMask, PendingSentences};
 use spinney::text::{Fields, Scratch};
 use spinney::time::Millis;
 
@@ -37,7 +37,7 @@ fn assert_told<P: Proof>(documents: u64, k: u32, fingerprints: u64, proof: impl 
             }
             let whole = Fingerprint(splitmix64(!n));
             let proof = proof(of);
-            let query = Query {
+            let query = PlacementQuery {
                 fingerprints: &prints,
                 whole,
                 known_by: &[],
@@ -74,7 +74,12 @@ fn founder() -> Founder {
     };
     assert!(features.read(&mut scratch, &fields));
     let (boilerplate, mut mask) = (Boilerplate::new(), BoilerplateMask::default());
-    let offer = Offer::of(&mut features, &boilerplate, &Taught::default(), &mut mask);
+    let offer = Offer::of(
+        &mut features,
+        &boilerplate,
+        &PendingSentences::default(),
+        &mut mask,
+    );
     *offer.query().proof
 }
 

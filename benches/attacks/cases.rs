@@ -1,4 +1,4 @@
-//! The attacks. Whoever attacks is a stranger: without credentials, with wrong ones, or with a user's who may only read.
+//! The attacks. Whoever attacks is an unverified writer: without credentials, with wrong ones, or with a user's who may only read.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -6,7 +6,7 @@ use serde_json::Value;
 use spinney::fingerprint::Fingerprint;
 use spinney::hash::splitmix64;
 use spinney::method::{Founder, Offer, VerifiedFeatures};
-use spinney::text::boilerplate::{Boilerplate, BoilerplateMask, Taught};
+use spinney::text::boilerplate::{Boilerplate, BoilerplateMask, PendingSentences};
 use spinney::text::{Fields, Scratch};
 
 use super::documents::Documents;
@@ -36,7 +36,12 @@ pub fn pool() -> Vec<Text> {
             body: &[document["content"].as_str().unwrap()],
         };
         if features.read(&mut scratch, &fields) {
-            let offer = Offer::of(&mut features, &boilerplate, &Taught::default(), &mut mask);
+            let offer = Offer::of(
+                &mut features,
+                &boilerplate,
+                &PendingSentences::default(),
+                &mut mask,
+            );
             let query = offer.query();
             // The reprints among them are no texts of their own.
             if !query.fingerprints.iter().all(|print| seen.insert(*print)) {

@@ -8,11 +8,11 @@ use futures_executor::block_on;
 use serde_json::json;
 use spinney::fingerprint::{Distance, Fingerprint};
 use spinney::forest::Decision;
-use spinney::forest::port::{Batch, Document, Outcome, Port, When};
+use spinney::forest::port::{Batch, DocumentTime, ForestPort, ItemOutcome, PlacementDocument};
 use spinney::forest::shared::keys::KeyStore;
-use spinney::forest::shared::{Shared, SharedSettings};
+use spinney::forest::shared::{SharedForest, SharedSettings};
 use spinney::hash::splitmix64;
-use spinney::method::{Family, Features, Strict, StrictFeatures};
+use spinney::method::{Features, MethodKind, Strict, StrictFeatures};
 use spinney::time::Millis;
 
 use super::redis::Node;
@@ -64,30 +64,30 @@ pub fn all(
 }
 
 /// One fingerprint, a bit or two from that of its story.
-fn near(back: u64, n: u64) -> Document {
+fn near(back: u64, n: u64) -> PlacementDocument {
     let bit = |salt: u64| 1 << (splitmix64(n ^ salt << 50) % 64);
     let of = story(n, back);
     let own = if of == n { 0 } else { bit(1) | bit(2) };
     let fingerprint = Fingerprint(splitmix64(of) ^ own);
-    Document {
+    PlacementDocument {
         features: Some(Features::Strict(StrictFeatures {
             fingerprints: vec![fingerprint],
             whole: fingerprint,
         })),
-        when: When::Still,
+        when: DocumentTime::Still,
         title: None,
         given: None,
     }
 }
 
 impl Run {
-    fn go<F: Family>(
+    fn go<F: MethodKind>(
         &self,
         thresholds: <F::Proof as spinney::method::Proof>::Thresholds,
         learned: F::Learned,
         nodes: &[Node],
         keys: &Arc<dyn KeyStore>,
-        document: impl Fn(u64) -> Document,
+        document: impl Fn(u64) -> PlacementDocument,
     ) -> bool {
         let window = match self.is_dated {
             true => Millis(DATES),
@@ -102,7 +102,8 @@ impl Run {
         let name = format!("weeks-{clock}-{}", self.k);
         let (threads, keys) = (Arc::new(Inline), keys.clone());
         let of = (name.as_str(), "weeks");
-        let forest = Shared::<F>::new(of, settings, thresholds, learned, threads, keys, 1 << 32);
+        let forest =
+            SharedForest::<F>::new(of, settings, thresholds, learned, threads, keys, 1 << 32);
         let forest = forest.with_distance(Distance(self.k));
         let mut forest = forest.expect("a distance that an index can look for");
         if self.is_dated {
@@ -167,16 +168,16 @@ impl Run {
     }
 
     /// Places and settles a bulk, and answers how many joined.
-    fn place<F: Family>(
+    fn place<F: MethodKind>(
         &self,
-        forest: &Shared<F>,
+        forest: &SharedForest<F>,
         from: u64,
-        document: impl Fn(u64) -> Document,
+        document: impl Fn(u64) -> PlacementDocument,
     ) -> u64 {
-        let documents = (from..from + BULK).map(|n| Document {
+        let documents = (from..from + BULK).map(|n| PlacementDocument {
             when: match self.is_dated {
-                true => When::Claimed(Millis(n as i64 * DATES / self.docs as i64)),
-                false => When::At(Millis(i64::MAX)),
+                true => DocumentTime::Claimed(Millis(n as i64 * DATES / self.docs as i64)),
+                false => DocumentTime::At(Millis(i64::MAX)),
             },
             ..document(n)
         });
@@ -190,7 +191,7 @@ impl Run {
             .iter()
             .filter(|placed| placed.decision != Decision::NewRoot);
         let joined = joined.count() as u64;
-        let settled = placed.into_iter().map(|p| p.settled(Outcome::Accepted));
+        let settled = placed.into_iter().map(|p| p.settled(ItemOutcome::Accepted));
         block_on(forest.settle(settled.collect(), Millis(0))).unwrap();
         joined
     }

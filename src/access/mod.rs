@@ -19,7 +19,7 @@ mod reader;
 use bytes::Bytes;
 use hyper::{HeaderMap, Response};
 
-use crate::cluster::{Behind, Client};
+use crate::cluster::{Client, IndicesBehind};
 use crate::engine::Engine;
 use crate::http::{Body, ProxyError, full};
 
@@ -78,13 +78,13 @@ impl Access<'_> {
     }
 
     /// Resolves a name as the service user.
-    async fn behind(&self, asked: &IndexName) -> Behind {
+    async fn behind(&self, asked: &IndexName) -> IndicesBehind {
         let behind = self.cluster.indices_behind(self.service, asked.as_str());
         behind.await.unwrap_or_default()
     }
 
     /// Whether an index without a route belongs to that of the name before it.
-    fn belongs_as(&self, behind: &Behind, asked: &IndexName, index: &str) -> bool {
+    fn belongs_as(&self, behind: &IndicesBehind, asked: &IndexName, index: &str) -> bool {
         let among = |indices: &[String]| indices.iter().any(|other| other == index);
         let by_alias = among(&behind.alias) && self.engine.is_named_literally(asked.as_str());
         among(&behind.data_stream) || by_alias

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{Access, AccessError, IndexName};
-use crate::cluster::Behind;
+use crate::cluster::IndicesBehind;
 use crate::http::ProxyError;
 
 /// The most bytes of the cluster's answer.
@@ -31,7 +31,7 @@ pub(crate) struct ForestReader {
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct ProfileAnswer {
     #[serde(default)]
     timed_out: bool,
     #[serde(rename = "_shards")]
@@ -78,12 +78,12 @@ impl ForestReader {
         access: Access<'_>,
         caller: &HeaderMap,
         raw_index: &str,
-    ) -> Result<(ForestReader, Behind), AccessError> {
+    ) -> Result<(ForestReader, IndicesBehind), AccessError> {
         let name = IndexName::parse(raw_index)?;
         let indices = searched(access, caller, &name).await?;
         let is_index = indices.iter().eq([name.as_str()]);
         let behind = match is_index {
-            true => Behind::default(),
+            true => IndicesBehind::default(),
             false => access.behind(&name).await,
         };
         let reader = ForestReader::of(access, name, indices, &behind)?;
@@ -94,7 +94,7 @@ impl ForestReader {
         access: Access<'_>,
         name: IndexName,
         indices: BTreeSet<String>,
-        behind: &Behind,
+        behind: &IndicesBehind,
     ) -> Result<ForestReader, AccessError> {
         if indices.len() > MOST_INDICES {
             let reason = format!(
@@ -206,7 +206,8 @@ async fn searched(
 fn indices_of(name: &IndexName, answer: &Response<Bytes>) -> Result<BTreeSet<String>, ProxyError> {
     // A load balancer has pages of its own for every status, and they are no consent.
     let not_understood = || ProxyError::NotTheCluster("POST /INDEX/_search");
-    let answer: Answer = serde_json::from_slice(answer.body()).map_err(|_| not_understood())?;
+    let answer: ProfileAnswer =
+        serde_json::from_slice(answer.body()).map_err(|_| not_understood())?;
     if answer.timed_out || answer.shards.failed > 0 {
         let reason = "the cluster searched only a part of the index: retry later";
         return Err(ProxyError::PartialSearch(reason.into()));
@@ -251,7 +252,11 @@ mod tests {
         Engine::stored(&routes, "cluster_", 1, HashKey::secret(), None).unwrap()
     }
 
-    fn reader(name: &str, indices: &[&str], behind: &Behind) -> Result<ForestReader, AccessError> {
+    fn reader(
+        name: &str,
+        indices: &[&str],
+        behind: &IndicesBehind,
+    ) -> Result<ForestReader, AccessError> {
         let (engine, service) = (engine(), HeaderMap::new());
         let node = Uri::from_static("http://127.0.0.1:1");
         let access = Access {
@@ -265,14 +270,14 @@ mod tests {
 
     #[test]
     fn what_belongs_to_the_forest() {
-        let none = Behind::default();
-        let alias = |indices: &[&str]| Behind {
+        let none = IndicesBehind::default();
+        let alias = |indices: &[&str]| IndicesBehind {
             alias: indices.iter().map(|&index| index.to_owned()).collect(),
-            ..Behind::default()
+            ..IndicesBehind::default()
         };
-        let stream = Behind {
+        let stream = IndicesBehind {
             data_stream: vec!["x-1".into(), ".ds-1".into()],
-            ..Behind::default()
+            ..IndicesBehind::default()
         };
         for (name, indices, behind, expected) in [
             ("news-1", &["news-1"][..], &none, Some("news-1")),
@@ -319,7 +324,7 @@ mod tests {
     fn as_many_indices_as_are_asked_about() {
         let all: Vec<String> = (0..=MOST_INDICES).map(|n| format!("news-{n}")).collect();
         let all: Vec<&str> = all.iter().map(String::as_str).collect();
-        let none = Behind::default();
+        let none = IndicesBehind::default();
         assert!(reader("latest", &all[1..], &none).is_ok());
         let refused = reader("latest", &all, &none).unwrap_err().to_string();
         assert!(refused.contains("more than 256"), "{refused}");

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::body::{QUESTION, read};
 use crate::access::{AccessError, ForestReader};
-use crate::engine::{CheckError, Checked, Fate};
+use crate::engine::{CheckError, Checked, RootOrigin};
 use crate::forest::port::{CheckedFingerprint, CheckedTree};
-use crate::forest::{Decision, Near};
+use crate::forest::{Decision, NearNode};
 use crate::http::body;
 use crate::http::headers::{Encoding, encoding, is_json};
 use crate::http::json::{JSON, with_type};
@@ -117,18 +117,18 @@ fn with(mut object: Value, members: impl IntoIterator<Item = (&'static str, Valu
     object
 }
 
-fn decision(fate: Fate) -> &'static str {
+fn decision(fate: RootOrigin) -> &'static str {
     match fate {
-        Fate::OwnRoot => "own_root",
-        Fate::Placed(Decision::Refreshed) => "refreshed",
-        Fate::Placed(Decision::Joined { .. }) => "joined",
-        Fate::Placed(Decision::NewRoot) => "new_root",
-        Fate::Placed(Decision::Outside) => "outside",
+        RootOrigin::OwnRoot => "own_root",
+        RootOrigin::Placed(Decision::Refreshed) => "refreshed",
+        RootOrigin::Placed(Decision::Joined { .. }) => "joined",
+        RootOrigin::Placed(Decision::NewRoot) => "new_root",
+        RootOrigin::Placed(Decision::Outside) => "outside",
     }
 }
 
 fn looked_up(found: &CheckedFingerprint) -> Value {
-    let node = |near: &Near| {
+    let node = |near: &NearNode| {
         json!({
             "fingerprint": near.fingerprint.to_string(),
             "distance": near.distance.0,

@@ -35,7 +35,7 @@ const FORM: body::Limit = body::Limit {
 /// The members of an answer, in the order in which such a service writes them.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer<'a> {
+struct DocIdAnswer<'a> {
     filter_reason: String,
     doc_id: String,
     filter_status: &'static str,
@@ -72,9 +72,9 @@ pub(super) async fn handle(
     };
     let (asked, _reservation) = match read_form(state, &parts, body).await? {
         Some((asked, reservation)) => (asked, Some(reservation)),
-        None => (Asked::read(parts.uri.query()), None),
+        None => (DocIdQuestion::read(parts.uri.query()), None),
     };
-    let Asked { article, text } = asked?;
+    let DocIdQuestion { article, text } = asked?;
     let context = state.request_context(0);
     let placed = state
         .engine
@@ -95,14 +95,14 @@ pub(super) async fn handle(
 }
 
 /// The article of a question, and its text.
-struct Asked {
+struct DocIdQuestion {
     article: Article,
     text: Bytes,
 }
 
-impl Asked {
+impl DocIdQuestion {
     /// Reads the parameters of an address or a form.
-    fn read(parameters: Option<&str>) -> Result<Asked, ProxyError> {
+    fn read(parameters: Option<&str>) -> Result<DocIdQuestion, ProxyError> {
         let json = parameter(parameters, "json").ok_or_else(|| {
             ProxyError::BadRequest(
                 "there is no article: send it as the parameter json, one JSON object with url, title and content".into(),
@@ -111,7 +111,7 @@ impl Asked {
         let article =
             Article::parse(&json).map_err(|error| ProxyError::BadRequest(error.to_string()))?;
         let text = Bytes::from(json.into_owned());
-        Ok(Asked { article, text })
+        Ok(DocIdQuestion { article, text })
     }
 }
 
@@ -211,7 +211,7 @@ async fn read_form(
     state: &AppState,
     parts: &Parts,
     body: Incoming,
-) -> Result<Option<(Result<Asked, ProxyError>, Reservation)>, ProxyError> {
+) -> Result<Option<(Result<DocIdQuestion, ProxyError>, Reservation)>, ProxyError> {
     if parts.method != Method::POST {
         discard(body, &parts.headers);
         return Ok(None);
@@ -223,7 +223,7 @@ async fn read_form(
                 .into(),
         ));
     }
-    let asked = |form: &Bytes| Asked::read(std::str::from_utf8(form).ok());
+    let asked = |form: &Bytes| DocIdQuestion::read(std::str::from_utf8(form).ok());
     body::read(state, FORM, parts, body, asked).await.map(Some)
 }
 
@@ -245,7 +245,7 @@ fn stamp_error(state: &AppState, error: StampError) -> ProxyError {
 }
 
 fn answer(placed: PlacedArticle, hottest: Option<&RawValue>) -> Result<Response<Body>, ProxyError> {
-    let answer = Answer {
+    let answer = DocIdAnswer {
         filter_reason: match placed.stage {
             None => "docId_filter good news".into(),
             Some(stage) => format!("docId_filter {stage} repeat"),

@@ -4,20 +4,20 @@ mod body;
 mod check;
 mod docid;
 mod health;
+mod overrides;
 mod read;
 mod stats;
-mod words;
 
 use hyper::body::Incoming;
 use hyper::{Request, Response, StatusCode};
 use serde_json::json;
 
-use crate::endpoints::{ApiEndpoint, Found};
+use crate::endpoints::{ApiEndpoint, MatchedEndpoint};
 use crate::http::json::{json, with_type};
 use crate::http::{Body, ProxyError, full};
 use crate::state::AppState;
 use crate::telemetry::METRICS_TYPE;
-use words::What;
+use overrides::Action;
 
 /// The most bytes of the cluster's answer when it is asked on a caller's behalf.
 const ANSWER_BYTES: usize = 1 << 20;
@@ -29,10 +29,10 @@ const ANSWER_BYTES: usize = 1 << 20;
 pub(crate) async fn handle(
     state: &AppState,
     endpoint: ApiEndpoint,
-    found: &Found<'_>,
+    found: &MatchedEndpoint<'_>,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, ProxyError> {
-    let Found { index, name, .. } = *found;
+    let MatchedEndpoint { index, name, .. } = *found;
     let what = match endpoint {
         ApiEndpoint::Health
         | ApiEndpoint::Ready
@@ -43,21 +43,21 @@ pub(crate) async fn handle(
         ApiEndpoint::Check => return check::handle(state, index, request).await,
         ApiEndpoint::Groups => return read::groups(state, index, request).await,
         ApiEndpoint::Similar => {
-            let of = read::GroupOf::Document(name);
+            let of = read::GroupSelector::Document(name);
             return read::members(state, index, of, request).await;
         }
         ApiEndpoint::Root => {
-            let of = read::GroupOf::Root(name);
+            let of = read::GroupSelector::Root(name);
             return read::members(state, index, of, request).await;
         }
-        ApiEndpoint::Merge => What::Merge,
-        ApiEndpoint::Split => What::Split,
-        ApiEndpoint::Pin => What::Pin,
-        ApiEndpoint::Overrides => What::List,
-        ApiEndpoint::Suggestions => What::Suggestions,
-        ApiEndpoint::Undo => What::TakeBack(name),
+        ApiEndpoint::Merge => Action::Merge,
+        ApiEndpoint::Split => Action::Split,
+        ApiEndpoint::Pin => Action::Pin,
+        ApiEndpoint::Overrides => Action::List,
+        ApiEndpoint::Suggestions => Action::Suggestions,
+        ApiEndpoint::Undo => Action::TakeBack(name),
     };
-    words::handle(state, index, what, request).await
+    overrides::handle(state, index, what, request).await
 }
 
 /// Answers probes, monitors, and adopters of stored documents.
@@ -78,7 +78,7 @@ async fn monitored(
         ApiEndpoint::Stats => Ok(json(StatusCode::OK, &stats::stats(state).await)),
         ApiEndpoint::Routes => {
             let engine = &state.engine;
-            let routes = json!({"prefix": engine.prefix(), "routes": engine.adopted_routes()});
+            let routes = json!({"prefix": engine.prefix(), "routes": engine.backfill_routes()});
             Ok(json(StatusCode::OK, &routes))
         }
         _ => {

@@ -12,12 +12,14 @@ use serde_json::Value;
 use super::body::{QUESTION, ask_first, read};
 use crate::clock;
 use crate::engine::ReaderFields;
+use crate::groups::{
+    GroupsRequest, IndexReader, IndexReaderParts, MembersRequest, ReadError, ReaderPermit, SMALL,
+};
 use crate::http::budget::Reservation;
 use crate::http::headers::{Encoding, encoding, is_json};
 use crate::http::json::{JSON, with_type};
 use crate::http::query::{decode_segment, parameter};
 use crate::http::{Body, ClientAddress, ProxyError, body, caller};
-use crate::reading::{GroupsRequest, MembersRequest, ReadError, Reader, ReaderParts, SMALL, Turn};
 use crate::state::AppState;
 
 /// How long an answer may take, all searches together.
@@ -25,7 +27,7 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Which group is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum GroupOf<'p> {
+pub(super) enum GroupSelector<'p> {
     /// `/{index}/_similar/{id}`: that of this document, as the path has it.
     Document(&'p str),
     /// `/{index}/_roots/{root}`.
@@ -64,7 +66,7 @@ pub(super) async fn groups(
     let parse = |question: &Bytes| GroupsRequest::parse(question);
     let (question, _reservation) = read(state, QUESTION, &parts, body, parse).await?;
     let asked = AskedIndex::new(state, &parts.headers, raw_index).await;
-    let turn = Turn::new(&state.readers);
+    let turn = ReaderPermit::new(&state.readers);
     let reader = asked.reader(state, &parts.headers, &turn);
     let answer = in_time(async { Ok(reader.groups(&question?).await?.to_json()) });
     answered(state, &parts, answer.await)
@@ -77,14 +79,14 @@ pub(super) async fn groups(
 pub(super) async fn members(
     state: &AppState,
     raw_index: &str,
-    of: GroupOf<'_>,
+    of: GroupSelector<'_>,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, ProxyError> {
     let (parts, body) = request.into_parts();
     body::discard(body, &parts.headers);
     let _in_flight = state.in_flight.enter().ok_or(ProxyError::Stopping)?;
     let asked = AskedIndex::new(state, &parts.headers, raw_index).await;
-    let turn = Turn::new(&state.readers);
+    let turn = ReaderPermit::new(&state.readers);
     let reader = asked.reader(state, &parts.headers, &turn);
     let answer = in_time(of_group(&reader, of, parts.uri.query())).await;
     answered(state, &parts, answer)
@@ -92,16 +94,16 @@ pub(super) async fn members(
 
 /// The documents of a group.
 async fn of_group(
-    reader: &Reader<'_>,
-    of_group: GroupOf<'_>,
+    reader: &IndexReader<'_>,
+    of_group: GroupSelector<'_>,
     query: Option<&str>,
 ) -> Result<Value, ReadError> {
     let of = |name: &str| parameter(query, name);
     let (size, cursor, source) = (of("size"), of("cursor"), of("_source"));
     let request = MembersRequest::parse(size.as_deref(), cursor.as_deref(), source.as_deref())?;
     let similar = match of_group {
-        GroupOf::Root(root) => reader.root(root, &request).await?,
-        GroupOf::Document(id) => {
+        GroupSelector::Root(root) => reader.root(root, &request).await?,
+        GroupSelector::Document(id) => {
             let routing = of("routing");
             let decoded = decode_segment(id);
             reader
@@ -136,9 +138,9 @@ impl<'p> AskedIndex<'p> {
         &'a self,
         state: &'a AppState,
         headers: &'a HeaderMap,
-        turn: &'a Turn,
-    ) -> Reader<'a> {
-        Reader::new(ReaderParts {
+        turn: &'a ReaderPermit,
+    ) -> IndexReader<'a> {
+        IndexReader::new(IndexReaderParts {
             cluster: &state.cluster,
             engine: &state.engine,
             service: &state.service,
@@ -179,17 +181,17 @@ fn answered(
     // A client that has taken all that it asked for gets any answer.
     held.grow_to(wanted)
         .map_err(|_| ProxyError::AnswersNotTaken { used, wanted })?;
-    let body = Bytes::from_owner(Held { text, _held: held });
+    let body = Bytes::from_owner(HeldAnswer { text, _held: held });
     Ok(with_type(StatusCode::OK, JSON, body))
 }
 
 /// Text of a response with its reservation.
-struct Held {
+struct HeldAnswer {
     text: String,
     _held: Reservation,
 }
 
-impl AsRef<[u8]> for Held {
+impl AsRef<[u8]> for HeldAnswer {
     fn as_ref(&self) -> &[u8] {
         self.text.as_bytes()
     }

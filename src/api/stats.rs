@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::counts::{Progress, State};
+use crate::counts::{CountState, Progress};
 use crate::forest::shared::SharedStats;
-use crate::forest::{Stats, Stored, TreeSize};
+use crate::forest::{ForestStats, StoredStats, TreeSize};
 use crate::http::ProxyError;
 use crate::state::AppState;
 use crate::telemetry::Gauges;
@@ -56,7 +56,7 @@ pub(super) async fn stats(state: &AppState) -> Value {
     stats
 }
 
-fn forest(stats: &Stats) -> Value {
+fn forest(stats: &ForestStats) -> Value {
     json!({
         "nodes": stats.nodes,
         "roots": stats.roots,
@@ -64,7 +64,7 @@ fn forest(stats: &Stats) -> Value {
         "withdrawn": stats.withdrawn_total,
         "evicted": stats.evicted_total,
         "memory_bytes": stats.memory_bytes,
-        "evidence": {
+        "founder_tokens": {
             "trees": stats.evidence.trees,
             "bytes": stats.evidence.bytes,
             "evicted": stats.evidence.evicted_total,
@@ -76,8 +76,8 @@ fn forest(stats: &Stats) -> Value {
             "no_room": stats.late_merges.no_room_total,
         },
         "largest_tree": stats.largest.as_ref().map(tree),
-        "furniture_trees": stats.furniture_trees,
-        "furniture": stats.furniture.iter().map(tree).collect::<Vec<Value>>(),
+        "page_chrome_trees": stats.page_chrome_trees,
+        "page_chrome": stats.page_chrome.iter().map(tree).collect::<Vec<Value>>(),
         "stored": stats.stored.as_ref().map(stored),
         "shared": stats.shared.as_ref().map(shared),
     })
@@ -97,7 +97,7 @@ fn shared(shared: &SharedStats) -> Value {
     })
 }
 
-fn stored(stored: &Stored) -> Value {
+fn stored(stored: &StoredStats) -> Value {
     json!({
         "waiting_batches": stored.waiting_batches,
         "waiting_bytes": stored.waiting_bytes,
@@ -115,8 +115,8 @@ fn tree(size: &TreeSize) -> Value {
     })
 }
 
-fn add_stored(gauges: &mut Gauges, forests: &[(String, Stats)]) {
-    let mut each = |name, help, value: fn(&Stored) -> u64| {
+fn add_stored(gauges: &mut Gauges, forests: &[(String, ForestStats)]) {
+    let mut each = |name, help, value: fn(&StoredStats) -> u64| {
         let stored = forests.iter().filter_map(|(name, stats)| {
             let stored = stats.stored.as_ref()?;
             Some((name.as_str(), value(stored)))
@@ -143,7 +143,7 @@ fn add_stored(gauges: &mut Gauges, forests: &[(String, Stats)]) {
     );
 }
 
-fn add_shared(gauges: &mut Gauges, forests: &[(String, Stats)]) {
+fn add_shared(gauges: &mut Gauges, forests: &[(String, ForestStats)]) {
     let mut each = |name, help, value: fn(&SharedStats) -> u64| {
         let shared = forests.iter().filter_map(|(name, stats)| {
             let shared = stats.shared.as_ref()?;
@@ -191,7 +191,7 @@ fn add_counts(gauges: &mut Gauges, progress: &Progress) {
         lag,
         status,
     } = progress;
-    let is_well = status.state == State::Counting;
+    let is_well = status.state == CountState::Counting;
     for (name, help, value) in [
         (
             "counts_up",
@@ -287,7 +287,7 @@ pub(super) async fn metrics(state: &AppState) -> Result<String, ProxyError> {
     }
     // Counters and readiness report the failure in that case.
     let forests = state.engine.stats().await.unwrap_or_default();
-    let mut each = |name, help, value: fn(&Stats) -> usize| {
+    let mut each = |name, help, value: fn(&ForestStats) -> usize| {
         let values = forests
             .iter()
             .map(|(name, stats)| (name.as_str(), value(stats) as u64));
@@ -303,12 +303,12 @@ pub(super) async fn metrics(state: &AppState) -> Result<String, ProxyError> {
         s.memory_bytes
     });
     each(
-        "forest_evidence_bytes",
+        "forest_founder_tokens_bytes",
         "Text of founders, kept for second looks",
         |s| s.evidence.bytes,
     );
     each(
-        "forest_evidence_missing",
+        "forest_founder_tokens_missing",
         "How often a document met a near tree whose text had gone, and only the proof decided",
         |s| usize::try_from(s.evidence.missing_total).unwrap_or(usize::MAX),
     );
@@ -343,9 +343,9 @@ pub(super) async fn metrics(state: &AppState) -> Result<String, ProxyError> {
         |s| s.largest.map_or(0, |tree| tree.titles as usize),
     );
     each(
-        "forest_furniture_trees",
+        "forest_page_chrome_trees",
         "Trees of what stands around articles, which take nobody any more",
-        |s| s.furniture_trees,
+        |s| s.page_chrome_trees,
     );
     if forests.iter().any(|(_, stats)| stats.stored.is_some()) {
         add_stored(&mut gauges, &forests);

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::cursor::{Cursor, JsonError, Scalar};
+use super::cursor::{JsonCursor, JsonError, Scalar};
 use super::op::Op;
 
 /// Content of an action line.
@@ -19,7 +19,7 @@ pub(super) struct Action<'a> {
 /// Parses an action line; `None` for blanks and comments. The first key is the operation; bytes behind its metadata
 /// object are ignored, as the servers do.
 pub(super) fn read(line: &[u8]) -> Result<Option<Action<'_>>, JsonError> {
-    let mut cursor = Cursor::new(line)?;
+    let mut cursor = JsonCursor::new(line)?;
     if cursor.peek().is_none() {
         return Ok(None);
     }
@@ -69,7 +69,7 @@ pub(super) fn read(line: &[u8]) -> Result<Option<Action<'_>>, JsonError> {
 }
 
 /// A metadata value as text: numbers and booleans verbatim, null as nothing.
-fn text<'a>(cursor: &Cursor<'a>, scalar: &Scalar) -> Result<Option<Cow<'a, str>>, JsonError> {
+fn text<'a>(cursor: &JsonCursor<'a>, scalar: &Scalar) -> Result<Option<Cow<'a, str>>, JsonError> {
     Ok(match scalar {
         Scalar::String(string) => Some(cursor.text(string)?),
         Scalar::Number(span) => Some(String::from_utf8_lossy(cursor.slice(span.clone()))),

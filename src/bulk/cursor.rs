@@ -64,7 +64,7 @@ pub(super) struct RawString {
     pub escaped: bool,
 }
 
-/// Type of a value read by [`Cursor::scalar`].
+/// Type of a value read by [`JsonCursor::scalar`].
 #[derive(Debug, Clone)]
 pub(super) enum Scalar {
     String(RawString),
@@ -75,12 +75,12 @@ pub(super) enum Scalar {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Cursor<'a> {
+pub(super) struct JsonCursor<'a> {
     bytes: &'a [u8],
     pos: usize,
 }
 
-impl<'a> Cursor<'a> {
+impl<'a> JsonCursor<'a> {
     /// A cursor at the first token. Every line is a text of its own to the servers, so a byte order mark may open it.
     pub(super) fn new(bytes: &'a [u8]) -> Result<Self, JsonError> {
         let pos = if bytes.starts_with(b"\xef\xbb\xbf") {
@@ -88,7 +88,7 @@ impl<'a> Cursor<'a> {
         } else {
             0
         };
-        let mut cursor = Cursor { bytes, pos };
+        let mut cursor = JsonCursor { bytes, pos };
         cursor.blank()?;
         Ok(cursor)
     }

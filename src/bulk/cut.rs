@@ -9,7 +9,7 @@
 
 use std::ops::Range;
 
-use super::cursor::{Cursor, JsonError, RawString, Scalar};
+use super::cursor::{JsonCursor, JsonError, RawString, Scalar};
 
 /// How to stamp a document: insert right after its brace and remove the stamp that it already carries. Offsets are bytes
 /// into the document.
@@ -25,7 +25,7 @@ pub struct Cut {
 
 /// Skips the value of a stamp member that begins at byte `at`: a scalar or an array of scalars. The caller checks its
 /// bytes.
-pub(super) fn stamp_value(cursor: &mut Cursor<'_>, at: usize) -> Result<(), JsonError> {
+pub(super) fn stamp_value(cursor: &mut JsonCursor<'_>, at: usize) -> Result<(), JsonError> {
     match cursor.peek() {
         Some(b'{') => return Err(JsonError::ForeignStamp { at }),
         Some(b'[') => {}
@@ -66,7 +66,7 @@ pub(super) fn check_stamp(member: &[u8], at: usize) -> Result<(), JsonError> {
     {
         return Err(foreign);
     }
-    let mut cursor = Cursor::new(member)?;
+    let mut cursor = JsonCursor::new(member)?;
     let key = cursor.key()?;
     check_string(&cursor, &key, &foreign)?;
     while let Some(byte) = cursor.peek() {
@@ -87,7 +87,7 @@ pub(super) fn check_stamp(member: &[u8], at: usize) -> Result<(), JsonError> {
 
 /// A string to be removed has sound escapes and no raw control characters.
 fn check_string(
-    cursor: &Cursor<'_>,
+    cursor: &JsonCursor<'_>,
     string: &RawString,
     foreign: &JsonError,
 ) -> Result<(), JsonError> {

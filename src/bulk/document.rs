@@ -8,13 +8,13 @@
 
 use std::borrow::Cow;
 
-use super::cursor::{Cursor, JsonError, MAX_DEPTH, Scalar};
+use super::cursor::{JsonCursor, JsonError, MAX_DEPTH, Scalar};
 use super::cut::{Cut, Members, check_stamp, stamp_value};
 use super::selection::{FieldPath, Selected, Selection};
 
 /// A value of a selected field.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Value<'a> {
+pub struct FieldValue<'a> {
     /// The field that it belongs to.
     pub selected: Selected,
     /// String with escapes decoded, or the digits of a number verbatim. Invalid Unicode reads as U+FFFD.
@@ -25,17 +25,17 @@ pub struct Value<'a> {
 
 /// The parts of a document that spinney reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Document<'a> {
+pub struct ParsedDocument<'a> {
     /// Strings and numbers of the selected fields in document order. Arrays give one value per element; a path that is
     /// selected twice gives its value twice.
-    pub values: Vec<Value<'a>>,
+    pub values: Vec<FieldValue<'a>>,
     /// Where the stamp goes.
     pub cut: Cut,
     /// The text fields with a member, one bit each by their place.
     texts_present: u64,
 }
 
-impl Document<'_> {
+impl ParsedDocument<'_> {
     /// Whether any text field has a member, be it null or empty. A partial update without one leaves the stamp alone.
     pub fn has_text(&self) -> bool {
         self.texts_present != 0
@@ -52,7 +52,7 @@ impl Document<'_> {
     }
 
     /// The first value of a selected field.
-    pub fn value(&self, selected: Selected) -> Option<&Value<'_>> {
+    pub fn value(&self, selected: Selected) -> Option<&FieldValue<'_>> {
         self.values.iter().find(|value| value.selected == selected)
     }
 }
@@ -64,8 +64,8 @@ impl Document<'_> {
 /// The bytes are not an object in the servers' JSON, a selected string has a broken escape, or the document carries a
 /// stamp that is duplicated or that spinney cannot have written: removing such a stamp might turn a document that the
 /// server refuses into one that it accepts.
-pub fn scan<'a>(source: &'a [u8], selection: &Selection) -> Result<Document<'a>, JsonError> {
-    let mut cursor = Cursor::new(source)?;
+pub fn scan<'a>(source: &'a [u8], selection: &Selection) -> Result<ParsedDocument<'a>, JsonError> {
+    let mut cursor = JsonCursor::new(source)?;
     cursor.pass_only(b'{', "an object")?;
     let insert_at = cursor.pos();
     let mut scanner = Scanner {
@@ -78,7 +78,7 @@ pub fn scan<'a>(source: &'a [u8], selection: &Selection) -> Result<Document<'a>,
     };
     scanner.document()?;
     let (keeps_members, removals) = scanner.members.finish();
-    Ok(Document {
+    Ok(ParsedDocument {
         values: scanner.values,
         cut: Cut {
             insert_at,
@@ -100,10 +100,10 @@ struct Open {
 }
 
 struct Scanner<'a, 's> {
-    cursor: Cursor<'a>,
+    cursor: JsonCursor<'a>,
     selection: &'s Selection,
     open: Vec<Open>,
-    values: Vec<Value<'a>>,
+    values: Vec<FieldValue<'a>>,
     texts_present: u64,
     members: Members,
 }
@@ -254,11 +254,12 @@ impl<'a> Scanner<'a, '_> {
             Scalar::Number(span) => String::from_utf8_lossy(self.cursor.slice(span.clone())),
             Scalar::True | Scalar::False | Scalar::Null => return Ok(()),
         };
-        self.values.extend(selected.iter().map(|&selected| Value {
-            selected,
-            text: text.clone(),
-            quoted: matches!(scalar, Scalar::String(_)),
-        }));
+        self.values
+            .extend(selected.iter().map(|&selected| FieldValue {
+                selected,
+                text: text.clone(),
+                quoted: matches!(scalar, Scalar::String(_)),
+            }));
         Ok(())
     }
 }

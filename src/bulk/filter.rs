@@ -67,7 +67,7 @@ impl Positions {
 }
 
 /// Decision of the filters on a member.
-enum Kept {
+enum MemberKept {
     Whole,
     /// These positions apply to its content; the empty set drops it.
     Part(Positions),
@@ -122,8 +122,8 @@ impl FilterPath {
             let mut at = self.begin;
             for name in path {
                 match self.step(at, name) {
-                    Kept::Whole => return true,
-                    Kept::Part(behind) => at = behind,
+                    MemberKept::Whole => return true,
+                    MemberKept::Part(behind) => at = behind,
                 }
             }
             false
@@ -150,7 +150,7 @@ impl FilterPath {
     }
 
     /// Follows all paths by one name.
-    fn step(&self, mut at: Positions, name: &str) -> Kept {
+    fn step(&self, mut at: Positions, name: &str) -> MemberKept {
         let mut behind = Positions::default();
         while let Some(position) = at.take() {
             let Some(next) = self.names.get(position) else {
@@ -159,18 +159,18 @@ impl FilterPath {
             if next.is_any_number {
                 // The pattern matches this name and may match more names, or none.
                 if next.is_last {
-                    return Kept::Whole;
+                    return MemberKept::Whole;
                 }
                 behind.insert(position);
                 at.insert(position + 1);
             } else if matches(&next.pattern, name) {
                 if next.is_last {
-                    return Kept::Whole;
+                    return MemberKept::Whole;
                 }
                 behind.insert(position + 1);
             }
         }
-        Kept::Part(behind)
+        MemberKept::Part(behind)
     }
 }
 
@@ -268,7 +268,7 @@ impl<'de> Visitor<'de> for Parts<'_, '_> {
         let mut any = false;
         while let Some(MemberName(name)) = map.next_key()? {
             let kept = self.filter.paths.step(self.filter.at, &name);
-            if matches!(kept, Kept::Part(behind) if behind.is_empty()) {
+            if matches!(kept, MemberKept::Part(behind) if behind.is_empty()) {
                 map.next_value::<IgnoredAny>()?;
                 continue;
             }
@@ -277,8 +277,8 @@ impl<'de> Visitor<'de> for Parts<'_, '_> {
                 serde_json::to_writer(&mut *out, &name)?;
                 out.push(b':');
                 match kept {
-                    Kept::Whole => out.extend_from_slice(value.get().as_bytes()),
-                    Kept::Part(at) => return Filter { at, ..filter }.value(value, out),
+                    MemberKept::Whole => out.extend_from_slice(value.get().as_bytes()),
+                    MemberKept::Part(at) => return Filter { at, ..filter }.value(value, out),
                 }
                 Ok(true)
             })?;

@@ -7,12 +7,12 @@
 
 use memchr::memchr2;
 
+use super::document_changes::{Changes, KeptValue, WriteResult};
 use super::op::Op;
-use super::seen::{Changes, Result, Word};
 
 /// Outcome of the items of a bulk request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Outcome {
+pub struct ItemStatuses {
     /// How many items the answer has.
     pub items: usize,
     /// The items that failed, by their position in the answer, with their HTTP status (300 or more). The delete of a document
@@ -33,9 +33,9 @@ pub struct Outcome {
     pub well_formed: bool,
 }
 
-impl Outcome {
+impl ItemStatuses {
     /// Whether the answer has exactly these operations, in this order, each with its status. Only then do the positions in
-    /// [`Outcome::failed`] mean the items of the request.
+    /// [`ItemStatuses::failed`] mean the items of the request.
     pub fn answers(&self, ops: impl IntoIterator<Item = Op>) -> bool {
         self.well_formed
             && self.all_have_status
@@ -89,7 +89,7 @@ pub struct ResponseScanner {
     /// The key before the value that comes is `result` of an item, or of the answer.
     at_result: bool,
     /// Which text of an item, or of the answer, the value that comes is.
-    at_word: Option<Word>,
+    at_word: Option<KeptValue>,
     op: Option<Op>,
     /// The item has a member `error`.
     error: bool,
@@ -98,7 +98,7 @@ pub struct ResponseScanner {
     ops_in_item: u8,
     status_seen: bool,
     status: Option<u16>,
-    outcome: Outcome,
+    outcome: ItemStatuses,
     broken: bool,
 }
 
@@ -122,9 +122,9 @@ impl Default for ResponseScanner {
             ops_in_item: 0,
             status_seen: false,
             status: None,
-            outcome: Outcome {
+            outcome: ItemStatuses {
                 all_have_status: true,
-                ..Outcome::default()
+                ..ItemStatuses::default()
             },
             broken: false,
         }
@@ -145,7 +145,7 @@ impl ResponseScanner {
     }
 
     /// Returns the outcome once the whole response was pushed.
-    pub fn finish(mut self) -> Outcome {
+    pub fn finish(mut self) -> ItemStatuses {
         if !self.items_seen {
             // The response to a single document counts as one item.
             self.outcome.changes.end(0, true);
@@ -257,7 +257,7 @@ impl ResponseScanner {
         self.at_result = false;
         if self.open.len() == 1 || self.in_items && self.open.len() == 4 {
             self.at_result = self.word() == b"result";
-            self.at_word = Word::of(self.word());
+            self.at_word = KeptValue::of(self.word());
             if let Some(word) = self.at_word {
                 self.outcome.changes.begin(word);
             }
@@ -283,9 +283,9 @@ impl ResponseScanner {
         if !self.at_result {
             return;
         }
-        let result = Result::of(self.word());
+        let result = WriteResult::of(self.word());
         self.outcome.changes.result(result);
-        if result == Some(Result::Noop) {
+        if result == Some(WriteResult::Noop) {
             match self.open.len() {
                 1 => self.outcome.whole_is_unchanged = true,
                 4 => self.unchanged = true,
@@ -399,7 +399,7 @@ impl ResponseScanner {
 mod tests {
     use super::*;
 
-    fn read(answer: &str) -> Outcome {
+    fn read(answer: &str) -> ItemStatuses {
         let mut scanner = ResponseScanner::default();
         scanner.push(answer.as_bytes());
         let whole = scanner.finish();

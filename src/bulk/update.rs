@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use super::cursor::{Cursor, JsonError, Scalar};
+use super::cursor::{JsonCursor, JsonError, Scalar};
 
 /// Which document of an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum UpdatePart {
     /// Merged into the stored document.
     Doc,
     /// Stored if there is none yet.
@@ -15,7 +15,7 @@ pub enum Part {
 
 /// The relevant parts of an update's source.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Update {
+pub struct UpdateSource {
     /// The value of `doc`, in bytes of the source. It need not be an object.
     pub doc: Option<Range<usize>>,
     /// The value of `upsert`, in bytes of the source. It need not be an object.
@@ -26,11 +26,11 @@ pub struct Update {
     pub script: bool,
 }
 
-impl Update {
+impl UpdateSource {
     /// The documents in the order of the source, as a [`super::Splice`] wants them.
-    pub fn parts(&self) -> impl Iterator<Item = (Part, Range<usize>)> + use<> {
-        let doc = self.doc.clone().map(|range| (Part::Doc, range));
-        let upsert = self.upsert.clone().map(|range| (Part::Upsert, range));
+    pub fn parts(&self) -> impl Iterator<Item = (UpdatePart, Range<usize>)> + use<> {
+        let doc = self.doc.clone().map(|range| (UpdatePart::Doc, range));
+        let upsert = self.upsert.clone().map(|range| (UpdatePart::Upsert, range));
         let upsert_first = match (&doc, &upsert) {
             (Some((_, doc)), Some((_, upsert))) => upsert.start < doc.start,
             _ => false,
@@ -48,9 +48,9 @@ impl Update {
 ///
 /// # Errors
 /// The bytes are not an object in the servers' JSON, or a relevant key occurs twice.
-pub fn scan_update(source: &[u8]) -> Result<Update, JsonError> {
-    let mut cursor = Cursor::new(source)?;
-    let mut update = Update::default();
+pub fn scan_update(source: &[u8]) -> Result<UpdateSource, JsonError> {
+    let mut cursor = JsonCursor::new(source)?;
+    let mut update = UpdateSource::default();
     let mut seen = 0u8;
     cursor.pass(b'{', "an object")?;
     if cursor.peek() == Some(b'}') {
@@ -118,14 +118,14 @@ mod tests {
         assert_eq!(
             parts,
             [
-                (Part::Upsert, r#"{"b":2}"#),
-                (Part::Doc, r#"{"a":[1,"}"]}"#)
+                (UpdatePart::Upsert, r#"{"b":2}"#),
+                (UpdatePart::Doc, r#"{"a":[1,"}"]}"#)
             ]
         );
         assert!(!update.doc_as_upsert && !update.script);
         let update = scan_update(br#"{"doc":{},"upsert":{}}"#).unwrap();
         let parts: Vec<_> = update.parts().map(|(part, _)| part).collect();
-        assert_eq!(parts, [Part::Doc, Part::Upsert]);
+        assert_eq!(parts, [UpdatePart::Doc, UpdatePart::Upsert]);
     }
 
     #[test]
@@ -137,7 +137,7 @@ mod tests {
         assert!(!read(r#"{"doc":{},"doc_as_upsert":null}"#).doc_as_upsert);
         let update = read(r#"{"script":{"source":"x"},"scripted_upsert":true,"upsert":{}}"#);
         assert!(update.script && update.doc.is_none() && update.upsert.is_some());
-        assert_eq!(read("{}"), Update::default());
+        assert_eq!(read("{}"), UpdateSource::default());
         assert_eq!(read(r#"{"doc":null}"#).doc, Some(7..11));
         assert_eq!(read(r#"/**/{"do\u0063":{}} behind"#).doc, Some(16..18));
     }

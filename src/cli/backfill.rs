@@ -11,8 +11,9 @@ use serde_json::Value;
 
 use super::bar::Bar;
 use super::{print, say};
-use crate::adopt::{
-    self, Backfill, Network, Options, Outcome, Progress, Routes, Target, put_fields,
+use crate::backfill::{
+    self, Backfill, BackfillOptions, BackfillOutcome, BackfillProgress, HttpSink, RouteIndices,
+    RouteTable, put_fields,
 };
 use crate::cluster::operator::Operator;
 use crate::shutdown;
@@ -41,7 +42,7 @@ Examples:
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
-pub(super) struct Args {
+pub(super) struct BackfillArgs {
     /// URL of the running spinney; it may contain credentials: http://user:password@host:9201
     #[arg(
         long,
@@ -89,7 +90,7 @@ pub(super) struct Args {
 ///
 /// # Errors
 /// When spinney or the cluster cannot be reached or refuses, or an index cannot be adopted as it is.
-pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &BackfillArgs) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
@@ -101,11 +102,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// What there is to do with the indices of a route.
 struct Work {
-    target: Target,
+    target: RouteIndices,
     unstamped: u64,
 }
 
-async fn backfill(args: &Args) -> anyhow::Result<ExitCode> {
+async fn backfill(args: &BackfillArgs) -> anyhow::Result<ExitCode> {
     let query = args.query.as_deref().map(serde_json::from_str::<Value>);
     let query = query.transpose().context("--query is no JSON")?;
     let door = Operator::new(&args.spinney_url, args.upstream_ca.as_deref())?;
@@ -115,7 +116,8 @@ async fn backfill(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let reader = cluster.as_ref().unwrap_or(&door);
     let routes = routes_of(&door).await?;
-    let targets = adopt::survey(reader, &routes, args.index.as_deref(), query.as_ref()).await?;
+    let targets =
+        backfill::discover(reader, &routes, args.index.as_deref(), query.as_ref()).await?;
     let mut work = Vec::new();
     for target in targets {
         let unstamped = prepare(args, reader, &target).await?;
@@ -125,16 +127,16 @@ async fn backfill(args: &Args) -> anyhow::Result<ExitCode> {
     if args.dry_run || total == 0 {
         return Ok(ExitCode::SUCCESS);
     }
-    let door = Network(Operator::new(
+    let door = HttpSink(Operator::new(
         &args.spinney_url,
         args.upstream_ca.as_deref(),
     )?);
-    let options = Options {
+    let options = BackfillOptions {
         slices: args.slices,
         rate: args.rate,
         batch: args.bulk_docs as usize,
     };
-    let (begun, mut outcome) = (Instant::now(), Outcome::default());
+    let (begun, mut outcome) = (Instant::now(), BackfillOutcome::default());
     let bar = Bar::new(total, "done")?;
     for Work { target, unstamped } in work.iter().filter(|work| work.unstamped > 0) {
         let backfill = Backfill {
@@ -143,8 +145,9 @@ async fn backfill(args: &Args) -> anyhow::Result<ExitCode> {
             target,
             options: &options,
         };
-        let told =
-            |progress: Progress<'_>| bar.tell(progress.forest, progress.done, progress.total);
+        let told = |progress: BackfillProgress<'_>| {
+            bar.tell(progress.forest, progress.done, progress.total);
+        };
         let done = tokio::select! {
             done = backfill.run(*unstamped, &told) => done,
             _ = shutdown::signal() => {
@@ -160,7 +163,7 @@ async fn backfill(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// What a running spinney says of its routes.
-pub(super) async fn routes_of(door: &Operator) -> anyhow::Result<Routes> {
+pub(super) async fn routes_of(door: &Operator) -> anyhow::Result<RouteTable> {
     let routes = door.ask(Method::GET, "/_spinney/_routes", None).await;
     let routes = routes.with_context(|| format!("{} is to say what its routes are", door.url()))?;
     serde_json::from_value(routes).with_context(|| {
@@ -172,7 +175,11 @@ pub(super) async fn routes_of(door: &Operator) -> anyhow::Result<Routes> {
 }
 
 /// Looks at the indices of a route, and maps what they lack. Answers how many documents have no stamp.
-async fn prepare(args: &Args, reader: &Operator, target: &Target) -> anyhow::Result<u64> {
+async fn prepare(
+    args: &BackfillArgs,
+    reader: &Operator,
+    target: &RouteIndices,
+) -> anyhow::Result<u64> {
     let forest = &target.route.forest;
     let missing = target.missing_fields(reader).await?;
     let unstamped = target.count_unstamped(reader).await?;
@@ -239,8 +246,8 @@ fn shown(indices: &[String]) -> String {
     }
 }
 
-fn report(outcome: &Outcome, took: Duration) -> ExitCode {
-    let Outcome {
+fn report(outcome: &BackfillOutcome, took: Duration) -> ExitCode {
+    let BackfillOutcome {
         stamped,
         by_others,
         gone,

@@ -15,7 +15,7 @@ use crate::eval::{
 
 #[derive(clap::Args)]
 #[command(group(ArgGroup::new("labels").required(true).multiple(true).args(["pairs", "clusters"])))]
-pub(super) struct Args {
+pub(super) struct EvalArgs {
     /// The documents, one JSON object a line, in the order in which they are to arrive
     #[arg(long, value_name = "FILE")]
     documents: PathBuf,
@@ -53,7 +53,7 @@ pub(super) struct Args {
 ///
 /// # Errors
 /// When an option is wrong, or a file cannot be read or does not fit the documents.
-pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+pub(super) fn run(args: &EvalArgs) -> anyhow::Result<()> {
     let raw = args.route.clone().any_index().or_clock("none");
     let mut route = raw.clone().validate("eval")?;
     route.id_field = Some(args.id_field.clone());
@@ -94,7 +94,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn run_sweep(
-    args: &Args,
+    args: &EvalArgs,
     raw: &RawRoute,
     sweep: &Sweep,
     report: &dyn Fn(&Route) -> anyhow::Result<Report>,

@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 use super::backfill::routes_of;
 use super::bar::Bar;
 use super::print;
-use crate::adopt::{self, Company, Compared};
+use crate::backfill::{self, Compared, GroupChanges};
 use crate::bulk::StampNames;
 use crate::cluster::operator::Operator;
-use crate::engine::{CarryTold, Inspected, inspect, inspect_shared};
+use crate::engine::{InspectedForest, ReportTransfer, inspect, inspect_shared};
 use crate::forest::shared::keys::KeyStore;
-use crate::keystore::{Address, RedisStore};
+use crate::redis::{Address, RedisStore};
 use crate::time::format_date;
 
 /// Paragraphs in one line each: clap wraps them.
@@ -31,7 +31,7 @@ Examples:
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
-pub(super) struct Args {
+pub(super) struct InspectArgs {
     /// The directory that was given to serve as --data-dir; no spinney may be running on it (ask a running one at
     /// /_spinney/_stats). Or the URL that was given as --forest-store: all of it is read, which those that run may notice
     #[arg(
@@ -74,7 +74,7 @@ pub(super) struct Args {
 ///
 /// # Errors
 /// When it is in use, or something in it cannot be read; when spinney cannot be reached, or refuses.
-pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+pub(super) fn run(args: &InspectArgs) -> anyhow::Result<()> {
     if let Some(prefix) = &args.compare {
         return tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -89,7 +89,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         let keys = RedisStore::new(address, args.forest_store_ca.as_deref())?;
         let keys: Arc<dyn KeyStore> = Arc::new(keys);
         let bar = Arc::new(Bar::of("keys", "read")?);
-        let told: Arc<CarryTold> = {
+        let told: Arc<ReportTransfer> = {
             let bar = bar.clone();
             Arc::new(move |forest, done, total| bar.tell(forest, done, total))
         };
@@ -119,7 +119,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn print_all(args: &Args, forests: &[Inspected], place: &str) {
+fn print_all(args: &InspectArgs, forests: &[InspectedForest], place: &str) {
     if forests.is_empty() {
         print(format_args!("{place} has no forest"));
     }
@@ -132,7 +132,7 @@ fn print_all(args: &Args, forests: &[Inspected], place: &str) {
     }
 }
 
-async fn compare(args: &Args, prefix: &str) -> anyhow::Result<()> {
+async fn compare(args: &InspectArgs, prefix: &str) -> anyhow::Result<()> {
     let spinney = Operator::new(&args.spinney_url, args.upstream_ca.as_deref())?;
     let routes = routes_of(&spinney).await?;
     ensure!(
@@ -140,16 +140,16 @@ async fn compare(args: &Args, prefix: &str) -> anyhow::Result<()> {
         "--compare {prefix}: that is the prefix of this spinney's own stamp; name the other one"
     );
     let names = StampNames::new(prefix)?;
-    let targets = adopt::survey(&spinney, &routes, args.index.as_deref(), None).await?;
+    let targets = backfill::discover(&spinney, &routes, args.index.as_deref(), None).await?;
     let mut compared = Compared::default();
     for target in &targets {
         let total = target.count_all(&spinney).await?;
         let bar = Bar::new(total, "read")?;
         let told = |done| bar.tell(&target.route.forest, done, total);
-        adopt::compare(&spinney, target, &names, &mut compared, &told).await?;
+        backfill::compare(&spinney, target, &names, &mut compared, &told).await?;
         bar.clear();
     }
-    let company = compared.company();
+    let company = compared.group_changes();
     if args.json {
         print(company_as_json(&compared, &company));
         return Ok(());
@@ -180,7 +180,7 @@ async fn compare(args: &Args, prefix: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn company_as_json(compared: &Compared, company: &Company) -> Value {
+fn company_as_json(compared: &Compared, company: &GroupChanges) -> Value {
     json!({
         "documents": company.documents,
         "groups": company.groups,
@@ -195,7 +195,7 @@ fn company_as_json(compared: &Compared, company: &Company) -> Value {
     })
 }
 
-fn as_json(forest: &Inspected) -> Value {
+fn as_json(forest: &InspectedForest) -> Value {
     let summary = &forest.summary;
     let settings: serde_json::Map<String, Value> = forest
         .identity
@@ -221,13 +221,13 @@ fn as_json(forest: &Inspected) -> Value {
         "oldest": summary.arrivals.map(|(oldest, _)| format_date(oldest)),
         "newest": summary.arrivals.map(|(_, newest)| format_date(newest)),
         "boilerplate": forest.boilerplate,
-        "furniture_trees": summary.furniture_trees,
+        "page_chrome_trees": summary.page_chrome_trees,
         "tree_sizes": sizes,
         "largest": largest.collect::<Vec<Value>>(),
     })
 }
 
-fn show(forest: &Inspected) {
+fn show(forest: &InspectedForest) {
     let summary = &forest.summary;
     let settings: Vec<String> = forest
         .identity
@@ -274,7 +274,10 @@ fn show(forest: &Inspected) {
         );
     }
     row("boilerplate", format!("{} sentences", forest.boilerplate));
-    row("furniture", format!("{} clusters", summary.furniture_trees));
+    row(
+        "page_chrome",
+        format!("{} clusters", summary.page_chrome_trees),
+    );
     print("  documents a cluster   clusters");
     let mut above = 0;
     for &(up_to, trees) in &summary.sizes {

@@ -4,12 +4,12 @@ mod backfill;
 mod bar;
 mod eval;
 mod inspect;
-mod move_forest;
 mod reconcile;
 mod recover;
 mod serve;
 mod setup;
 mod stamp;
+mod transfer;
 mod verify;
 
 use std::fmt::Display;
@@ -47,25 +47,25 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Run the proxy: stamp what is written to the cluster
-    Serve(Box<serve::Args>),
+    Serve(Box<serve::ServeArgs>),
     /// Stamp NDJSON from standard input to standard output, without a cluster
-    Stamp(Box<stamp::Args>),
+    Stamp(Box<stamp::StampArgs>),
     /// Score a method on labelled documents of your own
-    Eval(Box<eval::Args>),
+    Eval(Box<eval::EvalArgs>),
     /// Show the forests that are stored in a directory, or shared in a Redis
-    Inspect(inspect::Args),
+    Inspect(inspect::InspectArgs),
     /// Copy the forests from a directory into the Redis that several spinneys share, or back
-    MoveForest(Box<move_forest::Args>),
+    MoveForest(Box<transfer::TransferArgs>),
     /// Rebuild the forests from the stamped documents of their indices, when what was stored is lost
-    Recover(Box<recover::Args>),
+    Recover(Box<recover::RecoverArgs>),
     /// Stamp the documents of existing indices that have no stamp yet, through a spinney that is running
-    Backfill(backfill::Args),
+    Backfill(backfill::BackfillArgs),
     /// Compare an index with the counts of its groups, and mend them
-    Reconcile(reconcile::Args),
+    Reconcile(reconcile::ReconcileArgs),
     /// Hold the stamps of some documents against what spinney would say of their texts now
-    Verify(verify::Args),
+    Verify(verify::VerifyArgs),
     /// Install the component and index template that the stamp's fields need
-    Setup(setup::Args),
+    Setup(setup::SetupArgs),
 }
 
 /// Runs the command line of the process. An error goes to standard error with its causes, and the exit code is 1; 2 for
@@ -76,7 +76,7 @@ pub fn main() -> ExitCode {
         Command::Stamp(args) => stamp::run(&args),
         Command::Eval(args) => eval::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Inspect(args) => inspect::run(&args).map(|()| ExitCode::SUCCESS),
-        Command::MoveForest(args) => move_forest::run(*args).map(|()| ExitCode::SUCCESS),
+        Command::MoveForest(args) => transfer::run(*args).map(|()| ExitCode::SUCCESS),
         Command::Recover(args) => recover::run(*args),
         Command::Backfill(args) => backfill::run(&args),
         Command::Reconcile(args) => reconcile::run(&args).map(|()| ExitCode::SUCCESS),

@@ -8,10 +8,10 @@ use super::print;
 use crate::bulk::StampNames;
 use crate::cluster::operator::Operator;
 use crate::config::DEFAULT_PREFIX;
-use crate::counts::{Fields, Findings, Mode, Pass, SOON, Searcher};
+use crate::counts::{Findings, Mode, ReconcilePass, SOON, Searcher, StampFields};
 
 #[derive(clap::Args)]
-pub(super) struct Args {
+pub(super) struct ReconcileArgs {
     /// URL of a cluster node; it may contain credentials: https://user:password@host:9200
     #[arg(
         long,
@@ -44,18 +44,18 @@ pub(super) struct Args {
 ///
 /// # Errors
 /// When there is no such index, or the cluster cannot be reached or refuses something.
-pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+pub(super) fn run(args: &ReconcileArgs) -> anyhow::Result<()> {
     use anyhow::Context;
     StampNames::new(&args.prefix).context("prefix")?;
     let operator = Operator::new(&args.upstream, args.upstream_ca.as_deref())?;
-    let searcher = Searcher::new(operator, Fields::new(&args.prefix));
+    let searcher = Searcher::new(operator, StampFields::new(&args.prefix));
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?
         .block_on(reconcile(args, &searcher))
 }
 
-async fn reconcile(args: &Args, searcher: &Searcher) -> anyhow::Result<()> {
+async fn reconcile(args: &ReconcileArgs, searcher: &Searcher) -> anyhow::Result<()> {
     let indices = searcher.documented(&args.index).await?;
     if indices.is_empty() {
         anyhow::bail!("there is no index '{}'", args.index);
@@ -65,7 +65,7 @@ async fn reconcile(args: &Args, searcher: &Searcher) -> anyhow::Result<()> {
         false => Mode::Mend,
     };
     for index in indices {
-        let mut pass = Pass::begin(searcher, &index, SOON).await?;
+        let mut pass = ReconcilePass::begin(searcher, &index, SOON).await?;
         let bar = bar(u64::from(pass.ranges()), &index);
         while pass.step(searcher, mode).await? {
             bar.inc(1);

@@ -8,7 +8,7 @@ use indicatif::HumanCount;
 use super::bar::Bar;
 use super::{print, say};
 use crate::config::RawRecoverOptions;
-use crate::recovery::{self, Extent, Progress, Rebuild, RecoveryError};
+use crate::recovery::{self, Extent, Rebuild, RecoveryError, RecoveryProgress};
 use crate::shutdown;
 
 /// Paragraphs in one line each: clap wraps them.
@@ -35,7 +35,7 @@ Examples:
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
-pub(super) struct Args {
+pub(super) struct RecoverArgs {
     /// Documents that are read in a second at most, to leave the cluster to others [default: as many as go]
     #[arg(long, value_name = "DOCS_PER_S", value_parser = clap::value_parser!(u32).range(1..))]
     rate: Option<u32>,
@@ -50,7 +50,7 @@ pub(super) struct Args {
 ///
 /// # Errors
 /// When the configuration is wrong, the directory holds them already, the cluster refuses, or they cannot be stored.
-pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: RecoverArgs) -> anyhow::Result<ExitCode> {
     let config = args.options.over_file()?.validate()?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -89,7 +89,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         let begun = Instant::now();
         let bar = Bar::new(documents, "read")?;
-        let told = |progress: Progress<'_>| bar.tell(progress.forest, progress.read, progress.total);
+        let told = |progress: RecoveryProgress<'_>| bar.tell(progress.forest, progress.read, progress.total);
         let recovered = tokio::select! {
             recovered = rebuild.run(&extents, &told) => recovered,
             // Nothing stands in the directory yet.

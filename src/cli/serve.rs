@@ -7,7 +7,7 @@ use crate::config::RawServeOptions;
 use crate::{server, telemetry};
 
 #[derive(clap::Args)]
-pub(super) struct Args {
+pub(super) struct ServeArgs {
     /// TOML file with the same options, `-` as `_`, and one `[[route]]` table for each route
     #[arg(long, env = "SPINNEY_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
@@ -19,7 +19,7 @@ pub(super) struct Args {
 ///
 /// # Errors
 /// When the configuration is wrong or the address cannot be bound.
-pub(super) fn run(args: Args) -> anyhow::Result<()> {
+pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
     let options = args.raw.over_file(args.config.as_deref())?.validate()?;
     telemetry::init_log(options.log_format, &options.log)?;
     let scheme = if options.tls.is_some() {

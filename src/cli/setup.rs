@@ -6,7 +6,7 @@ use anyhow::Context;
 use serde_json::{Value, json};
 
 use super::{print, say};
-use crate::adopt::{self, mapping};
+use crate::backfill::{self, mapping};
 use crate::bulk::StampNames;
 use crate::cluster::operator::{Operator, Template};
 use crate::config::DEFAULT_PREFIX;
@@ -19,7 +19,7 @@ const COMPONENT_NAME: &str = "spinney-stamp";
 const TEMPLATE: &str = include_str!("../../mappings/index-template.json");
 
 #[derive(clap::Args)]
-pub(super) struct Args {
+pub(super) struct SetupArgs {
     /// URL of a cluster node; it may contain credentials: https://user:password@host:9200
     #[arg(
         long,
@@ -70,7 +70,7 @@ pub(super) struct Args {
 ///
 /// # Errors
 /// When the cluster cannot be reached or refuses a template.
-pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+pub(super) fn run(args: &SetupArgs) -> anyhow::Result<()> {
     let templates = templates(args)?;
     if args.dry_run {
         for template in templates {
@@ -114,9 +114,9 @@ async fn install(operator: &Operator, templates: &[Template]) -> anyhow::Result<
     Ok(())
 }
 
-async fn map_existing(operator: &Operator, args: &Args) -> anyhow::Result<()> {
+async fn map_existing(operator: &Operator, args: &SetupArgs) -> anyhow::Result<()> {
     let patterns = args.index.join(",");
-    let mapped = adopt::map_existing(operator, &patterns, &args.prefix).await?;
+    let mapped = backfill::map_existing(operator, &patterns, &args.prefix).await?;
     if mapped.is_empty() {
         print(format_args!("no index of {patterns} lacks a field"));
     }
@@ -126,7 +126,7 @@ async fn map_existing(operator: &Operator, args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn templates(args: &Args) -> anyhow::Result<Vec<Template>> {
+fn templates(args: &SetupArgs) -> anyhow::Result<Vec<Template>> {
     StampNames::new(&args.prefix).context("prefix")?;
     let component = mapping::component(&args.prefix).context("mappings/component-template.json")?;
     let mut templates = vec![Template::Component {

@@ -12,7 +12,7 @@ use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 
 use super::say;
 use crate::config::{DEFAULT_PREFIX, RawRoute, Route, StampForm};
-use crate::engine::{Engine, RequestContext, Tally, Write as WriteKind};
+use crate::engine::{Engine, RequestContext, StampTally, Write as WriteKind};
 use crate::hash::HashKey;
 use crate::time::Millis;
 
@@ -32,7 +32,7 @@ finds fault with the documents.";
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
-pub(super) struct Args {
+pub(super) struct StampArgs {
     /// The input is a bulk body: action lines and sources [default: one document a line]
     #[arg(long)]
     bulk: bool,
@@ -78,7 +78,7 @@ pub(super) struct Args {
 ///
 /// # Errors
 /// When the options are wrong, a bulk is not understood, or input or output break.
-pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &StampArgs) -> anyhow::Result<ExitCode> {
     // Without a clock of the documents' own, time stands still: the output must not depend on when it is made.
     let mut route = args
         .route
@@ -97,7 +97,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     )?;
     let engine = Arc::new(engine.with_stamps(form));
     let progress = progress();
-    let (mut total, mut learned, mut read_all) = (Tally::default(), String::new(), true);
+    let (mut total, mut learned, mut read_all) = (StampTally::default(), String::new(), true);
     let (full, pieces) = mpsc::sync_channel(2);
     // Reading and writing go on while the text work does.
     std::thread::scope(|scope| -> anyhow::Result<()> {
@@ -184,7 +184,7 @@ fn never_found(route: &Route, field: &str) -> String {
 }
 
 /// The counts for people.
-fn summary(total: Tally) -> String {
+fn summary(total: StampTally) -> String {
     let documents = match total.stamped {
         1 => "document",
         _ => "documents",
@@ -202,7 +202,7 @@ fn summary(total: Tally) -> String {
 }
 
 /// The counts for programs.
-fn stats(engine: &Engine, total: Tally) -> anyhow::Result<serde_json::Value> {
+fn stats(engine: &Engine, total: StampTally) -> anyhow::Result<serde_json::Value> {
     let forests = block_on(engine.stats())?.into_iter();
     let (nodes, roots) = forests.fold((0, 0), |(n, r), (_, s)| (n + s.nodes, r + s.roots));
     Ok(serde_json::json!({
@@ -284,11 +284,11 @@ mod tests {
     #[test]
     fn the_summary_is_a_sentence_for_any_counts() {
         let of = |stamped, without_text, unstamped| {
-            summary(Tally {
+            summary(StampTally {
                 stamped,
                 without_text,
                 unstamped,
-                ..Tally::default()
+                ..StampTally::default()
             })
         };
         assert_eq!(

@@ -7,7 +7,7 @@ use indicatif::HumanCount;
 use super::backfill::routes_of;
 use super::bar::Bar;
 use super::{print, say};
-use crate::adopt::{self, Verified};
+use crate::backfill::{self, VerifyReport};
 use crate::cluster::operator::Operator;
 
 /// Paragraphs in one line each: clap wraps them.
@@ -22,7 +22,7 @@ Examples:
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
-pub(super) struct Args {
+pub(super) struct VerifyArgs {
     /// URL of the running spinney; it may contain credentials: http://user:password@host:9201
     #[arg(
         long,
@@ -50,25 +50,25 @@ pub(super) struct Args {
 ///
 /// # Errors
 /// When spinney cannot be reached or refuses.
-pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<()> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?
         .block_on(report(args))
 }
 
-async fn report(args: &Args) -> anyhow::Result<()> {
+async fn report(args: &VerifyArgs) -> anyhow::Result<()> {
     let spinney = Operator::new(&args.spinney_url, args.upstream_ca.as_deref())?;
     let routes = routes_of(&spinney).await?;
-    let targets = adopt::survey(&spinney, &routes, args.index.as_deref(), None).await?;
-    let mut all = Verified::default();
+    let targets = backfill::discover(&spinney, &routes, args.index.as_deref(), None).await?;
+    let mut all = VerifyReport::default();
     let mut unstamped = 0;
     for target in &targets {
         unstamped += target.count_unstamped(&spinney).await?;
         let bar = Bar::new(args.sample as u64, "looked at")?;
         let told = |done| bar.tell(&target.route.forest, done, args.sample as u64);
         let sample = (args.sample, args.seed);
-        let verified = adopt::verify(&spinney, &spinney, target, sample, &told).await?;
+        let verified = backfill::verify(&spinney, &spinney, target, sample, &told).await?;
         bar.clear();
         all.add(verified);
     }

@@ -26,10 +26,10 @@ const ANSWER: usize = 1 << 20;
 
 /// What the cluster has said of names, by caller: what one may see, another may not.
 #[derive(Debug, Default)]
-pub(super) struct Aliases(Mutex<HashMap<(u64, String), Answer>>);
+pub(super) struct Aliases(Mutex<HashMap<(u64, String), AliasAnswer>>);
 
 #[derive(Debug, Clone)]
-struct Answer {
+struct AliasAnswer {
     at: Millis,
     index: Option<String>,
 }
@@ -50,7 +50,7 @@ impl Aliases {
                 known.clear();
             }
         }
-        known.insert((caller, name.to_owned()), Answer { at: now, index });
+        known.insert((caller, name.to_owned()), AliasAnswer { at: now, index });
     }
 }
 
@@ -72,14 +72,14 @@ impl Denied {
 
 /// The indices behind a name.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Behind {
+pub(crate) struct IndicesBehind {
     /// Behind an alias.
     pub(crate) alias: Vec<String>,
     /// Behind a data stream.
     pub(crate) data_stream: Vec<String>,
 }
 
-impl Behind {
+impl IndicesBehind {
     /// All of them.
     pub(crate) fn into_indices(self) -> Vec<String> {
         [self.alias, self.data_stream].concat()
@@ -139,25 +139,25 @@ impl Client {
         &self,
         caller: &HeaderMap,
         name: &str,
-    ) -> Result<Behind, Denied> {
+    ) -> Result<IndicesBehind, Denied> {
         let name = utf8_percent_encode(name, NON_ALPHANUMERIC);
         let path = format!("/_resolve/index/{name}");
         match self.get_as(caller, &path, ANSWER).await {
             Ok(answer) if answer.status() == StatusCode::OK => Ok(behind(answer.body())),
             Ok(answer) => {
                 debug!(%name, status = %answer.status(), "the cluster does not say what is behind a name");
-                Denied::by(answer.status()).map_or(Ok(Behind::default()), Err)
+                Denied::by(answer.status()).map_or(Ok(IndicesBehind::default()), Err)
             }
             Err(error) => {
                 debug!(%name, %error, "the cluster does not say what is behind a name");
-                Ok(Behind::default())
+                Ok(IndicesBehind::default())
             }
         }
     }
 }
 
 /// What stands behind the aliases and data streams of an answer.
-fn behind(answer: &[u8]) -> Behind {
+fn behind(answer: &[u8]) -> IndicesBehind {
     let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
     let listed = |kind: &str, member: &str| {
         let all = answer[kind].as_array().into_iter().flatten();
@@ -169,7 +169,7 @@ fn behind(answer: &[u8]) -> Behind {
         let names = names.filter_map(Value::as_str);
         names.map(str::to_owned).collect()
     };
-    Behind {
+    IndicesBehind {
         alias: listed("aliases", "indices"),
         data_stream: listed("data_streams", "backing_indices"),
     }
@@ -215,8 +215,8 @@ mod tests {
         assert_eq!(found.alias, ["x", "y", "z"]);
         assert_eq!(found.data_stream, [".ds-a-1"]);
         assert_eq!(found.into_indices(), ["x", "y", "z", ".ds-a-1"]);
-        assert_eq!(behind(b"[]"), Behind::default());
-        assert_eq!(behind(b""), Behind::default());
+        assert_eq!(behind(b"[]"), IndicesBehind::default());
+        assert_eq!(behind(b""), IndicesBehind::default());
     }
 
     #[test]

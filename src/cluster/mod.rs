@@ -38,7 +38,7 @@ use crate::config::Identity;
 use crate::http::tls::{self, TlsError};
 use crate::http::{Body, ClientBodyError, ProxyError, full, headers};
 use aliases::Aliases;
-pub(crate) use aliases::{Behind, Denied};
+pub(crate) use aliases::{Denied, IndicesBehind};
 use early_response::EarlyResponseConnector;
 use nodes::Nodes;
 

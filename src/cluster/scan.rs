@@ -119,7 +119,7 @@ pub(crate) struct UnreadableIndex {
     pub(crate) reason: ScanError,
 }
 
-/// The indices of a [`Wanted`] that can be read, and the others.
+/// The indices of a [`ScanRequest`] that can be read, and the others.
 #[derive(Debug, Default)]
 pub(crate) struct ReadableIndices {
     /// Names and patterns; an exclusion (`-name`) for each unreadable index that a pattern matches.
@@ -149,7 +149,7 @@ impl ReadableIndices {
 
 /// What is to be read.
 #[derive(Debug, Clone)]
-pub(crate) struct Wanted {
+pub(crate) struct ScanRequest {
     /// Names and patterns of indices.
     pub(crate) indices: Vec<String>,
     /// Names of the stamp's fields.
@@ -173,7 +173,7 @@ pub(crate) struct Overview {
 
 /// A stored document.
 #[derive(Debug, Clone)]
-pub(crate) struct Hit {
+pub(crate) struct ScannedDocument {
     pub(crate) index: String,
     /// The fields that were asked for, as JSON.
     pub(crate) source: Bytes,
@@ -194,7 +194,7 @@ struct FoundHit<'a> {
 /// The reading of documents.
 pub(crate) struct Scan<'o> {
     operator: &'o Operator,
-    wanted: Wanted,
+    wanted: ScanRequest,
     points: PointsInTime,
     point: Option<PointInTime>,
     after: Option<Vec<Value>>,
@@ -236,7 +236,7 @@ impl Overview {
     }
 }
 
-impl Wanted {
+impl ScanRequest {
     fn stamped(&self) -> Value {
         let (root, key) = (self.names.root(), self.names.key());
         json!({"bool": {"should": [{"exists": {"field": root}}, {"exists": {"field": key}}]}})
@@ -360,7 +360,7 @@ impl Wanted {
         Ok(found)
     }
 
-    fn alone(&self, name: &str) -> Wanted {
+    fn alone(&self, name: &str) -> ScanRequest {
         let mut indices = vec![name.to_owned()];
         if is_pattern(name) {
             indices.extend(
@@ -370,7 +370,7 @@ impl Wanted {
                     .cloned(),
             );
         }
-        Wanted {
+        ScanRequest {
             indices,
             ..self.clone()
         }
@@ -417,7 +417,7 @@ impl<'o> Scan<'o> {
     /// When the cluster cannot be reached or refuses.
     pub(crate) async fn open(
         operator: &'o Operator,
-        wanted: Wanted,
+        wanted: ScanRequest,
         most: usize,
     ) -> Result<Scan<'o>, ScanError> {
         let indices = wanted.existing(operator).await?;
@@ -425,7 +425,7 @@ impl<'o> Scan<'o> {
         let mut scan = Scan {
             operator,
             over: indices.is_empty(),
-            wanted: Wanted { indices, ..wanted },
+            wanted: ScanRequest { indices, ..wanted },
             points: PointsInTime::default(),
             point: None,
             after: None,
@@ -456,7 +456,7 @@ impl<'o> Scan<'o> {
     ///
     /// # Errors
     /// As [`Scan::open`], and when the cluster stays busy.
-    pub(crate) async fn next(&mut self) -> Result<Option<Vec<Hit>>, ScanError> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Vec<ScannedDocument>>, ScanError> {
         while !self.over {
             let answer = self.search().await?;
             let hits = self.take(&answer)?;
@@ -549,7 +549,7 @@ impl<'o> Scan<'o> {
     }
 
     /// The documents of a page.
-    fn take(&mut self, answer: &Bytes) -> Result<Vec<Hit>, ScanError> {
+    fn take(&mut self, answer: &Bytes) -> Result<Vec<ScannedDocument>, ScanError> {
         let found: Vec<FoundHit<'_>> =
             read_page(answer, self.point.as_mut()).map_err(ScanError::Answer)?;
         let is_last = found.len() < self.size;
@@ -568,7 +568,7 @@ impl<'o> Scan<'o> {
             // Where time stands still there is nothing to begin again from.
             let is_new = arrival.is_none() || self.read_of_last.insert((hit.index.clone(), hit.id));
             if let Some(source) = hit.source.filter(|_| is_new) {
-                hits.push(Hit {
+                hits.push(ScannedDocument {
                     index: hit.index,
                     source: answer.slice_ref(source.get().as_bytes()),
                     arrival,

@@ -50,8 +50,8 @@ async fn cluster(answers: Vec<(u16, Value)>) -> (Operator, JoinHandle<Vec<(Strin
     (Operator::new(&url, None).unwrap(), task)
 }
 
-fn wanted() -> Wanted {
-    Wanted {
+fn wanted() -> ScanRequest {
+    ScanRequest {
         indices: vec!["news-*".into()],
         names: StampNames::new("cluster_").unwrap(),
         fields: vec!["content".into()],
@@ -80,7 +80,7 @@ fn page(hits: &[(i64, &str)]) -> (u16, Value) {
     )
 }
 
-fn ids(hits: Option<Vec<Hit>>) -> Vec<(String, Option<i64>)> {
+fn ids(hits: Option<Vec<ScannedDocument>>) -> Vec<(String, Option<i64>)> {
     let hits = hits.unwrap_or_default().into_iter();
     hits.map(|hit| {
         let source: Value = serde_json::from_slice(&hit.source).unwrap();
@@ -279,7 +279,7 @@ proptest::proptest! {
             true => indices.keys().cloned().chain(["news-none".to_owned()]).collect(),
             false => vec!["other-*".to_owned(), "news-*".to_owned()],
         };
-        let wanted = Wanted { indices: names, ..wanted() };
+        let wanted = ScanRequest { indices: names, ..wanted() };
         let sound: Vec<&String> = indices.iter().filter(|(_, fault)| fault.is_none()).map(|(name, _)| name).collect();
         let failing = || indices.iter().filter(|(_, fault)| fault.is_some()).map(|(name, _)| name);
         let found = match block_on(wanted.readable(&operator)) {
@@ -297,7 +297,7 @@ proptest::proptest! {
         // What is read then is exactly the others.
         let read = matched(&path_of(&found.indices), &indices);
         proptest::prop_assert_eq!(&read, &sound);
-        let wanted = Wanted { indices: found.indices, ..wanted };
+        let wanted = ScanRequest { indices: found.indices, ..wanted };
         let existing = block_on(wanted.existing(&operator)).unwrap();
         proptest::prop_assert_eq!(matched(&path_of(&existing), &indices), read);
         proptest::prop_assert!(existing.is_empty() == sound.is_empty());

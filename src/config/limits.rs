@@ -17,7 +17,7 @@ const OTHER_FILES: usize = 64;
 
 /// Validated limits of `spinney serve`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct ServeLimits {
     /// Of the budget, in hundredths, what one client address may hold; from 1 to 100.
     pub client_share: u8,
     /// How long the body of a write may take from its head to its end.
@@ -30,12 +30,12 @@ pub struct Limits {
     pub idle_timeout: Duration,
 }
 
-impl Limits {
+impl ServeLimits {
     /// Validates the options among the raw ones that limit something.
     ///
     /// # Errors
     /// When a value is not one of its option.
-    pub(super) fn of(raw: &RawServeOptions) -> Result<Limits, ConfigError> {
+    pub(super) fn of(raw: &RawServeOptions) -> Result<ServeLimits, ConfigError> {
         let ten_minutes = Duration::from_secs(600);
         let client_share = match raw.client_share.as_deref() {
             None => 50,
@@ -57,7 +57,7 @@ impl Limits {
             Some(chosen) => chosen,
             None => default_connections(open_files()),
         };
-        Ok(Limits {
+        Ok(ServeLimits {
             client_share,
             body_timeout: duration("body_timeout", raw.body_timeout.as_deref(), ten_minutes)?,
             upstream_timeout,
@@ -132,9 +132,9 @@ fn soft_limit(limits: &str) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn limits(options: &str) -> Result<Limits, String> {
+    fn limits(options: &str) -> Result<ServeLimits, String> {
         let raw: RawServeOptions = toml::from_str(options).unwrap();
-        Limits::of(&raw).map_err(|error| error.to_string())
+        ServeLimits::of(&raw).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn limits_can_be_chosen() {
         let chosen = "client_share = '100 %'\nbody_timeout = '90s'\nupstream_timeout = 'none'\nmax_connections = 7\nidle_timeout = '1h'";
-        let expected = Limits {
+        let expected = ServeLimits {
             client_share: 100,
             body_timeout: Duration::from_secs(90),
             upstream_timeout: None,

@@ -3,7 +3,6 @@
 //! Raw options ([`RawServeOptions`], [`RawRoute`]) are what was written there: strings, any of which may be absent.
 //! `validate` turns them into validated options ([`ServeOptions`], [`Route`]): typed, with the defaults filled in.
 
-mod carry;
 mod docid;
 mod file_fault;
 mod form;
@@ -16,6 +15,7 @@ mod route;
 mod service;
 mod shared;
 mod storage;
+mod transfer;
 mod units;
 
 use std::net::SocketAddr;
@@ -28,18 +28,18 @@ use serde::Deserialize;
 use crate::bulk::StampNames;
 use crate::time::Millis;
 
-pub use carry::{MoveOptions, RawMoveOptions};
 pub use file_fault::FileFault;
 pub use form::StampForm;
-pub use limits::Limits;
+pub use limits::ServeLimits;
 pub use node_url::{NodeUrl, NodeUrlError};
 pub use readers::RestrictedReaders;
 pub use recovery::RawRecoverOptions;
 pub(crate) use route::fits;
 pub use route::{Clock, RawRoute, Route};
 pub use service::ServiceUrl;
-pub use shared::{ForestStore, OnLoss};
+pub use shared::{ForestStore, OnRedisFailure};
 pub use storage::{OnFailure, OnUnreadable, Storage};
+pub use transfer::{MoveOptions, RawMoveOptions};
 
 /// What the names of the stamp's fields begin with where nobody chose another prefix.
 pub const DEFAULT_PREFIX: &str = "cluster_";
@@ -160,8 +160,8 @@ pub struct RawServeOptions {
     forest_store_ca: Option<PathBuf>,
     /// When --forest-store cannot be reached: refuse writes (503), or give documents roots of this spinney alone, which --sweep puts
     /// right when it is back [default: refuse]
-    #[arg(long, env = "SPINNEY_ON_STORE_LOSS", value_name = "WHAT")]
-    on_store_loss: Option<String>,
+    #[arg(long, env = "SPINNEY_ON_REDIS_FAILURE", value_name = "WHAT")]
+    on_redis_failure: Option<String>,
     /// URL of a cluster node for what spinney asks in its own name: counting groups, and what was indexed and not stored. It
     /// may contain credentials, https://user:password@host:9200; the nodes of --upstream are asked as well, when it is
     /// away too [default: --upstream, without credentials]
@@ -293,7 +293,7 @@ pub struct ServeOptions {
     /// Forests that are not stored are rebuilt from the indices first.
     pub recover_at_start: bool,
     /// How much, how many and how long.
-    pub limits: Limits,
+    pub limits: ServeLimits,
     /// How long a stop waits for requests in flight.
     pub grace: Duration,
     /// Threads for text work; 0 means all cores.
@@ -352,7 +352,7 @@ impl RawServeOptions {
             on_unreadable: self.on_unreadable.or(below.on_unreadable),
             forest_store: self.forest_store.or(below.forest_store),
             forest_store_ca: self.forest_store_ca.or(below.forest_store_ca),
-            on_store_loss: self.on_store_loss.or(below.on_store_loss),
+            on_redis_failure: self.on_redis_failure.or(below.on_redis_failure),
             service_url: self.service_url.or(below.service_url),
             recover_at_start: self.recover_at_start.or(below.recover_at_start),
             client_share: self.client_share.or(below.client_share),
@@ -381,7 +381,7 @@ impl RawServeOptions {
     /// # Errors
     /// When a value is not one of its option, or options do not go together.
     pub fn validate(self) -> Result<ServeOptions, ConfigError> {
-        let limits = Limits::of(&self)?;
+        let limits = ServeLimits::of(&self)?;
         let storage = Storage::of(&self)?;
         let forest_store = ForestStore::of(&self)?;
         let counts = service::counts(&self)?;

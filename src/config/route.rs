@@ -66,9 +66,9 @@ pub struct RawRoute {
     /// Trees that are found to be one when a later document agrees with both: off, suggest (`_spinney/_merges` shows them) or apply [default: suggest]
     #[arg(long, env = "SPINNEY_LATE_MERGES", value_name = "MODE")]
     late_merges: Option<String>,
-    /// Bytes of text kept for the second look of verified, such as 256mb: of a cluster whose text has gone only the proof decides; 0 for none [default: 256mb]
-    #[arg(long, env = "SPINNEY_EVIDENCE_MEMORY", value_name = "BYTES")]
-    evidence_memory: Option<String>,
+    /// Bytes of text kept for the alignment check of verified, such as 256mb: of a cluster whose text has gone only the proof decides; 0 for none [default: 256mb]
+    #[arg(long, env = "SPINNEY_FOUNDER_TOKENS_MEMORY", value_name = "BYTES")]
+    founder_tokens_memory: Option<String>,
     /// Date by which readers see a group's documents in order, dotted when nested [default: the field of --clock, or else the stamp's arrival]
     #[arg(long, env = "SPINNEY_TIME_FIELD", value_name = "FIELD")]
     time_field: Option<String>,
@@ -197,8 +197,8 @@ pub struct Route {
     pub max_tree: Option<u32>,
     /// What becomes of trees that are found to be one.
     pub late_merges: LateMerges,
-    /// Bytes of evidence that its forest keeps for second looks.
-    pub evidence_memory: usize,
+    /// Bytes of evidence that its forest keeps for alignment checks.
+    pub founder_tokens_memory: usize,
     /// The date that readers see; `None`: the stamp's arrival.
     pub time_field: Option<String>,
     /// Keyword that says who published a document.
@@ -271,7 +271,7 @@ impl RawRoute {
             boilerplate: self.boilerplate.or(below.boilerplate),
             max_tree: self.max_tree.or(below.max_tree),
             late_merges: self.late_merges.or(below.late_merges),
-            evidence_memory: self.evidence_memory.or(below.evidence_memory),
+            founder_tokens_memory: self.founder_tokens_memory.or(below.founder_tokens_memory),
             time_field: self.time_field.or(below.time_field),
             medium_field: self.medium_field.or(below.medium_field),
         }
@@ -355,9 +355,10 @@ impl RawRoute {
                 ));
             }
         };
-        let evidence_memory = self.evidence_memory.as_deref();
-        let evidence_memory = evidence_memory.map_or(Ok(EVIDENCE_BYTES), units::bytes);
-        let evidence_memory = evidence_memory.map_err(|reason| wrong("evidence-memory", reason))?;
+        let founder_tokens_memory = self.founder_tokens_memory.as_deref();
+        let founder_tokens_memory = founder_tokens_memory.map_or(Ok(EVIDENCE_BYTES), units::bytes);
+        let founder_tokens_memory =
+            founder_tokens_memory.map_err(|reason| wrong("founder-tokens-memory", reason))?;
         let named = |option: &str, field: Option<String>| match field {
             Some(field) if field.split('.').any(str::is_empty) => Err(wrong(
                 option,
@@ -376,7 +377,7 @@ impl RawRoute {
             boilerplate,
             max_tree,
             late_merges,
-            evidence_memory,
+            founder_tokens_memory,
             forest: self.forest.unwrap_or_else(|| index.join(",")),
             index: index.into_iter().map(Pattern).collect(),
             text_fields: self.text_field.unwrap_or_else(|| vec!["content".into()]),
@@ -436,7 +437,7 @@ impl Route {
             let first = routes[..at]
                 .iter()
                 .find(|other| other.forest == route.forest);
-            let sizes = |r: &Route| (r.max_tree, r.late_merges, r.evidence_memory);
+            let sizes = |r: &Route| (r.max_tree, r.late_merges, r.founder_tokens_memory);
             let numbers = |r: &Route| (r.k, r.similarity, r.window, sizes(r));
             if first.is_some_and(|o| {
                 (&o.method, numbers(o), &o.boilerplate)
@@ -445,7 +446,7 @@ impl Route {
                 return Err(ConfigError::option(
                     "forest",
                     format!(
-                        "routes that share the forest '{}' need the same method, k, similarity, window, max-tree, evidence-memory and boilerplate",
+                        "routes that share the forest '{}' need the same method, k, similarity, window, max-tree, founder-tokens-memory and boilerplate",
                         route.forest
                     ),
                 ));

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::{ConfigError, RawServeOptions};
-use crate::keystore::Address;
+use crate::redis::Address;
 
 /// The engine of shared forests.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,26 +13,26 @@ pub struct ForestStore {
     /// PEM file of the only authority to trust.
     pub ca: Option<PathBuf>,
     /// What becomes of writes when it is away.
-    pub on_loss: OnLoss,
+    pub on_loss: OnRedisFailure,
 }
 
 /// What becomes of writes when the engine of the shared forests is away.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum OnLoss {
+pub enum OnRedisFailure {
     /// They are refused with 503, and readiness is off.
     #[default]
     Refuse,
     /// Documents get roots of this process alone, marked, until a sweep stamps them again.
-    Alone,
+    Local,
 }
 
-impl OnLoss {
-    fn of(text: Option<&str>) -> Result<OnLoss, ConfigError> {
+impl OnRedisFailure {
+    fn of(text: Option<&str>) -> Result<OnRedisFailure, ConfigError> {
         match text {
-            None | Some("refuse") => Ok(OnLoss::Refuse),
-            Some("alone") => Ok(OnLoss::Alone),
+            None | Some("refuse") => Ok(OnRedisFailure::Refuse),
+            Some("alone") => Ok(OnRedisFailure::Local),
             Some(text) => Err(ConfigError::option(
-                "on_store_loss",
+                "on_redis_failure",
                 format!("'{text}' is not one of refuse, alone"),
             )),
         }
@@ -41,8 +41,8 @@ impl OnLoss {
     /// What the log says of writes then.
     pub(crate) fn told(self) -> &'static str {
         match self {
-            OnLoss::Refuse => "writes are refused",
-            OnLoss::Alone => {
+            OnRedisFailure::Refuse => "writes are refused",
+            OnRedisFailure::Local => {
                 "documents get roots of this process alone, and are found and put right by a sweep (--sweep) when it is back"
             }
         }
@@ -56,13 +56,13 @@ impl ForestStore {
     /// When the URL is not one of an engine, or another option says that the forests are kept elsewhere.
     pub(super) fn of(raw: &RawServeOptions) -> Result<Option<ForestStore>, ConfigError> {
         let Some(url) = &raw.forest_store else {
-            return match (&raw.forest_store_ca, &raw.on_store_loss) {
+            return match (&raw.forest_store_ca, &raw.on_redis_failure) {
                 (Some(_), _) => Err(ConfigError::option(
                     "forest_store_ca",
                     "says whom to trust, and forest_store is missing, which says where to connect",
                 )),
                 (None, Some(_)) => Err(ConfigError::option(
-                    "on_store_loss",
+                    "on_redis_failure",
                     "says what is done without the forest store, and forest_store is missing, which says where that is",
                 )),
                 (None, None) => Ok(None),
@@ -86,7 +86,7 @@ impl ForestStore {
         Ok(Some(ForestStore {
             address,
             ca: raw.forest_store_ca.clone(),
-            on_loss: OnLoss::of(raw.on_store_loss.as_deref())?,
+            on_loss: OnRedisFailure::of(raw.on_redis_failure.as_deref())?,
         }))
     }
 }
@@ -117,29 +117,32 @@ mod tests {
         assert_eq!(chosen.address.to_string(), "rediss://a:6379,b:7");
         assert_eq!(
             (chosen.ca, chosen.on_loss),
-            (Some("ca.pem".into()), OnLoss::Refuse)
+            (Some("ca.pem".into()), OnRedisFailure::Refuse)
         );
         let lost = |store: Option<&str>, what: &str| {
             let raw = RawServeOptions {
                 forest_store: store.map(str::to_owned),
-                on_store_loss: Some(what.to_owned()),
+                on_redis_failure: Some(what.to_owned()),
                 ..RawServeOptions::default()
             };
             let chosen = ForestStore::of(&raw).map_err(|error| error.to_string());
             chosen.map(|chosen| chosen.unwrap().on_loss)
         };
-        assert_eq!(lost(Some("redis://a"), "alone"), Ok(OnLoss::Alone));
-        assert_eq!(lost(Some("redis://a"), "refuse"), Ok(OnLoss::Refuse));
+        assert_eq!(lost(Some("redis://a"), "alone"), Ok(OnRedisFailure::Local));
+        assert_eq!(
+            lost(Some("redis://a"), "refuse"),
+            Ok(OnRedisFailure::Refuse)
+        );
         for (store, what, error) in [
             (
                 Some("redis://a"),
                 "wait",
-                "on_store_loss: 'wait' is not one of refuse, alone",
+                "on_redis_failure: 'wait' is not one of refuse, alone",
             ),
             (
                 None,
                 "alone",
-                "on_store_loss: says what is done without the forest store, and forest_store is missing, which says where that is",
+                "on_redis_failure: says what is done without the forest store, and forest_store is missing, which says where that is",
             ),
         ] {
             assert_eq!(lost(store, what), Err(error.to_owned()));

@@ -12,13 +12,13 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-use super::duty::{Attempts, COUNTING, ROLLING, rest_after};
+use super::dirty_groups::IndexWrites;
 use super::error::{CountError, Failure};
-use super::reconcile::{self, Mode, Pass};
-use super::searcher::{Found, Searcher};
-use super::status::State;
-use super::touched::Written;
-use super::tracked::Tracked;
+use super::index_state::IndexState;
+use super::reconcile::{self, Mode, ReconcilePass};
+use super::searcher::{FoundIndex, Searcher};
+use super::status::CountState;
+use super::throttle::{COUNTING, ROLLING, RetrySchedule, rest_after};
 use super::{CLOSING, Shared};
 
 /// How often touched roots are counted.
@@ -47,11 +47,11 @@ pub(super) struct Counter {
     shared: Arc<Shared>,
     /// Of the routes.
     patterns: Vec<String>,
-    indices: BTreeMap<String, Tracked>,
+    indices: BTreeMap<String, IndexState>,
     /// Names under which something was written, and of which the cluster has not said what they stand for.
-    names: BTreeMap<String, Named>,
+    names: BTreeMap<String, PendingName>,
     /// The looks for new indices.
-    watching: Attempts,
+    watching: RetrySchedule,
     /// The index that was compared as a whole last, or has failed to be.
     last_passed: String,
     /// The index that was gone through in passing last.
@@ -60,10 +60,10 @@ pub(super) struct Counter {
 }
 
 /// A name that is asked for again.
-struct Named {
+struct PendingName {
     /// Documents of a route were written under it: what it stands for is ours.
     has_documents: bool,
-    attempts: Attempts,
+    attempts: RetrySchedule,
 }
 
 impl Counter {
@@ -74,7 +74,7 @@ impl Counter {
             patterns: patterns.to_vec(),
             indices: BTreeMap::new(),
             names: BTreeMap::new(),
-            watching: Attempts::new(Instant::now()),
+            watching: RetrySchedule::new(Instant::now()),
             last_passed: String::new(),
             last_rolled: String::new(),
             was_well: true,
@@ -120,8 +120,9 @@ impl Counter {
         }
         let now = Instant::now();
         let waiting = self.shared.touched.lock().names();
-        let due =
-            |name: &String, index: &Tracked| index.is_due(waiting.binary_search(name).is_ok(), now);
+        let due = |name: &String, index: &IndexState| {
+            index.is_due(waiting.binary_search(name).is_ok(), now)
+        };
         let due = self.indices.iter().filter(|(name, index)| due(name, index));
         let mut due: Vec<(Instant, String)> = due
             .map(|(name, index)| (index.tried(), name.clone()))
@@ -192,7 +193,7 @@ impl Counter {
         last
     }
 
-    fn track_all(&mut self, found: &[Found]) {
+    fn track_all(&mut self, found: &[FoundIndex]) {
         for index in found {
             self.track(index);
         }
@@ -244,11 +245,11 @@ impl Counter {
             || again.is_some_and(|of| of.has_documents);
         let found = self.searcher.indices(name).await?;
         // Where documents were stamped, the index is ours; a deletion by query may be anybody's.
-        let is_ours = |found: &Found| {
+        let is_ours = |found: &FoundIndex| {
             let is_known = self.indices.contains_key(&found.name);
             found.has_documents() && (has_documents || is_known)
         };
-        let found: Vec<Found> = found.into_iter().filter(is_ours).collect();
+        let found: Vec<FoundIndex> = found.into_iter().filter(is_ours).collect();
         if !matches!(&*found, [only] if only.name == name) {
             let names: Vec<&str> = found.iter().map(|found| &*found.name).collect();
             self.shared.touched.lock().stands_for(name, &names);
@@ -277,9 +278,9 @@ impl Counter {
             of.has_documents |= has_documents;
             of.attempts.failed(now, error);
         } else if (has_documents || error.kind() == Failure::Away) && self.names.len() < NAMES {
-            let mut attempts = Attempts::new(now);
+            let mut attempts = RetrySchedule::new(now);
             attempts.failed(now, error);
-            let of = Named {
+            let of = PendingName {
                 has_documents,
                 attempts,
             };
@@ -292,22 +293,22 @@ impl Counter {
     }
 
     /// Keeps an index true from now on, beginning with all of it: nobody knows what was written before.
-    fn track(&mut self, found: &Found) {
+    fn track(&mut self, found: &FoundIndex) {
         if !found.has_documents() || self.indices.contains_key(&found.name) {
             return;
         }
         self.mark(&found.name);
         self.shared.is_new(&found.name);
         self.indices
-            .insert(found.name.clone(), Tracked::new(found, Instant::now()));
+            .insert(found.name.clone(), IndexState::new(found, Instant::now()));
     }
 
     /// All of an index is to be counted, by what will be visible then.
     fn mark(&self, name: &str) {
-        let whole = Written {
+        let whole = IndexWrites {
             index: name,
             whole: true,
-            ..Written::default()
+            ..IndexWrites::default()
         };
         self.shared.touched.lock().note(&whole, Instant::now());
     }
@@ -359,7 +360,7 @@ impl Counter {
                 match error.kind() {
                     Failure::Missing => *rolling = None,
                     // Those behind it have their turn; the next round comes to it again.
-                    _ => rolling.iter_mut().for_each(Pass::skip_failed),
+                    _ => rolling.iter_mut().for_each(ReconcilePass::skip_failed),
                 }
             }
             self.index_failed(&name, &error, |index| &mut index.in_passing);
@@ -373,7 +374,7 @@ impl Counter {
         };
         let pass = match &mut index.pass {
             Some(pass) => pass,
-            none => none.insert(Pass::begin(&self.searcher, name, MARKED).await?),
+            none => none.insert(ReconcilePass::begin(&self.searcher, name, MARKED).await?),
         };
         let kept = pass.findings().kept;
         let step = pass.step(&self.searcher, Mode::Mend).await;
@@ -405,7 +406,9 @@ impl Counter {
         };
         let pass = match &mut index.rolling {
             Some(pass) => pass,
-            none => none.insert(Pass::begin(&self.searcher, name, reconcile::ROLLING).await?),
+            none => {
+                none.insert(ReconcilePass::begin(&self.searcher, name, reconcile::ROLLING).await?)
+            }
         };
         let every = ROUND / pass.ranges();
         let kept = pass.findings().kept;
@@ -429,7 +432,7 @@ impl Counter {
         &mut self,
         name: &str,
         error: &CountError,
-        attempts: impl FnOnce(&mut Tracked) -> &mut Attempts,
+        attempts: impl FnOnce(&mut IndexState) -> &mut RetrySchedule,
     ) {
         if let Some(index) = self.indices.get_mut(name) {
             attempts(index).failed(Instant::now(), error);
@@ -458,15 +461,15 @@ impl Counter {
             let is_failing = index.attempts().iter().any(|of| of.trouble().is_some());
             self.shared.is_failing(name, is_failing);
         }
-        let indices = self.indices.values().flat_map(Tracked::attempts);
+        let indices = self.indices.values().flat_map(IndexState::attempts);
         let names = self.names.values().map(|of| &of.attempts);
         let all = indices.chain(names).chain([&self.watching]);
         let worst = all
-            .filter_map(Attempts::trouble)
+            .filter_map(RetrySchedule::trouble)
             .max_by_key(|(kind, _)| *kind);
         let mut status = self.shared.status.lock();
         let Some((kind, reason)) = worst else {
-            if status.enter(State::Counting, None) && !self.was_well {
+            if status.enter(CountState::Counting, None) && !self.was_well {
                 info!("groups are counted again");
             }
             self.was_well = true;
@@ -474,13 +477,17 @@ impl Counter {
         };
         let (state, advice) = match kind {
             Failure::Denied => (
-                State::Refused,
+                CountState::Refused,
                 "give the user of --service-url the rights that spinney serve --help names, or turn it off with --counts off",
             ),
-            Failure::Away | Failure::Missing => {
-                (State::Unreachable, "it is tried again, and nothing is lost")
-            }
-            Failure::Other => (State::Failing, "it is tried again, and nothing is lost"),
+            Failure::Away | Failure::Missing => (
+                CountState::Unreachable,
+                "it is tried again, and nothing is lost",
+            ),
+            Failure::Other => (
+                CountState::Failing,
+                "it is tried again, and nothing is lost",
+            ),
         };
         if status.enter(state, Some(reason)) {
             warn!(reason, advice, "some groups are not counted");

@@ -10,7 +10,7 @@ use crate::cluster::roots::{COUNT, KEY, LAST, ROOT};
 
 /// What is known of a group: how many documents it has, and its latest arrival in milliseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Group {
+pub(crate) struct GroupSize {
     /// Documents.
     pub n: u64,
     /// The latest arrival; `None`: no document has one.
@@ -18,13 +18,13 @@ pub(crate) struct Group {
 }
 
 /// Groups of two or more by their keys.
-pub(crate) type Groups = BTreeMap<i64, Group>;
+pub(crate) type GroupSizes = BTreeMap<i64, GroupSize>;
 
 /// An entry as it is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stored {
+pub(crate) struct StoredEntry {
     /// What it says.
-    pub group: Group,
+    pub group: GroupSize,
     /// The version that it was written under.
     pub version: i64,
     /// Whether `_id` and `cluster_root` say the same as `cluster_key`.
@@ -33,30 +33,30 @@ pub(crate) struct Stored {
 
 /// What has to be done to a roots index.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Diff {
+pub(crate) struct EntryDiff {
     /// Groups without an entry.
-    pub missing: Groups,
+    pub missing: GroupSizes,
     /// Groups whose entry says something else.
-    pub wrong: Groups,
+    pub wrong: GroupSizes,
     /// Entries without a group of two or more, by `_id`.
     pub superfluous: Vec<String>,
     /// The latest version among the entries that are to be changed.
     pub newest: i64,
 }
 
-impl Diff {
+impl EntryDiff {
     /// Compares what was counted with the stored entries, by `_id`. An entry is wrong if its number of documents is: the latest
     /// arrival of every group would cost more than all of the counts, and only decides between groups of the same size.
     ///
     /// `time`: when the count began, and when the entries had been read. What was counted in between says more than this count.
     pub(super) fn between(
-        counted: &Groups,
-        stored: &BTreeMap<String, (i64, Stored)>,
+        counted: &GroupSizes,
+        stored: &BTreeMap<String, (i64, StoredEntry)>,
         time: RangeInclusive<i64>,
-    ) -> Diff {
-        let mut diff = Diff {
+    ) -> EntryDiff {
+        let mut diff = EntryDiff {
             newest: i64::MIN,
-            ..Diff::default()
+            ..EntryDiff::default()
         };
         let mut found = std::collections::BTreeSet::new();
         for (id, (key, entry)) in stored {
@@ -89,8 +89,8 @@ impl Diff {
     }
 
     /// Takes over what these groups were counted to be now, arrivals included; those that are none any more are not in `counted`.
-    pub(super) fn recount(&mut self, counted: &Groups) {
-        let recounted = |groups: &mut Groups| {
+    pub(super) fn recount(&mut self, counted: &GroupSizes) {
+        let recounted = |groups: &mut GroupSizes| {
             let before = std::mem::take(groups);
             let (there, gone): (Vec<i64>, Vec<i64>) = before
                 .into_keys()
@@ -116,7 +116,7 @@ impl Diff {
 /// The lines of a bulk that write these groups and delete these entries, in requests of at most `most` operations. Of two
 /// writers of one entry the one that counted later wins: `version` is the time of the count.
 pub(super) fn lines<'a>(
-    groups: impl Iterator<Item = (&'a i64, &'a Group)>,
+    groups: impl Iterator<Item = (&'a i64, &'a GroupSize)>,
     gone: impl Iterator<Item = &'a str>,
     version: i64,
     most: usize,
@@ -146,7 +146,7 @@ fn action(op: &str, id: &str, version: i64) -> Value {
     json!({op: {"_id": id, "version": version.max(0), "version_type": "external_gte"}})
 }
 
-fn source(key: i64, group: &Group) -> Value {
+fn source(key: i64, group: &GroupSize) -> Value {
     let mut source = json!({
         KEY: key,
         ROOT: root_of(key),
@@ -164,12 +164,12 @@ pub(super) fn root_of(key: i64) -> String {
 }
 
 /// Reads a hit of a search in a roots index. `None` without a key: such an entry is found by no range.
-pub(super) fn stored(hit: &Value) -> Option<(String, (i64, Stored))> {
+pub(super) fn stored(hit: &Value) -> Option<(String, (i64, StoredEntry))> {
     let id = hit["_id"].as_str()?;
     let source = &hit["_source"];
     let key = source[KEY].as_i64()?;
-    let entry = Stored {
-        group: Group {
+    let entry = StoredEntry {
+        group: GroupSize {
             n: source[COUNT].as_u64().unwrap_or(0),
             last: source[LAST].as_i64(),
         },
@@ -187,15 +187,15 @@ mod tests {
 
     use super::*;
 
-    fn group(n: u64) -> Group {
-        Group {
+    fn group(n: u64) -> GroupSize {
+        GroupSize {
             n,
             last: Some(1_700_000_000_000),
         }
     }
 
     /// What a server would have stored after these lines.
-    fn apply(lines: &[(usize, Bytes)], index: &mut BTreeMap<String, (i64, Stored)>) {
+    fn apply(lines: &[(usize, Bytes)], index: &mut BTreeMap<String, (i64, StoredEntry)>) {
         for (operations, text) in lines {
             let text = std::str::from_utf8(text).unwrap();
             assert!(text.ends_with('\n'));
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn an_entry_as_readers_know_it() {
-        let groups = Groups::from([(-1, group(3)), (16, Group { n: 2, last: None })]);
+        let groups = GroupSizes::from([(-1, group(3)), (16, GroupSize { n: 2, last: None })]);
         let written = lines(groups.iter(), ["7"].into_iter(), 5, 10);
         let [(3, text)] = &*written else {
             panic!("{written:?}");
@@ -238,7 +238,7 @@ mod tests {
                 r#"{"delete":{"_id":"7","version":5,"version_type":"external_gte"}}"#,
             ]
         );
-        assert!(lines(Groups::new().iter(), [].into_iter(), 5, 10).is_empty());
+        assert!(lines(GroupSizes::new().iter(), [].into_iter(), 5, 10).is_empty());
     }
 
     #[test]
@@ -246,8 +246,8 @@ mod tests {
         let hit = json!({"_id": "1", "_version": 9, "_source": {"cluster_key": 1, "cluster_root": "x", "n": 2}});
         let other = json!({"_id": "x", "_version": 3, "_source": {"cluster_key": 1, "cluster_root": "0000000000000001", "n": 2}});
         let entries = [hit, other].iter().filter_map(stored).collect();
-        let counted = Groups::from([(1, Group { n: 2, last: None })]);
-        let diff = Diff::between(&counted, &entries, 0..=0);
+        let counted = GroupSizes::from([(1, GroupSize { n: 2, last: None })]);
+        let diff = EntryDiff::between(&counted, &entries, 0..=0);
         assert_eq!(diff.wrong, counted);
         assert_eq!(diff.superfluous, ["x"]);
         assert_eq!((diff.missing.len(), diff.newest), (0, 9));
@@ -258,13 +258,13 @@ mod tests {
         let stored = |n: u64| json!({"_id": "2", "_version": 9, "_source": {"cluster_key": 2, "cluster_root": root_of(2), "n": n}});
         let entries = [stored(7)].iter().filter_map(super::stored).collect();
         // The same number: that the arrival is another one is not seen.
-        assert!(Diff::between(&Groups::from([(2, group(7))]), &entries, 0..=0).is_empty());
-        let unknown = |n: u64| Group { n, last: None };
-        let counted = Groups::from([(1, unknown(3)), (2, unknown(4)), (3, unknown(2))]);
-        let mut diff = Diff::between(&counted, &entries, 0..=0);
+        assert!(EntryDiff::between(&GroupSizes::from([(2, group(7))]), &entries, 0..=0).is_empty());
+        let unknown = |n: u64| GroupSize { n, last: None };
+        let counted = GroupSizes::from([(1, unknown(3)), (2, unknown(4)), (3, unknown(2))]);
+        let mut diff = EntryDiff::between(&counted, &entries, 0..=0);
         assert_eq!(diff.to_write(), [1, 3, 2]);
-        diff.recount(&Groups::from([(1, group(5))]));
-        assert_eq!(diff.missing, Groups::from([(1, group(5))]));
+        diff.recount(&GroupSizes::from([(1, group(5))]));
+        assert_eq!(diff.missing, GroupSizes::from([(1, group(5))]));
         assert_eq!(
             (diff.wrong.len(), &*diff.superfluous),
             (0, &["2".to_owned()][..])
@@ -278,9 +278,9 @@ mod tests {
             let hit = json!({"_id": "2", "_version": version, "_source": {"cluster_key": 2, "cluster_root": root_of(2), "n": 5}});
             [hit].iter().filter_map(stored).collect()
         };
-        for counted in [Groups::new(), Groups::from([(2, group(4))])] {
+        for counted in [GroupSizes::new(), GroupSizes::from([(2, group(4))])] {
             for (version, stands) in [(100, false), (101, true), (110, true), (111, false)] {
-                let diff = Diff::between(&counted, &entry(version), 100..=110);
+                let diff = EntryDiff::between(&counted, &entry(version), 100..=110);
                 assert_eq!(diff.is_empty(), stands, "{counted:?} {version}");
             }
         }
@@ -295,10 +295,10 @@ mod tests {
             last in prop_oneof![Just(None), Just(Some(i64::MIN)), Just(Some(i64::MAX)), any::<Option<i64>>()],
             version in prop_oneof![Just(0), Just(i64::MAX), 0..i64::MAX],
         ) {
-            let group = Group { n, last };
+            let group = GroupSize { n, last };
             let mut index = BTreeMap::new();
             apply(&lines([(&key, &group)].into_iter(), [].into_iter(), version, 10), &mut index);
-            let stored = Stored { group, version, is_sound: true };
+            let stored = StoredEntry { group, version, is_sound: true };
             prop_assert_eq!(index, BTreeMap::from([(key.to_string(), (key, stored))]));
         }
     }
@@ -310,11 +310,11 @@ mod tests {
             before in prop::collection::btree_map(-20_i64..20, 1_u64..5, 0..20),
             most in 1_usize..7,
         ) {
-            let groups = |of: &BTreeMap<i64, u64>| -> Groups { of.iter().map(|(k, n)| (*k, group(*n))).collect() };
+            let groups = |of: &BTreeMap<i64, u64>| -> GroupSizes { of.iter().map(|(k, n)| (*k, group(*n))).collect() };
             let (counted, before) = (groups(&counted), groups(&before));
             let mut index = BTreeMap::new();
             apply(&lines(before.iter(), [].into_iter(), 1, most), &mut index);
-            let diff = Diff::between(&counted, &index, 0..=0);
+            let diff = EntryDiff::between(&counted, &index, 0..=0);
             // The naive comparison, key by key.
             let keys: BTreeSet<i64> = counted.keys().chain(before.keys()).copied().collect();
             for key in keys {
@@ -326,7 +326,7 @@ mod tests {
             let changed = diff.missing.iter().chain(&diff.wrong);
             let gone = diff.superfluous.iter().map(String::as_str);
             apply(&lines(changed, gone, 2, most), &mut index);
-            let left = Diff::between(&counted, &index, 0..=0);
+            let left = EntryDiff::between(&counted, &index, 0..=0);
             prop_assert!(left.is_empty(), "{left:?}");
         }
     }

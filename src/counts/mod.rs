@@ -12,18 +12,18 @@
 //! `duty`, `ranges`, `entry` and `touched` are pure; `searcher` and `keep` ask the cluster; `counter` is the task.
 
 mod counter;
-mod duty;
+mod dirty_groups;
 mod entry;
 mod error;
-mod keep;
+mod index_state;
 #[cfg(test)]
 mod model_tests;
 mod ranges;
 mod reconcile;
 mod searcher;
 mod status;
-mod touched;
-mod tracked;
+mod store;
+mod throttle;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -38,13 +38,13 @@ use tokio::time::Instant;
 use crate::cluster::operator::Operator;
 use crate::config::fits;
 use counter::Counter;
-use touched::{Limits, Touched};
+use dirty_groups::{DirtyGroups, DirtyLimits};
 
-pub(crate) use keep::TEMPLATE;
-pub(crate) use reconcile::{Findings, Mode, Pass, SOON};
-pub(crate) use searcher::{Fields, Searcher};
-pub(crate) use status::{State, Status};
-pub(crate) use touched::Written;
+pub(crate) use dirty_groups::IndexWrites;
+pub(crate) use reconcile::{Findings, Mode, ReconcilePass, SOON};
+pub(crate) use searcher::{Searcher, StampFields};
+pub(crate) use status::{CountState, CountStatus};
+pub(crate) use store::TEMPLATE;
 
 /// The counter hurries once in this time at most.
 const HURRIES: Duration = Duration::from_secs(5);
@@ -62,10 +62,10 @@ pub(crate) struct Counts {
 /// What the task has in common with the requests.
 #[derive(Debug)]
 struct Shared {
-    touched: Mutex<Touched>,
+    touched: Mutex<DirtyGroups>,
     /// The indices that are kept true.
     standings: RwLock<HashMap<String, Standing>>,
-    status: Mutex<Status>,
+    status: Mutex<CountStatus>,
     /// Somebody waits for what was written last.
     hurry: Notify,
     /// When the counter was last asked to hurry.
@@ -174,7 +174,7 @@ impl Counts {
     /// Counting that is on, or off.
     pub(crate) fn new(is_on: bool) -> Counts {
         let shared = || Shared {
-            touched: Mutex::new(Touched::new(Limits::DEFAULT)),
+            touched: Mutex::new(DirtyGroups::new(DirtyLimits::DEFAULT)),
             standings: RwLock::default(),
             status: Mutex::default(),
             hurry: Notify::new(),
@@ -189,7 +189,7 @@ impl Counts {
     pub(crate) fn start(
         &self,
         operator: Operator,
-        fields: Fields,
+        fields: StampFields,
         patterns: &[String],
     ) -> Option<Running> {
         let shared = self.shared.clone()?;
@@ -220,7 +220,7 @@ impl Counts {
     }
 
     /// Something was written.
-    pub(crate) fn note<'w>(&self, parts: impl Iterator<Item = Written<'w>>) {
+    pub(crate) fn note<'w>(&self, parts: impl Iterator<Item = IndexWrites<'w>>) {
         let Some(shared) = &self.shared else { return };
         let now = Instant::now();
         let mut touched = shared.touched.lock();
@@ -277,7 +277,7 @@ pub(crate) struct Progress {
     /// Since when the first of what waits has waited; zero: nothing waits.
     pub lag: Duration,
     /// What the task says.
-    pub status: Status,
+    pub status: CountStatus,
 }
 
 impl Progress {

@@ -11,9 +11,9 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::dirty_groups::IndexWrites;
 use super::entry::root_of;
-use super::touched::Written;
-use super::{Counts, Entries, Fields, State};
+use super::{CountState, Counts, Entries, StampFields};
 use crate::cluster::operator::Operator;
 use crate::cluster::roots::roots_index;
 use crate::config::fits;
@@ -309,7 +309,7 @@ impl Scene {
         });
         let counts = Counts::new(true);
         let patterns = ["news-*".to_owned(), "other".to_owned()];
-        let running = counts.start(operator.clone(), Fields::new("cluster_"), &patterns);
+        let running = counts.start(operator.clone(), StampFields::new("cluster_"), &patterns);
         Scene {
             world,
             counts,
@@ -336,20 +336,20 @@ impl Scene {
         }
         drop(world);
         let roots: Vec<u64> = roots.into_iter().collect();
-        let written = Written {
+        let written = IndexWrites {
             index: name,
             roots: &roots,
-            ..Written::default()
+            ..IndexWrites::default()
         };
         self.counts.note(std::iter::once(written));
     }
 
     /// A query has changed documents of all that a name stands for.
     fn by_query(&self, name: &str) {
-        let whole = Written {
+        let whole = IndexWrites {
             index: name,
             whole: true,
-            ..Written::default()
+            ..IndexWrites::default()
         };
         self.counts.note(std::iter::once(whole));
     }
@@ -403,7 +403,7 @@ async fn a_name_that_may_not_be_asked_about_is_dropped() {
     scene.pass(1).await;
     scene.assert_counted("news-1");
     let progress = scene.counts.progress().unwrap();
-    assert_eq!(progress.status.state, State::Counting);
+    assert_eq!(progress.status.state, CountState::Counting);
     assert_eq!((progress.lag, progress.reconciling), (Duration::ZERO, 0));
     // Where documents of a route were written, somebody is told, and all else goes on.
     scene.write("alias", "news-1", &[(3, 9)]);
@@ -412,13 +412,13 @@ async fn a_name_that_may_not_be_asked_about_is_dropped() {
     scene.assert_counted("news-1");
     assert_eq!(
         scene.counts.progress().unwrap().status.state,
-        State::Refused
+        CountState::Refused
     );
     scene.world.lock().faults.clear();
     scene.pass(2).await;
     assert_eq!(
         scene.counts.progress().unwrap().status.state,
-        State::Counting
+        CountState::Counting
     );
     scene.end().await;
 }
@@ -556,7 +556,7 @@ proptest! {
                 scene.assert_counted(name);
             }
             let progress = scene.counts.progress().unwrap();
-            assert_eq!(progress.status.state, State::Counting, "{:?}", progress.status);
+            assert_eq!(progress.status.state, CountState::Counting, "{:?}", progress.status);
             assert_eq!((progress.lag, progress.reconciling), (Duration::ZERO, 0));
             scene.end().await;
         });

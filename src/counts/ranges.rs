@@ -2,16 +2,16 @@
 
 /// Keys from `first` to `last`, both included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Range {
+pub(crate) struct KeyRange {
     /// The smallest key.
     pub first: i64,
     /// The largest key; not below `first`.
     pub last: i64,
 }
 
-impl Range {
+impl KeyRange {
     /// The two halves; `None` for a single key.
-    pub(super) fn halves(self) -> Option<(Range, Range)> {
+    pub(super) fn halves(self) -> Option<(KeyRange, KeyRange)> {
         if self.first >= self.last {
             return None;
         }
@@ -19,11 +19,11 @@ impl Range {
         let middle = (i128::from(self.first) + i128::from(self.last)).div_euclid(2) as i64;
         let (first, last) = (self.first, self.last);
         Some((
-            Range {
+            KeyRange {
                 first,
                 last: middle,
             },
-            Range {
+            KeyRange {
                 first: middle + 1,
                 last,
             },
@@ -36,16 +36,16 @@ pub(super) const MOST_PARTS: u32 = 1 << 16;
 
 /// All keys in so many ranges of equal width, from small keys to large ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Parts {
+pub(crate) struct RangeParts {
     parts: u32,
 }
 
-impl Parts {
+impl RangeParts {
     /// Cuts all keys of an index so that about `each` of its documents fall into a range, if keys are spread evenly.
-    pub(super) fn of(documents: u64, each: u64) -> Parts {
+    pub(super) fn of(documents: u64, each: u64) -> RangeParts {
         let wanted = documents.div_ceil(each.max(1)).clamp(1, MOST_PARTS.into());
         let parts = u32::try_from(wanted).unwrap_or(MOST_PARTS);
-        Parts {
+        RangeParts {
             parts: parts.next_power_of_two(),
         }
     }
@@ -56,13 +56,13 @@ impl Parts {
     }
 
     /// The range at a place, `None` behind the last one.
-    pub(super) fn get(self, at: u32) -> Option<Range> {
+    pub(super) fn get(self, at: u32) -> Option<KeyRange> {
         if at >= self.parts {
             return None;
         }
         let width = (1_i128 << 64) / i128::from(self.parts);
         let first = i128::from(i64::MIN) + width * i128::from(at);
-        Some(Range {
+        Some(KeyRange {
             first: first as i64,
             last: (first + width - 1) as i64,
         })
@@ -75,13 +75,13 @@ mod tests {
 
     use super::*;
 
-    const ALL: Range = Range {
+    const ALL: KeyRange = KeyRange {
         first: i64::MIN,
         last: i64::MAX,
     };
 
     /// Whether these are all keys without gaps or overlaps.
-    fn is_everything(ranges: &[Range]) -> bool {
+    fn is_everything(ranges: &[KeyRange]) -> bool {
         let ordered = ranges.iter().all(|range| range.first <= range.last);
         let joined = ranges
             .windows(2)
@@ -93,15 +93,15 @@ mod tests {
     #[test]
     fn parts_are_all_keys() {
         for documents in [0, 1, 3_999, 4_000, 4_001, 1_000_000, 1 << 28, u64::MAX] {
-            let parts = Parts::of(documents, 4_000);
-            let ranges: Vec<Range> = (0..).map_while(|at| parts.get(at)).collect();
+            let parts = RangeParts::of(documents, 4_000);
+            let ranges: Vec<KeyRange> = (0..).map_while(|at| parts.get(at)).collect();
             assert_eq!(ranges.len(), parts.count() as usize);
             assert!(is_everything(&ranges), "{documents}");
         }
-        assert_eq!(Parts::of(1_000_000, 4_000).count(), 256);
-        assert_eq!(Parts::of(1_000_000, 125_000).count(), 8);
-        assert_eq!(Parts::of(0, 0).get(0), Some(ALL));
-        assert_eq!(Parts::of(u64::MAX, 1).count(), MOST_PARTS);
+        assert_eq!(RangeParts::of(1_000_000, 4_000).count(), 256);
+        assert_eq!(RangeParts::of(1_000_000, 125_000).count(), 8);
+        assert_eq!(RangeParts::of(0, 0).get(0), Some(ALL));
+        assert_eq!(RangeParts::of(u64::MAX, 1).count(), MOST_PARTS);
     }
 
     proptest! {
@@ -119,7 +119,7 @@ mod tests {
 
         #[test]
         fn halves_of_any_range(a in any::<i64>(), b in any::<i64>()) {
-            let range = Range { first: a.min(b), last: a.max(b) };
+            let range = KeyRange { first: a.min(b), last: a.max(b) };
             match range.halves() {
                 None => prop_assert_eq!(a, b),
                 Some((low, high)) => {

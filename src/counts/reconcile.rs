@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
-use super::entry::{Diff, Groups};
+use super::entry::{EntryDiff, GroupSizes};
 use super::error::CountError;
-use super::keep::Kept;
-use super::ranges::{Parts, Range};
-use super::searcher::{Enumerated, Found, ROOTS_AT_ONCE, Searcher, View};
+use super::ranges::{KeyRange, RangeParts};
+use super::searcher::{EnumerationResult, FoundIndex, ROOTS_AT_ONCE, SearchView, Searcher};
+use super::store::StoreReport;
 use crate::clock;
 use crate::cluster::roots::roots_index;
 
@@ -37,7 +37,7 @@ pub(crate) struct Findings {
     /// Entries without a group.
     pub superfluous: u64,
     /// What was written.
-    pub kept: Kept,
+    pub kept: StoreReport,
 }
 
 impl Findings {
@@ -52,16 +52,16 @@ impl Findings {
 
 /// A way through all keys of an index.
 #[derive(Debug)]
-pub(crate) struct Pass {
+pub(crate) struct ReconcilePass {
     index: String,
-    parts: Parts,
+    parts: RangeParts,
     next: u32,
     /// Ranges that failed, in the order of their next attempts.
     failed: VecDeque<u32>,
     found: Findings,
 }
 
-impl Pass {
+impl ReconcilePass {
     /// Begins; `each` documents are to be about in one range.
     ///
     /// # Errors
@@ -70,11 +70,11 @@ impl Pass {
         searcher: &Searcher,
         index: &str,
         each: u64,
-    ) -> Result<Pass, CountError> {
+    ) -> Result<ReconcilePass, CountError> {
         let documents = searcher.documents(index).await?;
-        Ok(Pass {
+        Ok(ReconcilePass {
             index: index.to_owned(),
-            parts: Parts::of(documents, each),
+            parts: RangeParts::of(documents, each),
             next: 0,
             failed: VecDeque::new(),
             found: Findings::default(),
@@ -127,7 +127,12 @@ impl Pass {
 }
 
 impl Searcher {
-    async fn compare(&self, index: &str, range: Range, mode: Mode) -> Result<Findings, CountError> {
+    async fn compare(
+        &self,
+        index: &str,
+        range: KeyRange,
+        mode: Mode,
+    ) -> Result<Findings, CountError> {
         let mut findings = Findings::default();
         let mut ranges = vec![range];
         while let Some(range) = ranges.pop() {
@@ -136,16 +141,16 @@ impl Searcher {
             let asked = tokio::try_join!(self.enumerate(index, range), self.stored(index, range));
             let (enumerated, stored) = asked?;
             let groups = match (enumerated, range.halves()) {
-                (Enumerated::All(groups), _) => groups,
-                (Enumerated::TooMany, Some((low, high))) => {
+                (EnumerationResult::All(groups), _) => groups,
+                (EnumerationResult::TooMany, Some((low, high))) => {
                     ranges.extend([high, low]);
                     continue;
                 }
                 // One key has one group.
-                (Enumerated::TooMany, None) => Groups::new(),
+                (EnumerationResult::TooMany, None) => GroupSizes::new(),
             };
             let read_at = clock::now().0.max(counted_at);
-            let mut diff = Diff::between(&groups, &stored, counted_at..=read_at);
+            let mut diff = EntryDiff::between(&groups, &stored, counted_at..=read_at);
             findings.groups += groups.len() as u64;
             findings.missing += diff.missing.len() as u64;
             findings.wrong += diff.wrong.len() as u64;
@@ -154,9 +159,12 @@ impl Searcher {
                 let roots = diff.to_write();
                 if !roots.is_empty() {
                     self.ensure_roots(index).await?;
-                    let mut counted = Groups::new();
+                    let mut counted = GroupSizes::new();
                     for roots in roots.chunks(ROOTS_AT_ONCE) {
-                        counted.extend(self.count(&View::Live(index.to_owned()), roots).await?);
+                        counted.extend(
+                            self.count(&SearchView::Live(index.to_owned()), roots)
+                                .await?,
+                        );
                     }
                     diff.recount(&counted);
                 }
@@ -174,7 +182,7 @@ impl Searcher {
     /// When the cluster cannot be asked.
     pub(crate) async fn documented(&self, expression: &str) -> Result<Vec<String>, CountError> {
         let found = self.indices(expression).await?;
-        let names = found.into_iter().filter(Found::has_documents);
+        let names = found.into_iter().filter(FoundIndex::has_documents);
         Ok(names.map(|found| found.name).collect())
     }
 

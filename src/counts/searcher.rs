@@ -6,10 +6,10 @@ use std::time::Duration;
 use hyper::Method;
 use serde_json::{Value, json};
 
-use super::entry::{Group, Groups, root_of};
+use super::entry::{GroupSize, GroupSizes, root_of};
 use super::error::{CountError, Failure};
-use super::ranges::Range;
-use crate::bulk::Seen;
+use super::ranges::KeyRange;
+use crate::bulk::DocumentChange;
 use crate::cluster::operator::{Operator, OperatorError, in_path};
 use crate::cluster::point_in_time::{PointError, PointInTime, PointsInTime, are_too_many};
 use crate::cluster::roots::roots_index;
@@ -34,16 +34,16 @@ const PREFERENCE: &str = "spinney-counts";
 
 /// The names of the stamp's fields.
 #[derive(Debug, Clone)]
-pub(crate) struct Fields {
+pub(crate) struct StampFields {
     key: String,
     root: String,
     arrival: String,
 }
 
-impl Fields {
+impl StampFields {
     /// The names that begin with `prefix`.
-    pub(crate) fn new(prefix: &str) -> Fields {
-        Fields {
+    pub(crate) fn new(prefix: &str) -> StampFields {
+        StampFields {
             key: format!("{prefix}key"),
             root: format!("{prefix}root"),
             arrival: format!("{prefix}arrival"),
@@ -53,7 +53,7 @@ impl Fields {
 
 /// An index as it is at this moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct FoundIndex {
     /// Its name.
     pub name: String,
     /// Differs from that of any index of the same name before it.
@@ -62,7 +62,7 @@ pub(super) struct Found {
     pub refresh: Option<Duration>,
 }
 
-impl Found {
+impl FoundIndex {
     /// Whether it is an index of documents, and not one of roots.
     pub(super) fn has_documents(&self) -> bool {
         !self.name.starts_with(&roots_index(""))
@@ -71,7 +71,7 @@ impl Found {
 
 /// What a search sees.
 #[derive(Debug)]
-pub(super) enum View {
+pub(super) enum SearchView {
     /// An index at a time.
     Point(PointInTime),
     /// An index as it is.
@@ -80,9 +80,9 @@ pub(super) enum View {
 
 /// What an enumeration of groups has found.
 #[derive(Debug)]
-pub(super) enum Enumerated {
+pub(super) enum EnumerationResult {
     /// All groups of two or more.
-    All(Groups),
+    All(GroupSizes),
     /// There are more than an answer can have.
     TooMany,
 }
@@ -90,13 +90,13 @@ pub(super) enum Enumerated {
 /// Asks the cluster.
 pub(crate) struct Searcher {
     operator: Operator,
-    fields: Fields,
+    fields: StampFields,
     points: PointsInTime,
 }
 
 impl Searcher {
     /// `operator` has the credentials.
-    pub(crate) fn new(operator: Operator, fields: Fields) -> Searcher {
+    pub(crate) fn new(operator: Operator, fields: StampFields) -> Searcher {
         Searcher {
             operator,
             fields,
@@ -135,7 +135,7 @@ impl Searcher {
     }
 
     /// The indices behind a name, an alias or a pattern; none if there is none.
-    pub(super) async fn indices(&self, expression: &str) -> Result<Vec<Found>, CountError> {
+    pub(super) async fn indices(&self, expression: &str) -> Result<Vec<FoundIndex>, CountError> {
         let path = format!(
             "/{}/_settings?ignore_unavailable=true&allow_no_indices=true&expand_wildcards=open\
              &filter_path=*.settings.index.uuid,*.settings.index.refresh_interval",
@@ -149,7 +149,7 @@ impl Searcher {
         Ok(indices
             .map(|(name, index)| {
                 let text = |setting: &str| index["settings"]["index"][setting].as_str();
-                Found {
+                FoundIndex {
                     name: name.clone(),
                     uuid: text("uuid").unwrap_or_default().to_owned(),
                     refresh: refresh_interval(text("refresh_interval")),
@@ -166,36 +166,36 @@ impl Searcher {
     }
 
     /// A view of an index as searches see it now, which stays so. Where the cluster has no such thing, the index as it is.
-    pub(super) async fn open(&self, index: &str) -> Result<View, CountError> {
+    pub(super) async fn open(&self, index: &str) -> Result<SearchView, CountError> {
         let name = in_path(index);
         let opening = self.points.open(&self.operator, &name, Some(PREFERENCE));
         let opened = tokio::time::timeout(TIMEOUT, opening).await;
         match opened.map_err(|_| CountError::TimedOut("a point in time".into()))? {
-            Ok(point) => Ok(View::Point(point)),
+            Ok(point) => Ok(SearchView::Point(point)),
             // No such API, or no right to it: indices that are not there have been seen to before.
             Err(PointError::Operator(OperatorError::Refused {
                 status: 400 | 403 | 405,
                 ..
-            })) => Ok(View::Live(index.to_owned())),
+            })) => Ok(SearchView::Live(index.to_owned())),
             // Others may need those that are left; what is replaced here is found by comparing the index.
             Err(PointError::Operator(OperatorError::Refused {
                 status: 429,
                 answer,
                 ..
-            })) if are_too_many(&answer) => Ok(View::Live(index.to_owned())),
+            })) if are_too_many(&answer) => Ok(SearchView::Live(index.to_owned())),
             Err(PointError::Operator(error)) => Err(error.into()),
             Err(PointError::NoId(_)) => Err(not_understood("a point in time", "there is no id")),
         }
     }
 
     /// Searches, and gives the answer only if no part of it is missing.
-    async fn search(&self, view: &View, mut body: Value) -> Result<Value, CountError> {
+    async fn search(&self, view: &SearchView, mut body: Value) -> Result<Value, CountError> {
         let path = match view {
-            View::Point(point) => {
+            SearchView::Point(point) => {
                 body["pit"] = point.searched();
                 "/_search?allow_partial_search_results=false".to_owned()
             }
-            View::Live(index) => format!(
+            SearchView::Live(index) => format!(
                 "/{}/_search?allow_partial_search_results=false&request_cache=false&preference={PREFERENCE}",
                 in_path(index)
             ),
@@ -210,10 +210,10 @@ impl Searcher {
     /// Whether a view sees all these writes. Gives back those that it does not see.
     pub(super) async fn unseen<'s>(
         &self,
-        view: &View,
-        witnesses: impl Iterator<Item = &'s Seen>,
-    ) -> Result<Vec<&'s Seen>, CountError> {
-        let witnesses: Vec<&Seen> = witnesses.collect();
+        view: &SearchView,
+        witnesses: impl Iterator<Item = &'s DocumentChange>,
+    ) -> Result<Vec<&'s DocumentChange>, CountError> {
+        let witnesses: Vec<&DocumentChange> = witnesses.collect();
         if witnesses.is_empty() {
             return Ok(witnesses);
         }
@@ -224,12 +224,12 @@ impl Searcher {
         });
         let answer = self.search(view, body).await?;
         let hits = answer["hits"]["hits"].as_array();
-        let stored = |seen: &Seen| {
+        let stored = |seen: &DocumentChange| {
             let mut hits = hits.into_iter().flatten();
             let hit = hits.find(|hit| hit["_id"] == *seen.id)?;
             hit["_seq_no"].as_u64()
         };
-        let is_seen = |seen: &&Seen| match stored(seen) {
+        let is_seen = |seen: &&DocumentChange| match stored(seen) {
             Some(seq_no) => seq_no >= seen.seq_no,
             None => seen.is_deleted,
         };
@@ -243,7 +243,7 @@ impl Searcher {
     pub(super) async fn overtaken(
         &self,
         index: &str,
-        unseen: &[&Seen],
+        unseen: &[&DocumentChange],
     ) -> Result<Vec<String>, CountError> {
         let ids: Vec<&str> = unseen.iter().map(|seen| &*seen.id).collect();
         let path = format!("/{}/_mget?_source=false", in_path(index));
@@ -252,7 +252,7 @@ impl Searcher {
             .await?;
         let found = answer["docs"].as_array().into_iter().flatten();
         let documents: Vec<_> = found.collect();
-        let stands = |seen: &&Seen| {
+        let stands = |seen: &&DocumentChange| {
             let mut documents = documents.iter();
             let document = documents.find(|document| document["_id"] == *seen.id);
             document.is_some_and(|document| {
@@ -267,7 +267,7 @@ impl Searcher {
     /// The roots that these documents have in a view, as far as they are there.
     pub(super) async fn roots_of(
         &self,
-        view: &View,
+        view: &SearchView,
         ids: &[String],
     ) -> Result<Vec<u64>, CountError> {
         let key = &self.fields.key;
@@ -288,7 +288,11 @@ impl Searcher {
     }
 
     /// Counts these roots, [`ROOTS_AT_ONCE`] at most. Those with fewer than two documents are not in the answer.
-    pub(super) async fn count(&self, view: &View, roots: &[u64]) -> Result<Groups, CountError> {
+    pub(super) async fn count(
+        &self,
+        view: &SearchView,
+        roots: &[u64],
+    ) -> Result<GroupSizes, CountError> {
         let names: Vec<String> = roots
             .iter()
             .map(|root| root_of(root.cast_signed()))
@@ -309,17 +313,17 @@ impl Searcher {
     pub(super) async fn enumerate(
         &self,
         index: &str,
-        range: Range,
-    ) -> Result<Enumerated, CountError> {
-        let view = View::Live(index.to_owned());
+        range: KeyRange,
+    ) -> Result<EnumerationResult, CountError> {
+        let view = SearchView::Live(index.to_owned());
         let key = &self.fields.key;
         let filter = json!({"range": {key: {"gte": range.first, "lte": range.last}}});
         match self.groups(&view, &filter, GROUPS_AT_ONCE, false).await {
             Ok((groups, bound)) if bound == 0 && groups.len() < GROUPS_AT_ONCE => {
-                Ok(Enumerated::All(groups))
+                Ok(EnumerationResult::All(groups))
             }
-            Ok(_) => Ok(Enumerated::TooMany),
-            Err(error) if error.is_too_many_buckets() => Ok(Enumerated::TooMany),
+            Ok(_) => Ok(EnumerationResult::TooMany),
+            Err(error) if error.is_too_many_buckets() => Ok(EnumerationResult::TooMany),
             Err(error) => Err(error),
         }
     }
@@ -327,12 +331,12 @@ impl Searcher {
     /// Groups of two or more under a filter, and how many documents may be missing of any.
     async fn groups(
         &self,
-        view: &View,
+        view: &SearchView,
         filter: &Value,
         size: usize,
         with_last: bool,
-    ) -> Result<(Groups, u64), CountError> {
-        let Fields { key, arrival, .. } = &self.fields;
+    ) -> Result<(GroupSizes, u64), CountError> {
+        let StampFields { key, arrival, .. } = &self.fields;
         let mut body = json!({
             "size": 0, "track_total_hits": false,
             "query": {"bool": {"filter": [filter]}},
@@ -355,13 +359,13 @@ impl Searcher {
         };
         let group = |bucket: &Value| {
             let last = bucket["last"]["value"].as_f64();
-            let group = Group {
+            let group = GroupSize {
                 n: bucket["doc_count"].as_u64()?,
                 last: last.map(|millis| millis as i64),
             };
             Some((bucket["key"].as_i64()?, group))
         };
-        let groups: Option<Groups> = buckets.iter().map(group).collect();
+        let groups: Option<GroupSizes> = buckets.iter().map(group).collect();
         let groups = groups.ok_or_else(|| not_understood("/_search", "a group has no key"))?;
         Ok((groups, bound))
     }

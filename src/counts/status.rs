@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::keep::Kept;
+use super::store::StoreReport;
 
 /// How counting goes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum CountState {
     /// It has not asked the cluster yet.
     #[default]
     Starting,
@@ -20,24 +20,24 @@ pub(crate) enum State {
     Failing,
 }
 
-impl State {
+impl CountState {
     /// Its name in `_stats`.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
-            State::Starting => "starting",
-            State::Counting => "counting",
-            State::Refused => "refused",
-            State::Unreachable => "unreachable",
-            State::Failing => "failing",
+            CountState::Starting => "starting",
+            CountState::Counting => "counting",
+            CountState::Refused => "refused",
+            CountState::Unreachable => "unreachable",
+            CountState::Failing => "failing",
         }
     }
 }
 
 /// State and figures since the start.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Status {
+pub(crate) struct CountStatus {
     /// How it goes.
-    pub state: State,
+    pub state: CountState,
     /// Why it does not go as it should.
     pub reason: Option<String>,
     /// Indices that are kept true.
@@ -47,16 +47,16 @@ pub(crate) struct Status {
     /// Roots that were counted because something had been written.
     pub roots_counted: u64,
     /// What was done to entries.
-    pub kept: Kept,
+    pub kept: StoreReport,
     /// Time spent asking the cluster.
     pub busy: Duration,
     /// Failures.
     pub errors: u64,
 }
 
-impl Status {
+impl CountStatus {
     /// Takes a state; answers whether it is another one than before.
-    pub(super) fn enter(&mut self, state: State, reason: Option<&str>) -> bool {
+    pub(super) fn enter(&mut self, state: CountState, reason: Option<&str>) -> bool {
         let is_new = self.state != state;
         self.state = state;
         self.reason = reason.map(str::to_owned);

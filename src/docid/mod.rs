@@ -60,7 +60,7 @@ pub(crate) struct Article {
 }
 
 #[derive(Deserialize)]
-struct Members {
+struct ArticleMembers {
     nid: Option<Value>,
     url: Option<Value>,
     heat: Option<Value>,
@@ -83,7 +83,7 @@ impl Article {
         if !text.trim_start().starts_with('{') {
             return Err(ArticleError::NotAnObject { line: 1, column: 1 });
         }
-        let members: Members = serde_json::from_str(text).map_err(not_an_object)?;
+        let members: ArticleMembers = serde_json::from_str(text).map_err(not_an_object)?;
         let json = RawValue::from_string(text.to_owned()).map_err(not_an_object)?;
         let heat = given(members.heat).map(|heat| number(&heat).ok_or(ArticleError::Heat));
         let identity = match (given(members.nid), given(members.url)) {

@@ -9,7 +9,7 @@ use serde::de::IgnoredAny;
 use super::{Engine, RequestContext, Unavailable, own_root};
 use crate::bulk::{JsonError, Stamp, write_stamp};
 use crate::fingerprint::{Distance, Fingerprint};
-use crate::forest::port::{CheckedFingerprint, CheckedTree, Document};
+use crate::forest::port::{CheckedFingerprint, CheckedTree, PlacementDocument};
 use crate::forest::{Decision, Root};
 use crate::method::{Method, Stage};
 use crate::time::format_date;
@@ -38,7 +38,7 @@ pub enum CheckError {
 
 /// How a document's root would be found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum RootOrigin {
     /// In the forest.
     Placed(Decision),
     /// The document has no usable text: it gets a root of its own outside the forest.
@@ -55,7 +55,7 @@ pub struct Checked {
     /// Fingerprints at most this far apart are near there.
     pub k: Distance,
     /// How its root would be found.
-    pub fate: Fate,
+    pub fate: RootOrigin,
     /// That root; `None` if the document has neither text nor id: then it is another one each time.
     pub root: Option<Root>,
     /// The stage that finds the tree, for the method `staged`.
@@ -99,7 +99,7 @@ impl Engine {
             self.run(read).await??
         };
         let entry = self.forests.get(prepared.forest).ok_or_else(no_route)?;
-        let document = Document {
+        let document = PlacementDocument {
             features: prepared.features,
             when: prepared.when,
             title: prepared.title,
@@ -110,7 +110,7 @@ impl Engine {
             method: bound.route.method.clone(),
             forest: entry.name.clone(),
             k: entry.k,
-            fate: Fate::OwnRoot,
+            fate: RootOrigin::OwnRoot,
             root: id.map(|_| Root(Fingerprint(own_root))),
             stage: None,
             boilerplate: Vec::new(),
@@ -119,7 +119,7 @@ impl Engine {
             stamp: None,
         };
         if let Some(check) = reply.check {
-            checked.fate = Fate::Placed(check.decision);
+            checked.fate = RootOrigin::Placed(check.decision);
             checked.root = Some(check.answer);
             checked.stage = check.stage;
             checked.fingerprints = check.fingerprints;

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::Engine;
-use crate::bulk::{Document, Selected};
+use crate::bulk::{ParsedDocument, Selected};
 use crate::config::Route;
 
 /// The fields of a route that were found in some document, by their place in [`fields`]: one bit each.
@@ -20,7 +20,7 @@ fn fields(route: &Route) -> Vec<&str> {
 
 impl FoundFields {
     /// Takes down which fields this document has.
-    pub(super) fn note(&self, route: &Route, document: &Document<'_>) {
+    pub(super) fn note(&self, route: &Route, document: &ParsedDocument<'_>) {
         let found = match route.method.own_field() {
             Some(_) => u64::from(document.value(Selected::Own).is_some()),
             None => (0u8..)

@@ -5,16 +5,18 @@ use std::sync::Arc;
 use super::EngineError;
 use super::stored::Stores;
 use super::threads::TextThreads;
-use crate::config::{Clock, OnLoss, Route};
+use crate::config::{Clock, OnRedisFailure, Route};
 use crate::fingerprint::Distance;
-use crate::forest::local::{Copied, Local, State};
-use crate::forest::port::Port;
+use crate::forest::local::{Copied, ForestState, LocalForest};
+use crate::forest::port::ForestPort;
 use crate::forest::shared::keys::KeyStore;
-use crate::forest::shared::{Carry, Shared, SharedSettings};
-use crate::forest::{ForestError, OrAlone, Settings};
+use crate::forest::shared::{SharedForest, SharedSettings, Transfer};
+use crate::forest::{ForestError, LocalFallback, Settings};
 use crate::hash::{HashKey, nonce};
-use crate::method::{Family, LearnedText, Method, Proof, Short, Staged, Strict, Verified, WIDE};
-use crate::store::{DataDir, Identity};
+use crate::method::{
+    LearnedText, Method, MethodKind, Proof, Short, Staged, Strict, Verified, WIDE,
+};
+use crate::store::{DataDir, ForestIdentity};
 
 /// What the name of a forest of short texts ends with.
 pub(super) const SHORT_TEXTS: &str = " (short texts)";
@@ -24,15 +26,15 @@ pub(super) struct ForestEntry {
     pub(super) name: String,
     /// Fingerprints at most this far apart are near in it.
     pub(super) k: Distance,
-    pub(super) port: Arc<dyn Port>,
+    pub(super) port: Arc<dyn ForestPort>,
     /// What it is of when it is stored.
-    pub(super) identity: Identity,
+    pub(super) identity: ForestIdentity,
     /// It, to be copied, where this process keeps it.
     pub(super) copied: Option<Arc<dyn Copied>>,
     /// Where it is stored, if it was put together of what reads of it and the index was not read since.
     pub(super) salvaged: Option<DataDir>,
     /// It, to be carried, where it is kept elsewhere.
-    pub(super) carry: Option<Arc<dyn Carry>>,
+    pub(super) carry: Option<Arc<dyn Transfer>>,
 }
 
 impl ForestEntry {
@@ -57,7 +59,7 @@ pub(super) fn find_or_add(
     route: &Route,
     threads: &Arc<TextThreads>,
     key: HashKey,
-    kept: Kept<'_>,
+    kept: ForestStorage<'_>,
 ) -> Result<(usize, Option<usize>), EngineError> {
     type Make<'a> = &'a dyn Fn(Maker<'_>) -> Result<ForestEntry, EngineError>;
     let mut place = |name: String, make: Make<'_>| -> Result<usize, EngineError> {
@@ -89,18 +91,18 @@ struct Maker<'a> {
     route: &'a Route,
     threads: &'a Arc<TextThreads>,
     key: HashKey,
-    kept: Kept<'a>,
+    kept: ForestStorage<'a>,
 }
 
 /// Where forests are kept.
 #[derive(Clone, Copy)]
-pub(super) enum Kept<'a> {
+pub(super) enum ForestStorage<'a> {
     /// In the memory of this process alone.
     InMemory,
     /// There, and on the disk.
     Stored(&'a Stores),
     /// By an engine that other processes ask too; what is done when it is away.
-    Shared(&'a Arc<dyn KeyStore>, OnLoss),
+    Shared(&'a Arc<dyn KeyStore>, OnRedisFailure),
 }
 
 /// What the engine is told of a forest whose documents have dates of their own.
@@ -137,7 +139,7 @@ impl Maker<'_> {
     }
 
     /// `seed`: makes sure of what is to be known from the start where a stored forest has learned other things.
-    fn make<F: Family>(
+    fn make<F: MethodKind>(
         &self,
         k: Distance,
         thresholds: <F::Proof as Proof>::Thresholds,
@@ -152,30 +154,33 @@ impl Maker<'_> {
         let threads = self.threads.clone();
         let mut salvaged = None;
         let local = match self.kept {
-            Kept::Shared(keys, on_loss) => {
+            ForestStorage::Shared(keys, on_loss) => {
                 let shared = self.share::<F>(k, thresholds, learned, keys)?;
-                if on_loss == OnLoss::Refuse {
+                if on_loss == OnRedisFailure::Refuse {
                     return Ok(shared);
                 }
                 let mut learned = F::Learned::default();
                 seed(&mut learned);
-                let alone = Local::<F>::new(self.name, settings, thresholds, learned, threads)?
-                    .with_evidence(self.route.evidence_memory)
-                    .with_max_tree(self.route.max_tree);
+                let alone =
+                    LocalForest::<F>::new(self.name, settings, thresholds, learned, threads)?
+                        .with_evidence(self.route.founder_tokens_memory)
+                        .with_max_tree(self.route.max_tree);
                 return Ok(ForestEntry {
-                    port: Arc::new(OrAlone::new(shared.port, Arc::new(alone))),
+                    port: Arc::new(LocalFallback::new(shared.port, Arc::new(alone))),
                     ..shared
                 });
             }
-            Kept::InMemory => Local::<F>::new(self.name, settings, thresholds, learned, threads)?
-                .with_evidence(self.route.evidence_memory),
-            Kept::Stored(stores) => {
+            ForestStorage::InMemory => {
+                LocalForest::<F>::new(self.name, settings, thresholds, learned, threads)?
+                    .with_evidence(self.route.founder_tokens_memory)
+            }
+            ForestStorage::Stored(stores) => {
                 // Whoever reads a second time has what is stored, and what `seed` makes sure of.
                 let mut learned = Some(learned);
                 let empty = || {
                     let learned = learned.take().unwrap_or_default();
-                    let empty = State::<F>::new(settings, thresholds, learned)?;
-                    Ok(empty.with_evidence(self.route.evidence_memory))
+                    let empty = ForestState::<F>::new(settings, thresholds, learned)?;
+                    Ok(empty.with_evidence(self.route.founder_tokens_memory))
                 };
                 let local = stores.open(&self.identity(k), empty, seed, threads)?;
                 if stores.is_salvaged(self.name) {
@@ -200,7 +205,7 @@ impl Maker<'_> {
     }
 
     /// The same, kept elsewhere.
-    fn share<F: Family>(
+    fn share<F: MethodKind>(
         &self,
         k: Distance,
         thresholds: <F::Proof as Proof>::Thresholds,
@@ -213,7 +218,7 @@ impl Maker<'_> {
             window: route.window.filter(|_| route.clock != Clock::None),
             max_tree: route.max_tree,
             evidence_bytes: match F::EVIDENCE {
-                true => route.evidence_memory,
+                true => route.founder_tokens_memory,
                 false => 0,
             },
         };
@@ -226,7 +231,7 @@ impl Maker<'_> {
         let clock = is_dated.then(|| DATED.to_owned());
         let of = of.chain([format!("window={window}ms")]).chain(clock);
         let of: Vec<String> = of.collect();
-        let shared = Shared::<F>::new(
+        let shared = SharedForest::<F>::new(
             (self.name, &of.join(" ")),
             settings,
             thresholds,
@@ -251,8 +256,8 @@ impl Maker<'_> {
     }
 
     /// What a stored forest is of: without it the same text has other fingerprints, or another tree.
-    fn identity(&self, k: Distance) -> Identity {
-        Identity::new(self.name)
+    fn identity(&self, k: Distance) -> ForestIdentity {
+        ForestIdentity::new(self.name)
             .with("method", &self.route.method)
             .with("k", k.0)
             .with("fingerprints", FINGERPRINTS)

@@ -8,25 +8,25 @@ use futures_executor::block_on;
 use super::forests::DATED;
 use super::salvage::{empty_of, listed};
 use super::stored::read;
-use super::{CarryTold, Unavailable};
+use super::{ReportTransfer, Unavailable};
 use crate::fingerprint::Distance;
 use crate::forest::Summary;
 use crate::forest::local::Executor;
-use crate::forest::shared::keys::{Away, KeyStore};
-use crate::forest::shared::{Carry, MOST_DISTANCE, Shared, SharedSettings};
+use crate::forest::shared::keys::{KeyStore, StoreUnavailable};
+use crate::forest::shared::{MOST_DISTANCE, SharedForest, SharedSettings, Transfer};
 use crate::hamming::HammingError;
-use crate::method::{Family, Method, Short, Staged, Strict, Verified};
-use crate::store::{DataDir, Identity, Progress, Store, StoreError};
+use crate::method::{Method, MethodKind, Short, Staged, Strict, Verified};
+use crate::store::{DataDir, ForestIdentity, ReplayProgress, Store, StoreError};
 use crate::time::Millis;
 
 /// Is told which forest is being read, and how far that is.
-pub type Told = dyn Fn(&str, Progress);
+pub type ReportInspection = dyn Fn(&str, ReplayProgress);
 
 /// A stored forest.
 #[derive(Debug)]
-pub struct Inspected {
+pub struct InspectedForest {
     /// What it belongs to: name, method and its parameters.
-    pub identity: Identity,
+    pub identity: ForestIdentity,
     /// How it looks when it is loaded.
     pub summary: Summary,
     /// Sentences that it knows as boilerplate.
@@ -49,7 +49,7 @@ pub enum InspectError {
     Store(#[from] StoreError),
     /// The engine that keeps forests for several processes.
     #[error("the forest store cannot be asked: {0}")]
-    Away(Away),
+    Away(StoreUnavailable),
     /// A forest in it.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
@@ -73,7 +73,11 @@ pub enum InspectError {
 ///
 /// # Errors
 /// When the directory is in use, or something in it cannot be read.
-pub fn inspect(dir: &Path, top: usize, told: &Told) -> Result<Vec<Inspected>, InspectError> {
+pub fn inspect(
+    dir: &Path,
+    top: usize,
+    told: &ReportInspection,
+) -> Result<Vec<InspectedForest>, InspectError> {
     let data_dir = DataDir::lock(dir)?;
     let forests = data_dir.forests()?;
     forests
@@ -84,10 +88,10 @@ pub fn inspect(dir: &Path, top: usize, told: &Told) -> Result<Vec<Inspected>, In
 
 fn one(
     data_dir: &DataDir,
-    identity: Identity,
+    identity: ForestIdentity,
     top: usize,
-    told: &Told,
-) -> Result<Inspected, InspectError> {
+    told: &ReportInspection,
+) -> Result<InspectedForest, InspectError> {
     let setting = |name| {
         let found = identity.settings().find(|(key, _)| *key == name);
         found.map(|(_, value)| value).unwrap_or_default()
@@ -106,16 +110,16 @@ fn one(
     }
 }
 
-fn load<F: Family>(
+fn load<F: MethodKind>(
     data_dir: &DataDir,
-    identity: Identity,
+    identity: ForestIdentity,
     top: usize,
-    told: &Told,
-) -> Result<Inspected, InspectError> {
-    let told = |progress: Progress| told(identity.forest(), progress);
+    told: &ReportInspection,
+) -> Result<InspectedForest, InspectError> {
+    let told = |progress: ReplayProgress| told(identity.forest(), progress);
     let mut replay = Store::salvage(data_dir, &identity)?;
     let (state, gaps) = read::<F>(&mut replay, empty_of(&identity)?, told)?;
-    Ok(Inspected {
+    Ok(InspectedForest {
         summary: state.forest().summary(top),
         boilerplate: F::known(state.learned()),
         bytes: replay.progress().total,
@@ -134,13 +138,13 @@ fn load<F: Family>(
 pub fn inspect_shared(
     keys: &Arc<dyn KeyStore>,
     top: usize,
-    told: &Arc<CarryTold>,
-) -> Result<Vec<Inspected>, InspectError> {
+    told: &Arc<ReportTransfer>,
+) -> Result<Vec<InspectedForest>, InspectError> {
     let away = |away| InspectError::Away(away);
     let forests = block_on(keys.forests()).map_err(away)?;
-    let inspect = |(name, _, of): (String, u8, String)| -> Result<Inspected, InspectError> {
+    let inspect = |(name, _, of): (String, u8, String)| -> Result<InspectedForest, InspectError> {
         let settings = of.split(' ').filter_map(|setting| setting.split_once('='));
-        let identity = settings.fold(Identity::new(name), |identity, (key, value)| {
+        let identity = settings.fold(ForestIdentity::new(name), |identity, (key, value)| {
             identity.with(key, value)
         });
         let setting = |name| {
@@ -165,7 +169,7 @@ pub fn inspect_shared(
         let k = k.min(MOST_DISTANCE);
         let is_dated = of.split(' ').any(|setting| setting == DATED);
         let kept = (identity.forest(), of.as_str());
-        let carry: Box<dyn Carry> = match method {
+        let carry: Box<dyn Transfer> = match method {
             Method::Verified => Box::new(shared::<Verified>(kept, settings, (k, is_dated), keys)?),
             Method::Staged => Box::new(shared::<Staged>(kept, settings, (k, is_dated), keys)?),
             Method::Short(_) if identity.forest().ends_with(super::forests::SHORT_TEXTS) => {
@@ -176,7 +180,7 @@ pub fn inspect_shared(
         let (forest, told) = (identity.forest().to_owned(), told.clone());
         let told = Arc::new(move |done, total| told(&forest, done, total));
         let summary = block_on(carry.summary(top, told))?;
-        Ok(Inspected {
+        Ok(InspectedForest {
             bytes: summary.memory_bytes as u64,
             summary,
             boilerplate: block_on(carry.known())? as usize,
@@ -189,18 +193,18 @@ pub fn inspect_shared(
     forests.into_iter().map(inspect).collect()
 }
 
-fn shared<F: Family>(
+fn shared<F: MethodKind>(
     of: (&str, &str),
     settings: SharedSettings,
     (k, is_dated): (Distance, bool),
     keys: &Arc<dyn KeyStore>,
-) -> Result<Shared<F>, HammingError> {
+) -> Result<SharedForest<F>, HammingError> {
     let learned = F::Learned::default();
     let thresholds = Default::default();
     let inline = Arc::new(Inline);
     let keys = keys.clone();
     let shared =
-        Shared::new(of, settings, thresholds, learned, inline, keys, 0).with_distance(k)?;
+        SharedForest::new(of, settings, thresholds, learned, inline, keys, 0).with_distance(k)?;
     Ok(if is_dated { shared.dated() } else { shared })
 }
 

@@ -1,4 +1,4 @@
-//! Joins the pure rooms: bytes and `now` in, splices out; the answers of the cluster in, withdrawals out.
+//! Joins the pure modules: bytes and `now` in, splices out; the answers of the cluster in, withdrawals out.
 //!
 //! ```text
 //! body --bulk::parse--> items --read, on all threads--> features
@@ -10,16 +10,17 @@
 //!
 //! Work runs on threads of the engine's own; what awaits it blocks no connection.
 
-mod adopted;
 mod article;
-mod carry;
+mod backfill_route;
 mod check;
 mod date_math;
+mod deferred;
 mod explain;
 mod fields;
 mod forests;
+mod indeterminate;
 mod inspect;
-mod late;
+mod overrides;
 mod place;
 mod read;
 mod readers;
@@ -31,26 +32,25 @@ mod stored;
 #[cfg(test)]
 mod tests;
 mod threads;
-mod unanswered;
-mod words;
+mod transfer;
 mod writers;
 
 pub use crate::forest::local::Recovered;
 pub use crate::forest::port::Unavailable;
-pub use adopted::AdoptedRoute;
 pub use article::PlacedArticle;
-pub use carry::{CarryError, CarryTold};
-pub use check::{CheckError, Checked, Fate};
+pub use backfill_route::BackfillRoute;
+pub use check::{CheckError, Checked, RootOrigin};
 pub use explain::Explanation;
-pub use inspect::{InspectError, Inspected, Told, inspect, inspect_shared};
+pub use indeterminate::Gap;
+pub use inspect::{InspectError, InspectedForest, ReportInspection, inspect, inspect_shared};
+pub use overrides::OverrideError;
 pub use read::{Parsed, Unstamped};
 pub use readers::{ReaderFields, ReaderRoute};
-pub use recover::{Intake, Recovering, Source, StoredDocument};
-pub use settle::{Placed, Resolution, Settled};
-pub use stamped::{LeftAlone, Refused, Stamped, Tally};
+pub use recover::{Intake, Recovering, RecoverySource, StoredDocument};
+pub use settle::{PlacedDocuments, Resolution, SettledRequest};
+pub use stamped::{RefusedTree, StampTally, Stamped, UnstampedDocument};
 pub use stored::SaveError;
-pub use unanswered::Gap;
-pub use words::WordError;
+pub use transfer::{ReportTransfer, TransferError};
 
 use std::sync::Arc;
 
@@ -59,21 +59,21 @@ use bytes::Bytes;
 use crate::bulk::{
     self, BulkError, FieldNames, Item, JsonError, Op, Selection, SelectionError, StampNames,
 };
-use crate::config::{Clock, OnLoss, Route, StampForm, Storage};
+use crate::config::{Clock, OnRedisFailure, Route, StampForm, Storage};
 use crate::forest::shared::keys::KeyStore;
-use crate::forest::{ForestError, Stats};
+use crate::forest::{ForestError, ForestStats};
 use crate::hash::HashKey;
 use crate::method::Features;
 use crate::store::StoreError;
 use crate::time::Millis;
+use deferred::DeferredPlacements;
 use fields::FoundFields;
-use forests::{ForestEntry, Kept};
-use late::Waiting;
+use forests::{ForestEntry, ForestStorage};
+use indeterminate::Indeterminate;
 use read::own_root;
 use stored::Stores;
 use threads::TextThreads;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
-use unanswered::Unanswered;
 use writers::Writers;
 
 /// Why the engine cannot be built.
@@ -163,19 +163,19 @@ pub struct Engine {
     writers: Writers,
     /// What stands in memory between reading and placing is bounded by the number of batches.
     batches: Arc<Semaphore>,
-    /// Strangers do their text work one after the other.
+    /// Unverified writers do their text work one after the other.
     strangers: Arc<Semaphore>,
-    /// What strangers' documents take that wait for the cluster.
-    waiting: Waiting,
+    /// What unverified writers' documents take that wait for the cluster.
+    waiting: DeferredPlacements,
     /// The engine that keeps the forests, if it is not this process.
     store: Option<Arc<dyn KeyStore>>,
     /// A forest has made groups one.
     merged: Notify,
-    unanswered: Unanswered,
+    unanswered: Indeterminate,
     explains: bool,
 }
 
-/// A stranger's turn, which lasts until the last copy of this is dropped: jobs take one along, since they go on when the client
+/// An unverified writer's turn, which lasts until the last copy of this is dropped: jobs take one along, since they go on when the client
 /// has left.
 #[derive(Debug, Clone, Default)]
 pub struct Turn {
@@ -242,7 +242,7 @@ impl Bound {
 }
 
 impl Engine {
-    /// `threads`: 0 means all cores. `key`: the secret of the forests' tables, random where strangers write the documents;
+    /// `threads`: 0 means all cores. `key`: the secret of the forests' tables, random where unverified writers write the documents;
     /// no stamp depends on it.
     ///
     /// # Errors
@@ -269,7 +269,9 @@ impl Engine {
         storage: Option<&Storage>,
     ) -> Result<Engine, EngineError> {
         let stores = storage.map(Stores::lock).transpose()?;
-        let kept = stores.as_ref().map_or(Kept::InMemory, Kept::Stored);
+        let kept = stores
+            .as_ref()
+            .map_or(ForestStorage::InMemory, ForestStorage::Stored);
         Engine::keeping(routes, prefix, threads, key, kept)
     }
 
@@ -283,9 +285,9 @@ impl Engine {
         threads: usize,
         key: HashKey,
         keys: &Arc<dyn KeyStore>,
-        on_loss: OnLoss,
+        on_loss: OnRedisFailure,
     ) -> Result<Engine, EngineError> {
-        let kept = Kept::Shared(keys, on_loss);
+        let kept = ForestStorage::Shared(keys, on_loss);
         let engine = Engine::keeping(routes, prefix, threads, key, kept)?;
         Ok(Engine {
             store: Some(keys.clone()),
@@ -298,7 +300,7 @@ impl Engine {
         prefix: &str,
         threads: usize,
         key: HashKey,
-        kept: Kept<'_>,
+        kept: ForestStorage<'_>,
     ) -> Result<Engine, EngineError> {
         let threads = Arc::new(TextThreads::new(threads)?);
         let mut forests = Vec::new();
@@ -321,10 +323,10 @@ impl Engine {
             writers: Writers::default(),
             batches: Arc::new(Semaphore::new(BATCHES)),
             strangers: Arc::new(Semaphore::new(1)),
-            waiting: Waiting::default(),
+            waiting: DeferredPlacements::default(),
             store: None,
             merged: Notify::new(),
-            unanswered: Unanswered::default(),
+            unanswered: Indeterminate::default(),
             explains: false,
         })
     }
@@ -456,7 +458,7 @@ impl Engine {
         let stamped = self.stamp_items(body, parsed.items, context).await?;
         // A bulk goes on when some of its sources are not understood: they fail by themselves.
         if !is_bulk
-            && let [LeftAlone { reason, .. }] = stamped.left_alone()
+            && let [UnstampedDocument { reason, .. }] = stamped.left_alone()
             && let Unstamped::Source(error) = reason
         {
             return Err(NotUnderstood::Document(error.clone()).into());
@@ -512,7 +514,7 @@ impl Engine {
     ///
     /// # Errors
     /// When a forest cannot be asked any more.
-    pub async fn stats(&self) -> Result<Vec<(String, Stats)>, Unavailable> {
+    pub async fn stats(&self) -> Result<Vec<(String, ForestStats)>, Unavailable> {
         let mut all = Vec::with_capacity(self.forests.len());
         for entry in &self.forests {
             all.push((entry.name.clone(), entry.port.stats().await?));
@@ -524,7 +526,7 @@ impl Engine {
     ///
     /// # Errors
     /// As [`stats`](Engine::stats).
-    pub async fn own_stats(&self) -> Result<Vec<(String, Stats)>, Unavailable> {
+    pub async fn own_stats(&self) -> Result<Vec<(String, ForestStats)>, Unavailable> {
         let mut all = Vec::new();
         for entry in self.forests.iter().filter(|entry| !entry.is_shared()) {
             all.push((entry.name.clone(), entry.port.stats().await?));
@@ -532,7 +534,7 @@ impl Engine {
         Ok(all)
     }
 
-    /// Waits for a caller's turn to have its body looked at: strangers, who have lately written nothing that the cluster has
+    /// Waits for a caller's turn to have its body looked at: unverified writers, who have lately written nothing that the cluster has
     /// accepted, have it one after the other.
     pub async fn turn(&self, caller: u64, now: Millis) -> Turn {
         if self.has_written(caller, now) {

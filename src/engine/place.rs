@@ -5,14 +5,17 @@ use std::vec::IntoIter;
 
 use bytes::Bytes;
 
-use super::late::Late;
-use super::read::{Prepared, Read, WorkItem};
-use super::settle::{Held, Placed};
-use super::threads::Wanted;
+use super::deferred::DeferredClaim;
+use super::read::{PreparedDocument, ReadItem, WorkItem};
+use super::settle::{HeldDocument, PlacedDocuments};
+use super::threads::JobWaiter;
 use super::{Engine, Explanation, RequestContext, Stamped, Unavailable};
 use crate::bulk::Stamp;
 use crate::fingerprint::Fingerprint;
-use crate::forest::port::{self, Commit, Document, Earlier, Placements, Port, Rehearsal, Reply};
+use crate::forest::port::{
+    self, Commit, DryPlacement, EarlierDocuments, ForestPort, PlacementDocument, PlacementReply,
+    Placements,
+};
 use crate::forest::{Decision, Root};
 use crate::time::{Millis, format_date};
 
@@ -20,7 +23,7 @@ use crate::time::{Millis, format_date};
 /// waits any more, they are withdrawn.
 struct Unfinished {
     engine: Arc<Engine>,
-    placed: Placed,
+    placed: PlacedDocuments,
 }
 
 impl Drop for Unfinished {
@@ -31,15 +34,15 @@ impl Drop for Unfinished {
 
 /// One batch of documents for a forest, and the items that they belong to.
 #[derive(Default)]
-struct Batch {
+struct ForestBatch {
     /// Their places in the body, and their routes.
     items: Vec<(usize, usize)>,
-    documents: Vec<Document>,
+    documents: Vec<PlacementDocument>,
 }
 
 /// What is known of who has sent the documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum WriterTrust {
     /// Nobody can refuse them.
     Owner,
     /// The cluster has lately accepted what the caller wrote, by each of the routes.
@@ -50,25 +53,25 @@ pub(super) enum Standing {
 
 /// What a request knows of one forest, from batch to batch.
 #[derive(Default)]
-struct Session {
-    earlier: Earlier,
-    rehearsal: Option<Box<dyn Rehearsal>>,
+struct ForestSession {
+    earlier: EarlierDocuments,
+    rehearsal: Option<Box<dyn DryPlacement>>,
 }
 
-impl Session {
+impl ForestSession {
     async fn place(
         &mut self,
-        port: &dyn Port,
-        documents: Vec<Document>,
-        standing: Standing,
+        port: &dyn ForestPort,
+        documents: Vec<PlacementDocument>,
+        standing: WriterTrust,
     ) -> Result<Placements, Unavailable> {
         let commit = match standing {
-            Standing::Stranger => {
-                let rehearsal = self.rehearsal.get_or_insert_with(|| port.rehearsal());
+            WriterTrust::Stranger => {
+                let rehearsal = self.rehearsal.get_or_insert_with(|| port.dry_placement());
                 return rehearsal.place(documents).await;
             }
-            Standing::Known => Commit::Provisional,
-            Standing::Owner => Commit::AtOnce,
+            WriterTrust::Known => Commit::Provisional,
+            WriterTrust::Owner => Commit::AtOnce,
         };
         let mut placements = port
             .place(port::Batch {
@@ -84,9 +87,9 @@ impl Session {
 
 impl Engine {
     /// What is known of who has sent these items.
-    fn standing(&self, items: &[WorkItem], context: RequestContext) -> Standing {
+    fn standing(&self, items: &[WorkItem], context: RequestContext) -> WriterTrust {
         let Some(caller) = context.caller else {
-            return Standing::Owner;
+            return WriterTrust::Owner;
         };
         let mut known = None;
         for (_, route) in items.iter().filter_map(WorkItem::wanted) {
@@ -94,11 +97,11 @@ impl Engine {
                 continue;
             }
             if !self.writers.knows(caller, route, context.now) {
-                return Standing::Stranger;
+                return WriterTrust::Stranger;
             }
             known = Some(route);
         }
-        Standing::Known
+        WriterTrust::Known
     }
 
     /// Stamps the items of a body. In each batch, documents are read and turned into features on all threads, then
@@ -112,9 +115,13 @@ impl Engine {
         let standing = self.standing(&items, context);
         let mut unfinished = Unfinished {
             engine: self.clone(),
-            placed: Placed::of(items.iter().map(|item| item.op).collect(), context.caller),
+            placed: PlacedDocuments::of(items.iter().map(|item| item.op).collect(), context.caller),
         };
-        let mut sessions: Vec<Session> = self.forests.iter().map(|_| Session::default()).collect();
+        let mut sessions: Vec<ForestSession> = self
+            .forests
+            .iter()
+            .map(|_| ForestSession::default())
+            .collect();
         let mut stamped = Stamped {
             explanations: self.explains.then(Vec::new),
             ..Stamped::default()
@@ -122,7 +129,7 @@ impl Engine {
         let items: Arc<[WorkItem]> = items.into();
         let mut first = 0;
         while let Some(rest) = items.get(first..).filter(|rest| !rest.is_empty()) {
-            let is_stranger = standing == Standing::Stranger;
+            let is_stranger = standing == WriterTrust::Stranger;
             let batch = first..first + WorkItem::batch(rest, is_stranger);
             first = batch.end;
             let turn = match is_stranger {
@@ -134,7 +141,7 @@ impl Engine {
             let read = {
                 let (engine, body, items) = (self.clone(), body.clone(), items.clone());
                 let held = place.clone();
-                let read = move |wanted: &Wanted| {
+                let read = move |wanted: &JobWaiter| {
                     let _held = held;
                     engine.read_batch(&body, &items, batch, context, wanted)
                 };
@@ -159,20 +166,24 @@ impl Engine {
     async fn place(
         self: &Arc<Self>,
         body: &Bytes,
-        mut read: Vec<Read>,
+        mut read: Vec<ReadItem>,
         mut stamped: Stamped,
-        standing: Standing,
-        sessions: &mut [Session],
-        placed: &mut Placed,
+        standing: WriterTrust,
+        sessions: &mut [ForestSession],
+        placed: &mut PlacedDocuments,
     ) -> Result<Stamped, Unavailable> {
-        let mut batches: Vec<Batch> = self.forests.iter().map(|_| Batch::default()).collect();
+        let mut batches: Vec<ForestBatch> = self
+            .forests
+            .iter()
+            .map(|_| ForestBatch::default())
+            .collect();
         for prepared in read
             .iter_mut()
             .flat_map(|read| read.objects.iter_mut().flatten())
         {
             if let Some(batch) = batches.get_mut(prepared.forest) {
                 batch.items.push((prepared.item, prepared.route));
-                batch.documents.push(Document {
+                batch.documents.push(PlacementDocument {
                     features: prepared.features.take(),
                     when: prepared.when,
                     title: prepared.title,
@@ -187,13 +198,13 @@ impl Engine {
                 replies.push(Vec::new().into_iter());
                 continue;
             }
-            // A stranger's documents are placed when the cluster has accepted them.
-            let late: Vec<Late> = match standing {
-                Standing::Stranger => {
+            // An unverified writer's documents are placed when the cluster has accepted them.
+            let late: Vec<DeferredClaim> = match standing {
+                WriterTrust::Stranger => {
                     let documents = batch.documents.iter();
                     documents.map(|d| self.waiting.keep(d)).collect()
                 }
-                Standing::Known | Standing::Owner => Vec::new(),
+                WriterTrust::Known | WriterTrust::Owner => Vec::new(),
             };
             let mut late = late.into_iter();
             let mut placements = session
@@ -203,7 +214,7 @@ impl Engine {
             for ((item, route), reply) in batch.items.into_iter().zip(&mut placements.replies) {
                 let late = late.next();
                 if let Some(place) = &mut reply.placed {
-                    placed.hold(Held {
+                    placed.hold(HeldDocument {
                         item,
                         forest,
                         route,
@@ -215,7 +226,7 @@ impl Engine {
                         counted: (place.root, place.count),
                         others: std::mem::take(&mut place.others),
                         answer: place.answer,
-                        // Two strangers who know nothing of each other may both be given one new root.
+                        // Two unverified writers who know nothing of each other may both be given one new root.
                         has_joined: place.decision != Decision::NewRoot
                             || place.answer != place.root
                             || late.is_some(),
@@ -230,7 +241,7 @@ impl Engine {
         }
         let (engine, body) = (self.clone(), body.clone());
         self.run(move || {
-            let mut writer = Writer {
+            let mut writer = StampWriter {
                 engine: &engine,
                 body: &body,
                 replies,
@@ -247,18 +258,18 @@ impl Engine {
 }
 
 /// Writes the stamps of documents that have their places.
-struct Writer<'a> {
+struct StampWriter<'a> {
     engine: &'a Engine,
     body: &'a [u8],
     /// By forest, in the order in which its documents were placed.
-    replies: Vec<IntoIter<Reply>>,
+    replies: Vec<IntoIter<PlacementReply>>,
     stamped: Stamped,
     arrivals: Arrivals,
 }
 
-impl Writer<'_> {
-    fn write_item(&mut self, read: Read) {
-        let Read {
+impl StampWriter<'_> {
+    fn write_item(&mut self, read: ReadItem) {
+        let ReadItem {
             objects,
             item,
             unstamped,
@@ -275,7 +286,7 @@ impl Writer<'_> {
     }
 
     /// Writes the stamp of one object.
-    fn write(&mut self, prepared: &Prepared, reply: Reply) {
+    fn write(&mut self, prepared: &PreparedDocument, reply: PlacementReply) {
         let is_alone = reply.placed.as_ref().is_some_and(|place| place.is_alone);
         self.stamped.tally.alone += u64::from(is_alone);
         let (root, since) = match reply.placed {

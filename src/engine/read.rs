@@ -5,12 +5,12 @@ use std::ops::Range;
 use rayon::prelude::*;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-use super::threads::Wanted;
+use super::threads::JobWaiter;
 use super::{Bound, Engine, RequestContext};
-use crate::bulk::{self, Cut, Document, Item, JsonError, Op, Part, Selected};
+use crate::bulk::{self, Cut, Item, JsonError, Op, ParsedDocument, Selected, UpdatePart};
 use crate::config::{Clock, Route, StampForm};
 use crate::fingerprint::Fingerprint;
-use crate::forest::port::When;
+use crate::forest::port::DocumentTime;
 use crate::method::{Attributes, Features, Method, VerifiedFeatures, Workspace};
 use crate::text::{self, Scratch};
 use crate::time::{Millis, parse_date};
@@ -20,8 +20,8 @@ use crate::time::{Millis, parse_date};
 const BATCH: usize = 4096;
 pub(super) const BATCH_BYTES: usize = 2 << 20;
 
-/// Bytes of sources of a stranger that are read at once: those who are known wait for no more than this.
-const STRANGERS_BATCH_BYTES: usize = 256 << 10;
+/// Bytes of sources of an unverified writer that are read at once: those who are known wait for no more than this.
+const UNVERIFIED_BATCH_BYTES: usize = 256 << 10;
 
 /// Fewer items than this are not worth a thread.
 const SPLIT: usize = 16;
@@ -43,7 +43,7 @@ pub(super) struct WorkItem {
 
 /// One object to stamp, read and turned into features, not yet placed.
 #[derive(Debug)]
-pub(super) struct Prepared {
+pub(super) struct PreparedDocument {
     /// Place of its item in the body.
     pub(super) item: usize,
     pub(super) route: usize,
@@ -56,7 +56,7 @@ pub(super) struct Prepared {
     pub(super) hashes: Vec<u64>,
     pub(super) proof: Option<String>,
     pub(super) forest: usize,
-    pub(super) when: When,
+    pub(super) when: DocumentTime,
     pub(super) title: Option<u32>,
     /// A partial update: its stamp must not change while its text does not, or `detect_noop` would never see a noop.
     pub(super) partial: bool,
@@ -67,8 +67,8 @@ pub(super) struct Prepared {
 
 /// An item read: nothing to do, or up to two objects (an update's `doc` and `upsert`).
 #[derive(Debug, Default)]
-pub(super) struct Read {
-    pub(super) objects: [Option<Prepared>; 2],
+pub(super) struct ReadItem {
+    pub(super) objects: [Option<PreparedDocument>; 2],
     /// Its place in the body.
     pub(super) item: usize,
     /// Why the item of a routed index goes on without a stamp.
@@ -140,7 +140,7 @@ impl WorkItem {
     /// How many of these items are read at once; at least one.
     pub(super) fn batch(items: &[WorkItem], stranger: bool) -> usize {
         let most = if stranger {
-            STRANGERS_BATCH_BYTES
+            UNVERIFIED_BATCH_BYTES
         } else {
             BATCH_BYTES
         };
@@ -206,22 +206,22 @@ impl Engine {
         items: &[WorkItem],
         batch: Range<usize>,
         context: RequestContext,
-        wanted: &Wanted,
-    ) -> Vec<Read> {
+        wanted: &JobWaiter,
+    ) -> Vec<ReadItem> {
         let first = batch.start;
         let items = items.get(batch).unwrap_or_default();
         let read = items.par_iter().enumerate().with_min_len(SPLIT);
         read.map_init(Workspace::default, |workspace, (at, item)| {
             // The client has gone: nobody will look at what comes of this.
             if !wanted.is_so() {
-                return Read::default();
+                return ReadItem::default();
             }
             let read = self.read(body, first + at, item, context, workspace);
-            let read = read.unwrap_or_else(|error| Read {
+            let read = read.unwrap_or_else(|error| ReadItem {
                 unstamped: Some(error.into()),
-                ..Read::default()
+                ..ReadItem::default()
             });
-            Read {
+            ReadItem {
                 item: first + at,
                 ..read
             }
@@ -237,8 +237,8 @@ impl Engine {
         item: &WorkItem,
         context: RequestContext,
         workspace: &mut Workspace,
-    ) -> Result<Read, JsonError> {
-        let mut read = Read::default();
+    ) -> Result<ReadItem, JsonError> {
+        let mut read = ReadItem::default();
         let Some((source, route)) = item.wanted() else {
             return Ok(read);
         };
@@ -255,10 +255,10 @@ impl Engine {
         let update = bulk::scan_update(bytes)?;
         for (slot, (part, range)) in read.objects.iter_mut().zip(update.parts()) {
             let (mut prepared, has_text) = prepare(range.clone())?;
-            prepared.partial = part == Part::Doc && !item.is_whole;
+            prepared.partial = part == UpdatePart::Doc && !item.is_whole;
             prepared.creates = update.doc_as_upsert;
             // A partial update without the text leaves the stamp of the stored document alone.
-            if has_text || item.is_whole || part == Part::Upsert {
+            if has_text || item.is_whole || part == UpdatePart::Upsert {
                 *slot = Some(prepared);
             }
         }
@@ -277,7 +277,7 @@ impl Engine {
         item: &WorkItem,
         context: RequestContext,
         workspace: &mut Workspace,
-    ) -> Result<(Prepared, bool), JsonError> {
+    ) -> Result<(PreparedDocument, bool), JsonError> {
         let bound = &self.routes[of_route];
         let Bound {
             route,
@@ -295,7 +295,7 @@ impl Engine {
         };
         // Forests have their own copy: what no stamp will show need not be made again.
         let shown = features.as_ref().filter(|_| self.form == StampForm::Full);
-        let prepared = Prepared {
+        let prepared = PreparedDocument {
             item: at,
             route: of_route,
             object: base..base + object.len(),
@@ -338,7 +338,7 @@ impl Engine {
         route: usize,
         own_root: u64,
         context: RequestContext,
-    ) -> Result<Prepared, JsonError> {
+    ) -> Result<PreparedDocument, JsonError> {
         let item = WorkItem {
             op: Op::Index,
             source: Some(0..body.len()),
@@ -354,7 +354,7 @@ impl Engine {
 }
 
 /// The fingerprint that a document brings itself.
-fn own(document: &Document<'_>) -> Option<Fingerprint> {
+fn own(document: &ParsedDocument<'_>) -> Option<Fingerprint> {
     let own = document.value(Selected::Own)?;
     Fingerprint::written(&own.text, own.quoted)
 }
@@ -362,7 +362,7 @@ fn own(document: &Document<'_>) -> Option<Fingerprint> {
 /// What the route's method makes of a document, and a number for its title.
 pub(super) fn features(
     route: &Route,
-    document: &Document<'_>,
+    document: &ParsedDocument<'_>,
     workspace: &mut Workspace,
 ) -> (Option<Features>, Option<u32>) {
     let texts = texts(document);
@@ -379,7 +379,7 @@ pub(super) fn features(
 }
 
 /// What the text fields of a document hold.
-pub(super) fn texts<'d>(document: &'d Document<'_>) -> Vec<&'d str> {
+pub(super) fn texts<'d>(document: &'d ParsedDocument<'_>) -> Vec<&'d str> {
     let values = document.values.iter();
     let texts = values.filter(|value| matches!(value.selected, Selected::Text(_)));
     texts.map(|value| &*value.text).collect()
@@ -391,13 +391,13 @@ fn title_number(title: &str) -> u32 {
 }
 
 /// When a document comes to its forest.
-fn when(clock: &Clock, date: Option<Millis>, context: RequestContext) -> When {
+fn when(clock: &Clock, date: Option<Millis>, context: RequestContext) -> DocumentTime {
     match (clock, date) {
-        (Clock::Arrival, _) => When::At(context.now),
-        (Clock::None, _) => When::Still,
-        (Clock::Field(_), Some(date)) => When::Claimed(date.min(context.latest)),
+        (Clock::Arrival, _) => DocumentTime::At(context.now),
+        (Clock::None, _) => DocumentTime::Still,
+        (Clock::Field(_), Some(date)) => DocumentTime::Claimed(date.min(context.latest)),
         // A document without a date comes when the one before it came.
-        (Clock::Field(_), None) => When::AsBefore,
+        (Clock::Field(_), None) => DocumentTime::AsBefore,
     }
 }
 

@@ -13,15 +13,15 @@ use crate::clock;
 use crate::config::Clock;
 use crate::fingerprint::Fingerprint;
 use crate::forest::Root;
-use crate::forest::local::{Recovered, Recovery};
-use crate::forest::port::{Answer, Document, When};
+use crate::forest::local::{Recovered, RecoveryPass};
+use crate::forest::port::{DocumentTime, PlacementDocument, PortFuture};
 use crate::method::Workspace;
 use crate::store::StoreError;
 use crate::time::Millis;
 
 /// What a forest can be rebuilt from.
 #[derive(Debug, Clone)]
-pub struct Source {
+pub struct RecoverySource {
     /// The name of the forest.
     pub forest: String,
     /// The indices of its routes: names and patterns.
@@ -42,7 +42,7 @@ pub struct Source {
     short: Option<usize>,
 }
 
-impl Source {
+impl RecoverySource {
     /// Whether it is what the forest of this number, or that of its short texts, can be rebuilt from.
     pub(super) fn is_of(&self, forest: usize) -> bool {
         self.at == forest || self.short == Some(forest)
@@ -74,9 +74,9 @@ pub enum Intake {
 /// A recovery of one forest, and of that of its short texts.
 pub struct Recovering {
     engine: Arc<Engine>,
-    source: Source,
+    source: RecoverySource,
     latest: Millis,
-    forests: Vec<(usize, Answer<Recovery>)>,
+    forests: Vec<(usize, PortFuture<RecoveryPass>)>,
 }
 
 impl Engine {
@@ -84,8 +84,8 @@ impl Engine {
     ///
     /// # Errors
     /// When a forest cannot be asked any more.
-    pub async fn sources(&self) -> Result<Vec<Source>, Unavailable> {
-        let mut sources: Vec<Source> = Vec::new();
+    pub async fn sources(&self) -> Result<Vec<RecoverySource>, Unavailable> {
+        let mut sources: Vec<RecoverySource> = Vec::new();
         for (route, bound) in self.routes.iter().enumerate() {
             let at = match sources.iter().position(|source| source.at == bound.forest) {
                 Some(at) => at,
@@ -97,7 +97,7 @@ impl Engine {
                             seen = seen.max(entry.port.stats().await?.clock);
                         }
                     }
-                    sources.push(Source {
+                    sources.push(RecoverySource {
                         forest: bound.route.forest.clone(),
                         indices: Vec::new(),
                         fields: Vec::new(),
@@ -131,7 +131,7 @@ impl Engine {
     ///
     /// # Errors
     /// When that cannot be taken down: the next start reads the index again.
-    pub fn has_read_index(&self, source: &Source) -> Result<(), StoreError> {
+    pub fn has_read_index(&self, source: &RecoverySource) -> Result<(), StoreError> {
         for at in std::iter::once(source.at).chain(source.short) {
             let entry = self.forests.get(at);
             if let Some((entry, data_dir)) = entry.and_then(|e| Some((e, e.salvaged.as_ref()?))) {
@@ -143,18 +143,23 @@ impl Engine {
 
     /// Begins to take stored documents into a forest, at this time: no arrival counts as a later one, nor a date as one
     /// that would not be believed then.
-    pub fn recover(self: &Arc<Self>, source: Source, intake: Intake, now: Millis) -> Recovering {
+    pub fn recover(
+        self: &Arc<Self>,
+        source: RecoverySource,
+        intake: Intake,
+        now: Millis,
+    ) -> Recovering {
         let forests = std::iter::once(source.at).chain(source.short);
         let is_dated = matches!(source.clock, Clock::Field(_));
         let latest = match is_dated {
             true => clock::latest_at(now),
             false => now,
         };
-        let begun = || -> Answer<Recovery> {
+        let begun = || -> PortFuture<RecoveryPass> {
             let recovery = match intake {
-                Intake::All => Recovery::default(),
-                Intake::Rest => Recovery::of_the_rest(),
-                Intake::Missed => Recovery::of_the_missed(is_dated),
+                Intake::All => RecoveryPass::default(),
+                Intake::Rest => RecoveryPass::of_the_rest(),
+                Intake::Missed => RecoveryPass::of_the_missed(is_dated),
             };
             Box::pin(std::future::ready(Ok(recovery)))
         };
@@ -170,10 +175,10 @@ impl Engine {
     fn read_stored(
         &self,
         stored: &StoredDocument,
-        source: &Source,
+        source: &RecoverySource,
         latest: Millis,
         workspace: &mut Workspace,
-    ) -> Option<(usize, Document)> {
+    ) -> Option<(usize, PlacementDocument)> {
         // Behind an alias or a data stream stand indices of other names.
         let route = self.route(&stored.index).unwrap_or(source.route);
         let bound = self.routes.get(route)?;
@@ -185,10 +190,10 @@ impl Engine {
         let root = Fingerprint::written(root, true)?;
         let (features, title) = features(&bound.route, &document, workspace);
         let when = match (&bound.route.clock, stored.arrival) {
-            (Clock::None, _) | (_, None) => When::Still,
-            (_, Some(arrival)) => When::At(arrival.min(latest)),
+            (Clock::None, _) | (_, None) => DocumentTime::Still,
+            (_, Some(arrival)) => DocumentTime::At(arrival.min(latest)),
         };
-        let document = Document {
+        let document = PlacementDocument {
             when,
             title,
             given: Some(Root(root)),
@@ -205,7 +210,7 @@ impl Recovering {
     /// When a forest cannot be asked any more.
     pub async fn add(&mut self, documents: Vec<StoredDocument>) -> Result<(), Unavailable> {
         let (engine, source, latest) = (self.engine.clone(), self.source.clone(), self.latest);
-        let read = move || -> Vec<(usize, Document)> {
+        let read = move || -> Vec<(usize, PlacementDocument)> {
             let documents = documents.par_iter();
             let read = documents.map_init(Workspace::default, |workspace, stored| {
                 engine.read_stored(stored, &source, latest, workspace)
@@ -213,7 +218,8 @@ impl Recovering {
             read.collect::<Vec<_>>().into_iter().flatten().collect()
         };
         let read = self.engine.run(read).await?;
-        let mut parts: Vec<Vec<Document>> = self.forests.iter().map(|_| Vec::new()).collect();
+        let mut parts: Vec<Vec<PlacementDocument>> =
+            self.forests.iter().map(|_| Vec::new()).collect();
         for (forest, document) in read {
             let part = self.forests.iter().position(|(at, _)| *at == forest);
             if let Some(part) = part.and_then(|part| parts.get_mut(part)) {
@@ -238,7 +244,11 @@ impl Recovering {
     }
 
     /// Hands documents over, once those before them are placed. Does not wait for them: others are read meanwhile.
-    async fn place(&mut self, parts: Vec<Vec<Document>>, over: bool) -> Result<(), Unavailable> {
+    async fn place(
+        &mut self,
+        parts: Vec<Vec<PlacementDocument>>,
+        over: bool,
+    ) -> Result<(), Unavailable> {
         for ((forest, placing), documents) in self.forests.iter_mut().zip(parts) {
             let recovery = placing.as_mut().await?;
             if let Some(entry) = self.engine.forests.get(*forest) {

@@ -14,24 +14,26 @@ use super::inspect::Inline;
 use super::stored::{Stores, read, snapshot};
 use crate::fingerprint::Distance;
 use crate::forest::Settings;
-use crate::forest::local::{Local, State};
+use crate::forest::local::{ForestState, LocalForest};
 use crate::hash::HashKey;
-use crate::method::Family;
-use crate::store::{DataDir, Durability, Gap, Identity, Store, StoreError};
+use crate::method::MethodKind;
+use crate::store::{DataDir, Durability, ForestIdentity, Store, StoreError, UnreadableRange};
 
 /// Where what reads is gathered until it is whole. No forest's own directory has a name in upper case.
 const SALVAGED: &str = "SALVAGED";
 
 /// As much as a stored forest needs to be read: what is over by now is the window's to say, which is no part of what
 /// is stored.
-pub(super) fn empty_of<F: Family>(identity: &Identity) -> Result<State<F>, StoreError> {
+pub(super) fn empty_of<F: MethodKind>(
+    identity: &ForestIdentity,
+) -> Result<ForestState<F>, StoreError> {
     let k = identity.settings().find(|(key, _)| *key == "k");
     let settings = Settings {
         k: Distance(k.and_then(|(_, k)| k.parse().ok()).unwrap_or_default()),
         window: None,
         key: HashKey::FIXED,
     };
-    let empty = State::<F>::new(settings, Default::default(), F::Learned::default());
+    let empty = ForestState::<F>::new(settings, Default::default(), F::Learned::default());
     empty.map_err(|_| StoreError::NoForest {
         forest: identity.forest().to_owned(),
     })
@@ -57,9 +59,9 @@ impl Stores {
     }
 
     /// Puts what reads of a forest in the place of one that does not read as a whole.
-    pub(super) fn salvage<F: Family>(
+    pub(super) fn salvage<F: MethodKind>(
         &self,
-        identity: &Identity,
+        identity: &ForestIdentity,
         error: &StoreError,
     ) -> Result<(), StoreError> {
         let forest = identity.forest();
@@ -87,11 +89,11 @@ impl Stores {
         Ok(())
     }
 
-    fn put_in_its_place<F: Family>(
+    fn put_in_its_place<F: MethodKind>(
         &self,
         aside: &Path,
-        identity: &Identity,
-        state: State<F>,
+        identity: &ForestIdentity,
+        state: ForestState<F>,
     ) -> Result<(), StoreError> {
         let forest = identity.forest();
         let failed = |reason: String| StoreError::NotSalvaged {
@@ -103,7 +105,7 @@ impl Stores {
         while replay.next()?.is_some() {}
         aside.mark(forest)?;
         let store = replay.into_store()?;
-        let local = Local::<F>::with_state(forest, state, std::sync::Arc::new(Inline));
+        let local = LocalForest::<F>::with_state(forest, state, std::sync::Arc::new(Inline));
         snapshot(&store, &*local.copied()).map_err(|error| failed(error.to_string()))?;
         store.close().map_err(|error| failed(error.to_string()))?;
         drop(store);
@@ -113,6 +115,6 @@ impl Stores {
 }
 
 /// What of a stored forest does not read, in one line each.
-pub(super) fn listed(gaps: &[Gap]) -> Vec<String> {
-    gaps.iter().map(Gap::to_string).collect()
+pub(super) fn listed(gaps: &[UnreadableRange]) -> Vec<String> {
+    gaps.iter().map(UnreadableRange::to_string).collect()
 }

@@ -3,28 +3,28 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::late::Late;
+use super::deferred::DeferredClaim;
 use super::{Engine, Unavailable};
 use crate::bulk::{self, Op};
-use crate::forest::port::{self, Batch, Document, Outcome, Port, Settlement};
-use crate::forest::{Notice, Rollback, Root};
-use crate::method::Count;
+use crate::forest::port::{self, Batch, ForestPort, ItemOutcome, PlacementDocument, Settlement};
+use crate::forest::{Rollback, Root, TreeNotice};
+use crate::method::TallyEntry;
 use crate::time::Millis;
 
 /// The nodes that the documents of a request use, by item. To be given to [`Engine::settle`].
 #[derive(Debug, Default)]
-pub struct Placed {
+pub struct PlacedDocuments {
     /// The operation of every item: an answer that tells of others cannot be matched.
     pub(super) ops: Vec<Op>,
     caller: Option<u64>,
-    pub(super) held: Vec<Held>,
+    pub(super) held: Vec<HeldDocument>,
     /// Items whose document has a root of its own, outside of the forests.
     alone: Vec<usize>,
 }
 
 /// One document that was placed.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct HeldDocument {
     pub(super) item: usize,
     pub(super) forest: usize,
     pub(super) route: usize,
@@ -34,7 +34,7 @@ pub(super) struct Held {
     /// The forest's clock when it was placed.
     pub(super) clock: Millis,
     pub(super) lesson: Option<Vec<u64>>,
-    pub(super) counted: (Root, Count),
+    pub(super) counted: (Root, TallyEntry),
     /// Other trees that would have taken it.
     pub(super) others: Vec<Root>,
     /// The root that it shows.
@@ -42,7 +42,7 @@ pub(super) struct Held {
     /// Whether it joined a tree that was there, or shows another's root, or may: who is placed late may meet another of its root.
     pub(super) has_joined: bool,
     /// To be placed if it is accepted, and not before.
-    pub(super) late: Option<Late>,
+    pub(super) late: Option<DeferredClaim>,
 }
 
 /// What is known of the outcome of a request.
@@ -57,30 +57,30 @@ pub enum Resolution {
     /// A response of success to a single document that says `noop`: the index is as it was before.
     Unchanged,
     /// The items of a bulk response.
-    Items(bulk::Outcome),
+    Items(bulk::ItemStatuses),
     /// The status of a response to a single document, and what it says.
-    Document(u16, bulk::Outcome),
+    Document(u16, bulk::ItemStatuses),
 }
 
 /// What settling did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Settled {
+pub struct SettledRequest {
     /// Items that the cluster refused, for now or for good.
     pub failed: u64,
     /// Nodes that went.
     pub withdrawn: u64,
     /// Sentences that became boilerplate.
     pub learned: u64,
-    /// Accepted documents of strangers that are not remembered: there was no room for them to wait.
+    /// Accepted documents of unverified writers that are not remembered: there was no room for them to wait.
     pub not_kept: u64,
     /// Groups that their forests have made one.
     pub merged: u64,
     /// What somebody should know of trees, by the names of their forests.
-    pub notices: Vec<(String, Notice)>,
+    pub notices: Vec<(String, TreeNotice)>,
 }
 
-impl Settled {
-    fn add(&mut self, forest: &str, told: port::Settled) {
+impl SettledRequest {
+    fn add(&mut self, forest: &str, told: port::SettleReport) {
         self.withdrawn += told.withdrawn;
         self.learned += told.learned;
         self.merged += told.merged;
@@ -90,9 +90,9 @@ impl Settled {
     }
 }
 
-impl Placed {
-    pub(super) fn of(ops: Vec<Op>, caller: Option<u64>) -> Placed {
-        Placed {
+impl PlacedDocuments {
+    pub(super) fn of(ops: Vec<Op>, caller: Option<u64>) -> PlacedDocuments {
+        PlacedDocuments {
             ops,
             caller,
             held: Vec::new(),
@@ -111,8 +111,8 @@ impl Placed {
         resolution: &'p Resolution,
     ) -> impl Iterator<Item = (usize, u64)> + 'p {
         let joined = self.held.iter().filter(|held| held.has_joined);
-        let stored =
-            joined.filter(|held| outcome(&self.ops, held.item, resolution).0 != Outcome::Refused);
+        let stored = joined
+            .filter(|held| outcome(&self.ops, held.item, resolution).0 != ItemOutcome::Refused);
         stored.map(|held| (held.item, held.answer.0.0))
     }
 
@@ -136,7 +136,7 @@ impl Placed {
         !self.held.is_empty() || !self.alone.is_empty()
     }
 
-    pub(super) fn hold(&mut self, held: Held) {
+    pub(super) fn hold(&mut self, held: HeldDocument) {
         self.held.push(held);
     }
 
@@ -146,12 +146,12 @@ impl Placed {
     }
 
     /// Whether its documents wait for the cluster's answer to be placed: nobody knows their writer.
-    pub fn is_of_stranger(&self) -> bool {
+    pub fn is_of_unverified_writer(&self) -> bool {
         self.held.iter().any(|held| held.late.is_some())
     }
 
     /// Whether an answer tells of exactly the items of the request.
-    pub fn is_answered_by(&self, outcome: &bulk::Outcome) -> bool {
+    pub fn is_answered_by(&self, outcome: &bulk::ItemStatuses) -> bool {
         outcome.answers(self.ops.iter().copied())
     }
 
@@ -174,20 +174,20 @@ impl Engine {
     /// When a forest cannot be asked any more; the others were told.
     pub async fn settle(
         self: &Arc<Self>,
-        mut placed: Placed,
+        mut placed: PlacedDocuments,
         resolution: Resolution,
         now: Millis,
-    ) -> Result<Settled, Unavailable> {
+    ) -> Result<SettledRequest, Unavailable> {
         let resolution = match resolution {
             Resolution::Items(items) if !placed.is_answered_by(&items) => Resolution::Unknown,
             known => known,
         };
-        let mut settled = Settled {
+        let mut settled = SettledRequest {
             failed: placed.failed(&resolution),
-            ..Settled::default()
+            ..SettledRequest::default()
         };
         self.note_writers(&placed, &resolution, now);
-        self.note_unanswered(&placed, &resolution);
+        self.note_indeterminate(&placed, &resolution);
         let (late, not_kept) = self.late(&mut placed, &resolution);
         settled.not_kept = not_kept;
         let mut failure = None;
@@ -213,7 +213,7 @@ impl Engine {
     }
 
     /// Withdraws documents for whose outcome nobody waits.
-    pub(super) fn withdraw(&self, placed: Placed) {
+    pub(super) fn withdraw(&self, placed: PlacedDocuments) {
         if !placed.held.is_empty() {
             // A forest works off what it is told even if the answer is dropped.
             drop(self.tell(placed, &Resolution::NotSent, Millis(i64::MIN)));
@@ -221,7 +221,7 @@ impl Engine {
     }
 
     /// Takes down where the caller may write.
-    fn note_writers(&self, placed: &Placed, resolution: &Resolution, now: Millis) {
+    fn note_writers(&self, placed: &PlacedDocuments, resolution: &Resolution, now: Millis) {
         let Some(caller) = placed.caller else { return };
         // Neighbours mostly have the same route and fare alike.
         let mut noted = None;
@@ -231,7 +231,7 @@ impl Engine {
                 continue;
             }
             match (outcome, status) {
-                (Outcome::Accepted, _) => self.writers.accepted(caller, held.route, now),
+                (ItemOutcome::Accepted, _) => self.writers.accepted(caller, held.route, now),
                 (_, Some(401 | 403)) => self.writers.denied(caller, held.route),
                 _ => continue,
             }
@@ -240,15 +240,20 @@ impl Engine {
     }
 
     /// Takes the accepted documents that wait to be placed, by forest; and how many had to make room.
-    fn late(&self, placed: &mut Placed, resolution: &Resolution) -> (Vec<Vec<Document>>, u64) {
-        let mut late: Vec<Vec<Document>> = self.forests.iter().map(|_| Vec::new()).collect();
+    fn late(
+        &self,
+        placed: &mut PlacedDocuments,
+        resolution: &Resolution,
+    ) -> (Vec<Vec<PlacementDocument>>, u64) {
+        let mut late: Vec<Vec<PlacementDocument>> =
+            self.forests.iter().map(|_| Vec::new()).collect();
         let mut not_kept = 0;
-        let Placed { ops, held, .. } = placed;
+        let PlacedDocuments { ops, held, .. } = placed;
         for held in held {
             let Some(waiting) = held.late.take() else {
                 continue;
             };
-            if outcome(ops, held.item, resolution).0 != Outcome::Accepted {
+            if outcome(ops, held.item, resolution).0 != ItemOutcome::Accepted {
                 continue;
             }
             match (waiting.take(), late.get_mut(held.forest)) {
@@ -264,10 +269,10 @@ impl Engine {
 
     fn tell(
         &self,
-        placed: Placed,
+        placed: PlacedDocuments,
         resolution: &Resolution,
         now: Millis,
-    ) -> Vec<(&str, port::Answer<port::Settled>)> {
+    ) -> Vec<(&str, port::PortFuture<port::SettleReport>)> {
         let mut batches: Vec<Vec<Settlement>> = self.forests.iter().map(|_| Vec::new()).collect();
         for held in placed.held {
             if let Some(batch) = batches.get_mut(held.forest) {
@@ -291,30 +296,34 @@ impl Engine {
 
 /// Places what the cluster has accepted already.
 async fn place_accepted(
-    port: &dyn Port,
-    documents: Vec<Document>,
+    port: &dyn ForestPort,
+    documents: Vec<PlacementDocument>,
     now: Millis,
-) -> Result<port::Settled, Unavailable> {
+) -> Result<port::SettleReport, Unavailable> {
     let batch = Batch {
         documents,
         ..Batch::default()
     };
     let replies = port.place(batch).await?.replies.into_iter();
     let accepted = replies.filter_map(|reply| reply.placed);
-    let accepted = accepted.map(|placed| placed.settled(Outcome::Accepted));
+    let accepted = accepted.map(|placed| placed.settled(ItemOutcome::Accepted));
     port.settle(accepted.collect(), now).await
 }
 
 /// What became of one item of a request with these operations, and the status that says so.
-pub(super) fn outcome(ops: &[Op], item: usize, resolution: &Resolution) -> (Outcome, Option<u16>) {
+pub(super) fn outcome(
+    ops: &[Op],
+    item: usize,
+    resolution: &Resolution,
+) -> (ItemOutcome, Option<u16>) {
     // An update that changes nothing leaves the document as it was sent before; of a new one, nothing is stored.
     let unchanged = match ops.get(item) {
-        Some(Op::Update) => Outcome::Accepted,
-        _ => Outcome::Refused,
+        Some(Op::Update) => ItemOutcome::Accepted,
+        _ => ItemOutcome::Refused,
     };
     let items = match resolution {
-        Resolution::Unknown => return (Outcome::Unknown, None),
-        Resolution::NotSent => return (Outcome::Refused, None),
+        Resolution::Unknown => return (ItemOutcome::Unknown, None),
+        Resolution::NotSent => return (ItemOutcome::Refused, None),
         Resolution::Status(status) | Resolution::Document(status, _) => {
             return (outcome_of(*status), Some(*status));
         }
@@ -323,21 +332,21 @@ pub(super) fn outcome(ops: &[Op], item: usize, resolution: &Resolution) -> (Outc
     };
     match items.failed.binary_search_by_key(&item, |&(at, _)| at) {
         Err(_) if items.unchanged.binary_search(&item).is_ok() => (unchanged, None),
-        Err(_) => (Outcome::Accepted, None),
+        Err(_) => (ItemOutcome::Accepted, None),
         Ok(found) => {
             let status = items.failed.get(found).map(|&(_, status)| status);
-            (status.map_or(Outcome::Unknown, outcome_of), status)
+            (status.map_or(ItemOutcome::Unknown, outcome_of), status)
         }
     }
 }
 
 /// What a status says of a document. 2xx: it is stored. 4xx: the server's last word, except 408, which says that it gave up
 /// waiting. Anything else (a redirect, a timeout, a lost shard): a part may have been done.
-fn outcome_of(status: u16) -> Outcome {
+fn outcome_of(status: u16) -> ItemOutcome {
     match status {
-        200..300 => Outcome::Accepted,
-        408 => Outcome::Unknown,
-        400..500 => Outcome::Refused,
-        _ => Outcome::Unknown,
+        200..300 => ItemOutcome::Accepted,
+        408 => ItemOutcome::Unknown,
+        400..500 => ItemOutcome::Refused,
+        _ => ItemOutcome::Unknown,
     }
 }

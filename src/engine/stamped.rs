@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::settle::Placed;
+use super::settle::PlacedDocuments;
 use super::{Explanation, Unstamped};
 use crate::bulk::Splice;
 use crate::forest::Root;
@@ -13,11 +13,11 @@ use crate::method::{Reasons, Refusal};
 const KEPT: usize = 8;
 
 /// Documents without a stamp that are named; all of them are counted.
-const MOST_LEFT_ALONE: usize = 16;
+const MAX_UNSTAMPED: usize = 16;
 
 /// What became of the documents of a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct StampTally {
     /// Documents with a stamp.
     pub stamped: u64,
     /// Of them, those without usable text.
@@ -34,21 +34,21 @@ pub struct Tally {
 #[derive(Debug, Default)]
 pub struct Stamped {
     pub(super) splice: Splice,
-    pub(super) placed: Placed,
-    pub(super) tally: Tally,
+    pub(super) placed: PlacedDocuments,
+    pub(super) tally: StampTally,
     pub(super) learned: Vec<String>,
     pub(super) stages: Vec<(usize, Stage)>,
-    pub(super) refused: Vec<Refused>,
+    pub(super) refused: Vec<RefusedTree>,
     pub(super) reasons: Reasons,
     /// `None`: nobody asked for them.
     pub(super) explanations: Option<Vec<Explanation>>,
-    pub(super) left_alone: Vec<LeftAlone>,
+    pub(super) unstamped_documents: Vec<UnstampedDocument>,
     pub(super) waited: Duration,
 }
 
 /// A near tree that a document was not let into, so that it founded one of its own.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Refused {
+pub struct RefusedTree {
     /// The document's item, by its place in the body.
     pub item: usize,
     /// The root that it founded.
@@ -61,16 +61,16 @@ pub struct Refused {
 
 /// A document of a routed index that goes on without a stamp.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeftAlone {
+pub struct UnstampedDocument {
     /// Its item, by its place in the body.
     pub item: usize,
     /// Why it has none.
     pub reason: Unstamped,
 }
 
-impl Tally {
+impl StampTally {
     /// Adds the counts of another request.
-    pub fn add(&mut self, other: Tally) {
+    pub fn add(&mut self, other: StampTally) {
         self.stamped += other.stamped;
         self.without_text += other.without_text;
         self.unstamped += other.unstamped;
@@ -81,7 +81,7 @@ impl Tally {
 
 impl Stamped {
     /// What became of the documents.
-    pub fn tally(&self) -> Tally {
+    pub fn tally(&self) -> StampTally {
         self.tally
     }
 
@@ -91,7 +91,7 @@ impl Stamped {
     }
 
     /// The near trees that founders of trees were not let into, in the order of the items; of each the first few.
-    pub fn refused(&self) -> &[Refused] {
+    pub fn refused(&self) -> &[RefusedTree] {
         &self.refused
     }
 
@@ -106,8 +106,8 @@ impl Stamped {
     }
 
     /// The documents of routed indices that go on without a stamp, in the order of the items; the first few.
-    pub fn left_alone(&self) -> &[LeftAlone] {
-        &self.left_alone
+    pub fn left_alone(&self) -> &[UnstampedDocument] {
+        &self.unstamped_documents
     }
 
     /// What the documents met that have usable text, in the order of placement; nothing where the engine was not made
@@ -124,18 +124,19 @@ impl Stamped {
     /// Takes down a document that goes on without a stamp.
     pub(super) fn leave(&mut self, item: usize, reason: Unstamped) {
         self.tally.unstamped += 1;
-        if self.left_alone.len() < MOST_LEFT_ALONE {
-            self.left_alone.push(LeftAlone { item, reason });
+        if self.unstamped_documents.len() < MAX_UNSTAMPED {
+            self.unstamped_documents
+                .push(UnstampedDocument { item, reason });
         }
     }
 
     /// Takes what is to be settled; the rest stays.
-    pub fn take_placed(&mut self) -> Placed {
+    pub fn take_placed(&mut self) -> PlacedDocuments {
         std::mem::take(&mut self.placed)
     }
 
     /// The edits of the body, and what is to be settled.
-    pub fn into_parts(self) -> (Splice, Placed) {
+    pub fn into_parts(self) -> (Splice, PlacedDocuments) {
         (self.splice, self.placed)
     }
 
@@ -144,12 +145,15 @@ impl Stamped {
         for &(_, refusal) in refused {
             self.reasons.add(refusal.reason());
         }
-        let kept = refused.iter().take(KEPT).map(|&(tree, refusal)| Refused {
-            item,
-            root,
-            tree,
-            refusal,
-        });
+        let kept = refused
+            .iter()
+            .take(KEPT)
+            .map(|&(tree, refusal)| RefusedTree {
+                item,
+                root,
+                tree,
+                refusal,
+            });
         self.refused.extend(kept);
     }
 }

@@ -8,12 +8,13 @@ use tracing::{info, warn};
 
 use super::{Engine, EngineError};
 use crate::config::{OnFailure, OnUnreadable, Storage};
-use crate::forest::local::{Copied, Executor, Journal, Local, State};
-use crate::forest::port::{Answer, Unavailable};
-use crate::forest::{ForestError, Portions, Restoring, Stored, Unreadable};
-use crate::method::Family;
+use crate::forest::local::{Copied, Executor, ForestState, Journal, LocalForest};
+use crate::forest::port::{PortFuture, Unavailable};
+use crate::forest::{ForestError, Portions, Restoring, StoredStats, Unreadable};
+use crate::method::MethodKind;
 use crate::store::{
-    DataDir, Durability, Gap, Identity, Progress, Record, Replay, SnapshotError, Store, StoreError,
+    DataDir, Durability, ForestIdentity, Replay, ReplayProgress, SnapshotError, Store, StoreError,
+    StoredRecord, UnreadableRange,
 };
 
 /// How often is looked whether a snapshot is due.
@@ -44,17 +45,17 @@ impl Stores {
     ///
     /// # Errors
     /// When what is stored belongs to other settings, or cannot be read.
-    pub(super) fn open<F: Family>(
+    pub(super) fn open<F: MethodKind>(
         &self,
-        identity: &Identity,
-        mut empty: impl FnMut() -> Result<State<F>, ForestError>,
+        identity: &ForestIdentity,
+        mut empty: impl FnMut() -> Result<ForestState<F>, ForestError>,
         seed: impl FnOnce(&mut F::Learned),
         executor: Arc<dyn Executor>,
-    ) -> Result<Local<F>, EngineError> {
+    ) -> Result<LocalForest<F>, EngineError> {
         let name = identity.forest().to_owned();
         self.finish_salvage(&name)?;
         let begun = Instant::now();
-        let tell = |progress: Progress| {
+        let tell = |progress: ReplayProgress| {
             info!(
                 forest = name,
                 read_mb = progress.done / 1_000_000,
@@ -91,17 +92,17 @@ impl Stores {
             store: store.clone(),
             on_failure: self.storage.on_failure,
         };
-        let local = Local::with_journal(name.clone(), state, executor, Arc::new(journal));
+        let local = LocalForest::with_journal(name.clone(), state, executor, Arc::new(journal));
         keep_snapshots(&name, Arc::downgrade(&store), &local.copied());
         Ok(local)
     }
 
-    fn read_whole<F: Family>(
+    fn read_whole<F: MethodKind>(
         &self,
-        identity: &Identity,
-        empty: State<F>,
-        told: impl Fn(Progress),
-    ) -> Result<(Replay, State<F>), StoreError> {
+        identity: &ForestIdentity,
+        empty: ForestState<F>,
+        told: impl Fn(ReplayProgress),
+    ) -> Result<(Replay, ForestState<F>), StoreError> {
         let mut replay = Store::open(&self.data_dir, identity, self.storage.durability)?;
         let (state, _) = read(&mut replay, empty, told)?;
         Ok((replay, state))
@@ -110,11 +111,11 @@ impl Stores {
 
 /// Reads all that is stored, or what of it reads if that is how it was opened, with what does not; `told` is told now
 /// and then how far it is.
-pub(super) fn read<F: Family>(
+pub(super) fn read<F: MethodKind>(
     replay: &mut Replay,
-    empty: State<F>,
-    told: impl Fn(Progress),
-) -> Result<(State<F>, Vec<Gap>), StoreError> {
+    empty: ForestState<F>,
+    told: impl Fn(ReplayProgress),
+) -> Result<(ForestState<F>, Vec<UnreadableRange>), StoreError> {
     let mut restoring = match replay.salvages() {
         true => Restoring::salvaging(empty),
         false => Restoring::new(empty),
@@ -124,11 +125,11 @@ pub(super) fn read<F: Family>(
     loop {
         let done = match replay.next()? {
             None => break,
-            Some(Record::Block { section, bytes }) => {
+            Some(StoredRecord::Block { section, bytes }) => {
                 let read = restoring.part(section, bytes);
                 read.map_err(|unreadable| (unreadable, bytes.len()))
             }
-            Some(Record::Batch { lsn, payload }) => {
+            Some(StoredRecord::Batch { lsn, payload }) => {
                 let read = restoring.batch(lsn.0, payload);
                 read.map_err(|unreadable| (unreadable, payload.len()))
             }
@@ -140,7 +141,7 @@ pub(super) fn read<F: Family>(
                 return Err(StoreError::UnknownRecord { file, offset, kind });
             }
             // Nothing says where the next record of the same block or batch begins.
-            gaps.push(Gap {
+            gaps.push(UnreadableRange {
                 file,
                 offset,
                 bytes: (len - at) as u64,
@@ -182,7 +183,7 @@ impl Journal for StoreJournal {
         self.store.refuse(reason).0
     }
 
-    fn durable(&self, batch: u64) -> Answer<()> {
+    fn durable(&self, batch: u64) -> PortFuture<()> {
         let durable = self.store.durable(crate::store::Lsn(batch));
         let (forest, on_failure) = (self.forest.clone(), self.on_failure);
         Box::pin(async move {
@@ -208,9 +209,9 @@ impl Journal for StoreJournal {
         (self.on_failure == OnFailure::Refuse).then(|| self.refused(&failure))
     }
 
-    fn status(&self) -> Stored {
+    fn status(&self) -> StoredStats {
         let status = self.store.status();
-        Stored {
+        StoredStats {
             waiting_batches: status.appended.0.saturating_sub(status.durable.0),
             waiting_bytes: status.queued,
             journal_bytes: status.journal,

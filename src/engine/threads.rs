@@ -11,9 +11,9 @@ use super::Unavailable;
 use crate::forest::local::{Executor, panic_message};
 
 /// Whether anybody still waits for a job.
-pub(super) struct Wanted(Weak<()>);
+pub(super) struct JobWaiter(Weak<()>);
 
-impl Wanted {
+impl JobWaiter {
     pub(super) fn is_so(&self) -> bool {
         self.0.strong_count() > 0
     }
@@ -45,10 +45,10 @@ impl TextThreads {
     /// Runs a job, which is told whether anybody still waits for what it gives.
     pub(super) async fn run_wanted<T: Send + 'static>(
         &self,
-        job: impl FnOnce(&Wanted) -> T + Send + 'static,
+        job: impl FnOnce(&JobWaiter) -> T + Send + 'static,
     ) -> Result<T, Unavailable> {
         let waiting = Arc::new(());
-        let wanted = Wanted(Arc::downgrade(&waiting));
+        let wanted = JobWaiter(Arc::downgrade(&waiting));
         let given = self.run(move || job(&wanted)).await;
         drop(waiting);
         given

@@ -242,7 +242,7 @@ impl Documents {
         let lines = out.split(|&byte| byte == b'\n');
         let lines = lines.filter(|line| !line.trim_ascii().is_empty());
         // As stored documents are stamped anew.
-        let words = block_on(engine.all_words())?;
+        let words = block_on(engine.all_overrides())?;
         let group = |root: u64| {
             let root = Root(Fingerprint(root));
             words

@@ -6,11 +6,11 @@
 //! went on becomes exact by the changes since it was begun.
 
 use super::roots::{FOUNDED, RootNumber, UNCOUNTED};
-use super::ticks::{Moment, Tick};
+use super::ticks::{Tick, TickStart};
 use super::{Forest, Root};
 use crate::fingerprint::Fingerprint;
 use crate::hamming::Entry;
-use crate::method::{FounderTokens, Proof, Tally};
+use crate::method::{FounderTokens, Proof, TreeTally};
 use crate::time::Millis;
 
 /// One change of a forest. Nodes arrive in the tick that began last.
@@ -18,7 +18,7 @@ use crate::time::Millis;
 pub enum Change<P> {
     /// Time went on: the clock is at this moment, and what arrives arrives in its tick. Nodes that are before the window
     /// then are dead.
-    Begin(Moment),
+    Begin(TickStart),
     /// A new root, or another proof for one that is there.
     AddRoot {
         /// The root.
@@ -57,7 +57,7 @@ pub enum Change<P> {
         /// Its root.
         root: Root,
         /// All of it.
-        tally: Tally,
+        tally: TreeTally,
     },
     /// A node that no placement uses goes.
     Withdraw {
@@ -263,7 +263,7 @@ impl<P: Proof> Forest<P> {
         record.is_some_and(|record| record.fingerprint == fingerprint)
     }
 
-    fn set_tally(&mut self, root: Root, tally: Tally) -> bool {
+    fn set_tally(&mut self, root: Root, tally: TreeTally) -> bool {
         let Some(number) = self.root_number(root, self.ticks.floor()) else {
             return false;
         };
@@ -271,7 +271,7 @@ impl<P: Proof> Forest<P> {
     }
 
     /// What came to a tree is this.
-    pub(super) fn put_tally(&mut self, number: RootNumber, tally: Tally) -> bool {
+    pub(super) fn put_tally(&mut self, number: RootNumber, tally: TreeTally) -> bool {
         let Some(record) = self.roots.get_mut(number) else {
             return false;
         };
@@ -284,14 +284,14 @@ impl<P: Proof> Forest<P> {
             }
             return true;
         }
-        record.tally = if tally == Tally::default() {
+        record.tally = if tally == TreeTally::default() {
             UNCOUNTED
-        } else if tally == Tally::of_founder() {
+        } else if tally == TreeTally::of_founder() {
             FOUNDED
         } else {
             self.tallies.keep(tally)
         };
-        self.watch(number, &Tally::default(), &tally);
+        self.watch(number, &TreeTally::default(), &tally);
         true
     }
 }

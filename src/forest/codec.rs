@@ -13,13 +13,13 @@
 //! 9 Learn    | founders 8 | sentences 4 | their hashes, of 8 |
 //! 10 Evidence | root 8 | words 4 | of each 2 |
 //! 11 Say     | number 8 | word, as words.rs has it |
-//! 12 Restamp | number 8 | what, as words/restamp.rs has it |
+//! 12 Restamp | number 8 | what, as overrides/restamp.rs has it |
 //! 13 Forget  | words 4 | their numbers, of 8 |
 //! ```
 
 use super::local::StateChange;
-use super::ticks::{Moment, Tick};
-use super::words::WordChange;
+use super::overrides::OverrideChange;
+use super::ticks::{Tick, TickStart};
 use super::{Change, Root};
 use crate::fingerprint::Fingerprint;
 use crate::method::Durable;
@@ -92,17 +92,17 @@ impl<P: Durable> StateChange<P> {
                     hash.write(out);
                 }
             }
-            StateChange::Words(WordChange::Say { number, word }) => {
+            StateChange::Words(OverrideChange::Say { number, word }) => {
                 out.push(11);
                 number.write(out);
                 word.write(out);
             }
-            StateChange::Words(WordChange::Forget { numbers }) => {
+            StateChange::Words(OverrideChange::Forget { numbers }) => {
                 out.push(13);
                 (numbers.len() as u32).write(out);
                 numbers.iter().for_each(|number| number.write(out));
             }
-            StateChange::Words(WordChange::Restamp { number, restamp }) => {
+            StateChange::Words(OverrideChange::Restamp { number, restamp }) => {
                 out.push(12);
                 number.write(out);
                 restamp.write(out);
@@ -114,7 +114,7 @@ impl<P: Durable> StateChange<P> {
     pub fn read(bytes: &mut &[u8]) -> Option<StateChange<P>> {
         let fingerprint = Fingerprint::read;
         let change = match u8::read(bytes)? {
-            1 => Change::Begin(Moment {
+            1 => Change::Begin(TickStart {
                 tick: Tick(u32::read(bytes)?),
                 at: Millis(i64::read(bytes)?),
             }),
@@ -157,7 +157,7 @@ impl<P: Durable> StateChange<P> {
                 words: Durable::read(bytes)?,
             },
             11 => {
-                return Some(StateChange::Words(WordChange::Say {
+                return Some(StateChange::Words(OverrideChange::Say {
                     number: u64::read(bytes)?,
                     word: Durable::read(bytes)?,
                 }));
@@ -165,12 +165,12 @@ impl<P: Durable> StateChange<P> {
             13 => {
                 let count = u32::read(bytes)?;
                 let numbers = (0..count).map(|_| u64::read(bytes));
-                return Some(StateChange::Words(WordChange::Forget {
+                return Some(StateChange::Words(OverrideChange::Forget {
                     numbers: numbers.collect::<Option<_>>()?,
                 }));
             }
             12 => {
-                return Some(StateChange::Words(WordChange::Restamp {
+                return Some(StateChange::Words(OverrideChange::Restamp {
                     number: u64::read(bytes)?,
                     restamp: Durable::read(bytes)?,
                 }));
@@ -183,7 +183,7 @@ impl<P: Durable> StateChange<P> {
 
 fn write_tree<P: Durable>(change: &Change<P>, out: &mut Vec<u8>) {
     match change {
-        Change::Begin(Moment { tick, at }) => {
+        Change::Begin(TickStart { tick, at }) => {
             out.push(1);
             tick.0.write(out);
             at.0.write(out);

@@ -9,20 +9,20 @@ use crate::fingerprint::Fingerprint;
 use crate::hash::{HashKey, KeyedHasher};
 
 #[derive(Debug)]
-pub(super) struct InFlight {
-    nodes: HashMap<Fingerprint, Uses, KeyedHasher>,
+pub(super) struct InFlightPlacements {
+    nodes: HashMap<Fingerprint, PlacementUses, KeyedHasher>,
     next: Generation,
 }
 
 #[derive(Debug)]
-struct Uses {
+struct PlacementUses {
     generation: Generation,
     placements: u32,
 }
 
-impl InFlight {
-    pub(super) fn new(key: HashKey) -> InFlight {
-        InFlight {
+impl InFlightPlacements {
+    pub(super) fn new(key: HashKey) -> InFlightPlacements {
+        InFlightPlacements {
             nodes: HashMap::with_hasher(KeyedHasher::new(key)),
             next: Generation::default(),
         }
@@ -32,7 +32,7 @@ impl InFlight {
     pub(super) fn made(&mut self, fingerprint: Fingerprint) -> NodeRef {
         self.next = self.next.next();
         let generation = self.next;
-        let uses = Uses {
+        let uses = PlacementUses {
             generation,
             placements: 1,
         };
@@ -97,12 +97,12 @@ impl InFlight {
         })
     }
 
-    fn of(&mut self, node: NodeRef) -> Option<&mut Uses> {
+    fn of(&mut self, node: NodeRef) -> Option<&mut PlacementUses> {
         let uses = self.nodes.get_mut(&node.fingerprint);
         uses.filter(|uses| uses.generation == node.generation)
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.nodes.capacity() * (size_of::<(Fingerprint, Uses)>() + 1)
+        self.nodes.capacity() * (size_of::<(Fingerprint, PlacementUses)>() + 1)
     }
 }

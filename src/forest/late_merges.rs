@@ -1,11 +1,11 @@
-//! Late merges: trees that are candidates to be one, because a later document was found to agree with both. The law is in
+//! Late merges: trees that are candidates to be one, because a later document was found to agree with both. The placement rules are in
 //! docs/merges.md.
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use super::words::Words;
-use super::{LateStats, Root};
+use super::overrides::Overrides;
+use super::{LateMergeStats, Root};
 use crate::method::Proof;
 
 /// Pairs of groups that are remembered; those that were met first go first.
@@ -45,7 +45,7 @@ pub struct Suggestion {
 
 /// What a forest has met since the start. It is lost with the process: pairs are met again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Late {
+pub struct LateMergeLog {
     /// Groups that may be one, those that were met first in front.
     pub suggestions: Vec<Suggestion>,
     /// Merges that were said.
@@ -54,10 +54,10 @@ pub struct Late {
     pub no_room: u64,
 }
 
-impl Late {
+impl LateMergeLog {
     /// The same as figures.
-    pub(super) fn stats(&self) -> LateStats {
-        LateStats {
+    pub(super) fn stats(&self) -> LateMergeStats {
+        LateMergeStats {
             suggested: self.suggestions.len(),
             applied_total: self.applied,
             no_room_total: self.no_room,
@@ -66,17 +66,17 @@ impl Late {
 }
 
 /// Whether the groups of two trees are neither one, nor such that nobody is to merge them.
-pub(super) fn may_be_one(words: &Words, tree: Root, other: Root) -> bool {
+pub(super) fn may_be_one(words: &Overrides, tree: Root, other: Root) -> bool {
     let pair = pair(words.group(tree), words.group(other));
-    pair.0 != pair.1 && words.apart().all(|apart| apart != pair)
+    pair.0 != pair.1 && words.kept_apart().all(|apart| apart != pair)
 }
 
 /// The trees that are to be laid beside each other before these two groups become one, those that are gone among them; `None`: they
 /// are so many that they are left to people.
-pub(super) fn trees_of(words: &Words, tree: Root, other: Root) -> Option<Vec<Root>> {
+pub(super) fn trees_of(words: &Overrides, tree: Root, other: Root) -> Option<Vec<Root>> {
     let all: Vec<Root> = [tree, other]
         .into_iter()
-        .flat_map(|root| words.one_with(root))
+        .flat_map(|root| words.merged_with(root))
         .collect();
     (all.len() <= MOST_READ).then_some(all)
 }
@@ -98,7 +98,7 @@ pub(super) fn founders_agree<P: Proof>(
 /// Whether all living trees of the groups of these two agree with each other, so that no group is made by way of a third; `None` if
 /// one of the two is gone. `agree`: whether two trees do, none if one of them is gone.
 pub(super) fn are_one(
-    words: &Words,
+    words: &Overrides,
     (tree, other): (Root, Root),
     is_alive: impl Fn(Root) -> bool,
     agree: impl Fn(Root, Root) -> Option<bool>,
@@ -107,7 +107,7 @@ pub(super) fn are_one(
         return Some(false);
     }
     let living = |root| {
-        let group = words.one_with(root).into_iter();
+        let group = words.merged_with(root).into_iter();
         group.filter(|&root| is_alive(root))
     };
     let others: Vec<Root> = living(other).collect();
@@ -121,10 +121,10 @@ pub(super) fn are_one(
 
 /// The pairs of a forest.
 #[derive(Debug, Default)]
-pub(super) struct Candidates {
+pub(super) struct MergeCandidates {
     pub(super) mode: LateMerges,
     /// Pairs of trees, the smaller root first.
-    met: HashMap<(Root, Root), Met>,
+    met: HashMap<(Root, Root), MetPair>,
     queue: VecDeque<(Root, Root)>,
     /// Which change of words was the last: what was judged before it may be otherwise.
     changes: u64,
@@ -134,23 +134,23 @@ pub(super) struct Candidates {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Met {
+struct MetPair {
     winner: Root,
     documents: u64,
     /// Whether the groups agree: looked up once, since it takes long.
     agree: bool,
-    /// When it was judged, by [`Candidates::changes`].
+    /// When it was judged, by [`MergeCandidates::changes`].
     changes: u64,
 }
 
-impl Candidates {
+impl MergeCandidates {
     /// Somebody has said something about groups.
-    pub(super) fn words_have_changed(&mut self) {
+    pub(super) fn overrides_changed(&mut self) {
         self.changes += 1;
     }
 
     /// The last change of words is this one.
-    pub(super) fn words_are_of(&mut self, change: u64) {
+    pub(super) fn set_override_version(&mut self, change: u64) {
         self.changes = change;
     }
 
@@ -179,7 +179,7 @@ impl Candidates {
         {
             self.met.remove(&oldest);
         }
-        let met = Met {
+        let met = MetPair {
             winner: tree,
             documents: 1,
             agree,
@@ -190,8 +190,8 @@ impl Candidates {
     }
 
     /// What was met since the start, as far as it still holds.
-    pub(super) fn late(&self, words: &Words) -> Late {
-        let mut told: HashSet<(Root, Root)> = words.apart().collect();
+    pub(super) fn late(&self, words: &Overrides) -> LateMergeLog {
+        let mut told: HashSet<(Root, Root)> = words.kept_apart().collect();
         let suggestions = self.agreeing().filter_map(|met| {
             let (winner, loser) = (words.group(met.winner), words.group(met.loser));
             let is_open = winner != loser && told.insert(pair(winner, loser));
@@ -201,7 +201,7 @@ impl Candidates {
                 documents: met.documents,
             })
         });
-        Late {
+        LateMergeLog {
             suggestions: suggestions.collect(),
             applied: self.applied,
             no_room: self.no_room,
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_pair_is_judged_once_and_the_oldest_go() {
-        let mut candidates = Candidates::default();
+        let mut candidates = MergeCandidates::default();
         assert_eq!(candidates.known(root(2), root(1)), None);
         candidates.judged(root(2), root(1), true);
         assert_eq!(candidates.known(root(1), root(2)), Some(true));
@@ -254,7 +254,7 @@ mod tests {
             candidates.judged(root(10 + number), root(0), true);
         }
         // What is said in between may change it.
-        candidates.words_have_changed();
+        candidates.overrides_changed();
         assert_eq!(candidates.known(root(3), root(1)), None);
         // One of the first two has gone.
         assert_eq!(candidates.met.len(), MOST_PAIRS);

@@ -3,8 +3,8 @@
 //! Nothing waits for the lock on a thread that serves connections: every job goes to an [`Executor`]. A job that panics
 //! may leave the trees half changed, so it takes the forest out of service; nobody sees that state.
 
+mod dry_placement;
 mod recovery;
-mod rehearsal;
 mod state;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,19 +14,22 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::parcel::Parcel;
+use super::overrides::{Override, Overrides, RestampPass};
 use super::port::{
-    Answer, Batch, CheckReply, Commit, Document, Placements, Port, Rehearsal, Settled, Settlement,
-    Unavailable,
+    Batch, CheckReply, Commit, DryPlacement, ForestPort, PlacementDocument, Placements, PortFuture,
+    SettleReport, Settlement, Unavailable,
 };
 use super::promise::Promise;
-use super::words::{RestampPass, Word, Words};
-use super::{ForestError, Late, LateMerges, Portions, Root, Settings, Stats, Stored, TreeView};
-use crate::method::{Family, Proof};
+use super::undo_guard::UndoGuard;
+use super::{
+    ForestError, ForestStats, LateMergeLog, LateMerges, Portions, Root, Settings, StoredStats,
+    TreeView,
+};
+use crate::method::{MethodKind, Proof};
 use crate::time::Millis;
-pub use recovery::{Recovered, Recovery};
-use rehearsal::LocalRehearsal;
-pub use state::{RETRY_WINDOW, State, StateChange};
+use dry_placement::LocalDryPlacement;
+pub use recovery::{Recovered, RecoveryPass};
+pub use state::{ForestState, RETRY_WINDOW, StateChange};
 
 /// Runs jobs on threads of its own; each to its end, in any order.
 pub trait Executor: Send + Sync {
@@ -42,7 +45,7 @@ pub trait Journal: std::fmt::Debug + Send + Sync {
     /// one is never safe.
     fn refuse(&self, reason: &str) -> u64;
     /// Answers when the batch and all before it are safe.
-    fn durable(&self, batch: u64) -> Answer<()>;
+    fn durable(&self, batch: u64) -> PortFuture<()>;
     /// Waits until more may be appended. Not with a lock.
     ///
     /// # Errors
@@ -53,7 +56,7 @@ pub trait Journal: std::fmt::Debug + Send + Sync {
     /// Why nothing is to be placed any more, if that is so.
     fn failure(&self) -> Option<Unavailable>;
     /// How it is.
-    fn status(&self) -> Stored;
+    fn status(&self) -> StoredStats;
 }
 
 /// A forest that can be copied while it goes on.
@@ -81,16 +84,16 @@ pub trait Copied: Send + Sync {
 }
 
 /// A forest in this process.
-pub struct Local<F: Family> {
-    shared: Arc<Shared<F>>,
+pub struct LocalForest<F: MethodKind> {
+    shared: Arc<LocalInner<F>>,
     executor: Arc<dyn Executor>,
 }
 
-struct Shared<F: Family> {
+struct LocalInner<F: MethodKind> {
     name: String,
     /// One lock for trees and boilerplate: what is boilerplate depends on the order in which documents were placed. A
     /// batch holds it for as long as it takes to place, some microseconds a document; nobody awaits with it.
-    state: Mutex<State<F>>,
+    state: Mutex<ForestState<F>>,
     poisoned: OnceLock<String>,
     journal: Option<Arc<dyn Journal>>,
     /// The last batch that was appended to it, changed with the lock held.
@@ -100,50 +103,50 @@ struct Shared<F: Family> {
 /// Documents that are placed while the lock is held once: others get their turn in between.
 const CHUNK: usize = 64;
 
-impl<F: Family> Local<F> {
+impl<F: MethodKind> LocalForest<F> {
     /// A forest that knows nothing but what is `learned` from the start.
     ///
     /// # Errors
-    /// As [`State::new`].
+    /// As [`ForestState::new`].
     pub fn new(
         name: impl Into<String>,
         settings: Settings,
         thresholds: <F::Proof as Proof>::Thresholds,
         learned: F::Learned,
         executor: Arc<dyn Executor>,
-    ) -> Result<Local<F>, ForestError> {
-        let state = State::new(settings, thresholds, learned)?;
-        Ok(Local::of(name.into(), state, executor, None))
+    ) -> Result<LocalForest<F>, ForestError> {
+        let state = ForestState::new(settings, thresholds, learned)?;
+        Ok(LocalForest::of(name.into(), state, executor, None))
     }
 
     /// A forest in this state, which is stored nowhere.
     pub fn with_state(
         name: impl Into<String>,
-        state: State<F>,
+        state: ForestState<F>,
         executor: Arc<dyn Executor>,
-    ) -> Local<F> {
-        Local::of(name.into(), state, executor, None)
+    ) -> LocalForest<F> {
+        LocalForest::of(name.into(), state, executor, None)
     }
 
     /// A forest whose changes from now on go to a journal.
     pub fn with_journal(
         name: impl Into<String>,
-        mut state: State<F>,
+        mut state: ForestState<F>,
         executor: Arc<dyn Executor>,
         journal: Arc<dyn Journal>,
-    ) -> Local<F> {
+    ) -> LocalForest<F> {
         state.record();
-        Local::of(name.into(), state, executor, Some(journal))
+        LocalForest::of(name.into(), state, executor, Some(journal))
     }
 
     fn of(
         name: String,
-        state: State<F>,
+        state: ForestState<F>,
         executor: Arc<dyn Executor>,
         journal: Option<Arc<dyn Journal>>,
-    ) -> Local<F> {
-        Local {
-            shared: Arc::new(Shared {
+    ) -> LocalForest<F> {
+        LocalForest {
+            shared: Arc::new(LocalInner {
                 name,
                 state: Mutex::new(state),
                 poisoned: OnceLock::new(),
@@ -160,19 +163,19 @@ impl<F: Family> Local<F> {
     }
 
     /// The same forest with room for so many bytes of evidence, before anything is placed.
-    pub fn with_evidence(self, bytes: usize) -> Local<F> {
+    pub fn with_evidence(self, bytes: usize) -> LocalForest<F> {
         self.shared.state.lock().forest.set_evidence(bytes);
         self
     }
 
     /// The same forest, with this done about trees that are found to be one.
-    pub fn with_late_merges(self, mode: LateMerges) -> Local<F> {
+    pub fn with_late_merges(self, mode: LateMerges) -> LocalForest<F> {
         self.shared.state.lock().set_late_merges(mode);
         self
     }
 
     /// The same forest, in which a tree may have so many documents.
-    pub fn with_max_tree(self, documents: Option<u32>) -> Local<F> {
+    pub fn with_max_tree(self, documents: Option<u32>) -> LocalForest<F> {
         self.shared.state.lock().forest.set_max_tree(documents);
         self
     }
@@ -180,16 +183,16 @@ impl<F: Family> Local<F> {
     /// Runs a job with the lock held.
     fn with<T: Send + 'static>(
         &self,
-        job: impl FnOnce(&mut State<F>, Duration) -> T + Send + 'static,
-    ) -> Answer<T> {
+        job: impl FnOnce(&mut ForestState<F>, Duration) -> T + Send + 'static,
+    ) -> PortFuture<T> {
         self.run(|shared| shared.with(job), |_, _| ())
     }
 
     /// Runs a job with the lock held, and answers when what it has changed is safe.
     fn with_safe<T: Send + 'static>(
         &self,
-        job: impl FnOnce(&mut State<F>) -> T + Send + 'static,
-    ) -> Answer<T> {
+        job: impl FnOnce(&mut ForestState<F>) -> T + Send + 'static,
+    ) -> PortFuture<T> {
         let done = self.with(move |state, _| job(state));
         let shared = self.shared.clone();
         Box::pin(async move {
@@ -202,24 +205,24 @@ impl<F: Family> Local<F> {
     /// Runs a job, and another with its answer where nobody waits for that any more: the request was dropped.
     fn run<T: Send + 'static>(
         &self,
-        job: impl FnOnce(&Shared<F>) -> Result<T, Unavailable> + Send + 'static,
-        unwanted: impl FnOnce(&Shared<F>, T) + Send + 'static,
-    ) -> Answer<T> {
+        job: impl FnOnce(&LocalInner<F>) -> Result<T, Unavailable> + Send + 'static,
+        unwanted: impl FnOnce(&LocalInner<F>, T) + Send + 'static,
+    ) -> PortFuture<T> {
         run(&self.shared, &self.executor, job, unwanted)
     }
 }
 
-fn run<F: Family, T: Send + 'static>(
-    shared: &Arc<Shared<F>>,
+fn run<F: MethodKind, T: Send + 'static>(
+    shared: &Arc<LocalInner<F>>,
     executor: &Arc<dyn Executor>,
-    job: impl FnOnce(&Shared<F>) -> Result<T, Unavailable> + Send + 'static,
-    unwanted: impl FnOnce(&Shared<F>, T) + Send + 'static,
-) -> Answer<T> {
+    job: impl FnOnce(&LocalInner<F>) -> Result<T, Unavailable> + Send + 'static,
+    unwanted: impl FnOnce(&LocalInner<F>, T) + Send + 'static,
+) -> PortFuture<T> {
     let (done, answer) = Promise::new(format!("a job of the forest '{}'", shared.name));
     let (shared, again) = (shared.clone(), executor.clone());
     executor.run(Box::new(move || {
         let given = job(&shared).map(|answer| {
-            Parcel::new(answer, move |answer| {
+            UndoGuard::new(answer, move |answer| {
                 // Where it is dropped, nobody must wait for the lock.
                 again.run(Box::new(move || unwanted(&shared, answer)));
             })
@@ -235,8 +238,11 @@ fn run<F: Family, T: Send + 'static>(
     })
 }
 
-impl<F: Family> Shared<F> {
-    fn with<T>(&self, job: impl FnOnce(&mut State<F>, Duration) -> T) -> Result<T, Unavailable> {
+impl<F: MethodKind> LocalInner<F> {
+    fn with<T>(
+        &self,
+        job: impl FnOnce(&mut ForestState<F>, Duration) -> T,
+    ) -> Result<T, Unavailable> {
         let asked = Instant::now();
         let mut state = self.state.lock();
         let waited = asked.elapsed();
@@ -263,7 +269,7 @@ impl<F: Family> Shared<F> {
     }
 
     /// Gives the journal what has changed.
-    fn append(&self, state: &mut State<F>) {
+    fn append(&self, state: &mut ForestState<F>) {
         let Some(journal) = &self.journal else { return };
         let changes = state.take_changes();
         if changes.is_empty() {
@@ -277,7 +283,7 @@ impl<F: Family> Shared<F> {
     }
 
     /// Answers when all that has changed until now is safe.
-    fn durable(&self) -> Answer<()> {
+    fn durable(&self) -> PortFuture<()> {
         match &self.journal {
             Some(journal) => journal.durable(self.appended.load(Relaxed)),
             None => Box::pin(std::future::ready(Ok(()))),
@@ -287,7 +293,7 @@ impl<F: Family> Shared<F> {
     /// Places documents in their order, a chunk at a time.
     fn place_all(
         &self,
-        documents: Vec<Document>,
+        documents: Vec<PlacementDocument>,
         commit: Commit,
         placements: &mut Placements,
     ) -> Result<(), Unavailable> {
@@ -331,9 +337,9 @@ pub fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
     text.unwrap_or_else(|| "a panic without a message".into())
 }
 
-impl<F: Family> Port for Local<F> {
-    fn place(&self, batch: Batch) -> Answer<Placements> {
-        let place = move |shared: &Shared<F>| {
+impl<F: MethodKind> ForestPort for LocalForest<F> {
+    fn place(&self, batch: Batch) -> PortFuture<Placements> {
+        let place = move |shared: &LocalInner<F>| {
             let Batch {
                 documents,
                 commit,
@@ -356,16 +362,16 @@ impl<F: Family> Port for Local<F> {
         })
     }
 
-    fn rehearsal(&self) -> Box<dyn Rehearsal> {
-        Box::new(LocalRehearsal::new(
+    fn dry_placement(&self) -> Box<dyn DryPlacement> {
+        Box::new(LocalDryPlacement::new(
             self.shared.clone(),
             self.executor.clone(),
         ))
     }
 
-    fn settle(&self, batch: Vec<Settlement>, now: Millis) -> Answer<Settled> {
+    fn settle(&self, batch: Vec<Settlement>, now: Millis) -> PortFuture<SettleReport> {
         if batch.is_empty() {
-            return Box::pin(std::future::ready(Ok(Settled::default())));
+            return Box::pin(std::future::ready(Ok(SettleReport::default())));
         }
         // The client is told when what it is told of is safe.
         self.with_safe(move |state| state.settle(batch, now))
@@ -373,11 +379,11 @@ impl<F: Family> Port for Local<F> {
 
     fn recover(
         &self,
-        documents: Vec<Document>,
-        mut recovery: Recovery,
+        documents: Vec<PlacementDocument>,
+        mut recovery: RecoveryPass,
         over: bool,
-    ) -> Answer<Recovery> {
-        let recover = move |shared: &Shared<F>| {
+    ) -> PortFuture<RecoveryPass> {
+        let recover = move |shared: &LocalInner<F>| {
             let mut documents = documents.into_iter();
             while let Some(group) = recovery.next_group(&mut documents, over) {
                 if let Some(journal) = &shared.journal {
@@ -390,52 +396,52 @@ impl<F: Family> Port for Local<F> {
         self.run(recover, |_, _| ())
     }
 
-    fn forget_unknown(&self, now: Millis, budget: usize) -> Answer<Settled> {
+    fn forget_unknown(&self, now: Millis, budget: usize) -> PortFuture<SettleReport> {
         self.with(move |state, _| state.forget_unknown(now, budget))
     }
 
-    fn check(&self, document: Document) -> Answer<CheckReply> {
+    fn check(&self, document: PlacementDocument) -> PortFuture<CheckReply> {
         self.with(move |state, _| state.check(document))
     }
 
-    fn tree(&self, root: Root) -> Answer<Option<TreeView>> {
+    fn tree(&self, root: Root) -> PortFuture<Option<TreeView>> {
         self.with(move |state, _| state.forest.tree(root))
     }
 
-    fn say(&self, word: Word, shown: Vec<Root>) -> Answer<Option<u64>> {
-        self.with_safe(move |state| state.say(word, &shown))
+    fn add_override(&self, word: Override, shown: Vec<Root>) -> PortFuture<Option<u64>> {
+        self.with_safe(move |state| state.add_override(word, &shown))
     }
 
-    fn take_back(&self, number: u64) -> Answer<Option<Word>> {
+    fn undo_override(&self, number: u64) -> PortFuture<Option<Override>> {
         self.with_safe(move |state| state.take_back(number))
     }
 
-    fn restamped(&self, done: RestampPass) -> Answer<()> {
+    fn restamped(&self, done: RestampPass) -> PortFuture<()> {
         self.with_safe(move |state| state.restamped(&done))
     }
 
-    fn words(&self) -> Answer<Arc<Words>> {
-        self.with(|state, _| state.words().clone())
+    fn overrides(&self) -> PortFuture<Arc<Overrides>> {
+        self.with(|state, _| state.overrides().clone())
     }
 
-    fn late(&self) -> Answer<Late> {
+    fn late(&self) -> PortFuture<LateMergeLog> {
         self.with(|state, _| state.late())
     }
 
-    fn stats(&self) -> Answer<Stats> {
+    fn stats(&self) -> PortFuture<ForestStats> {
         let stored = self.shared.journal.as_ref().map(|journal| journal.status());
-        self.with(move |state, _| Stats {
+        self.with(move |state, _| ForestStats {
             stored,
             late_merges: state.late_stats(),
             ..state.forest.stats()
         })
     }
 
-    fn expire(&self, now: Millis, budget: usize) -> Answer<usize> {
+    fn expire(&self, now: Millis, budget: usize) -> PortFuture<usize> {
         self.with(move |state, _| state.forest.expire(now, budget))
     }
 
-    fn set_memory_limit(&self, bytes: usize) -> Answer<()> {
+    fn set_memory_limit(&self, bytes: usize) -> PortFuture<()> {
         self.with(move |state, _| state.forest.set_memory_limit(bytes))
     }
 
@@ -450,7 +456,7 @@ impl<F: Family> Port for Local<F> {
     }
 }
 
-impl<F: Family> Copied for Shared<F> {
+impl<F: MethodKind> Copied for LocalInner<F> {
     fn begin(&self) -> Result<(u8, Vec<u8>), Unavailable> {
         self.with(|state, _| state.begin_copy())
     }
@@ -489,7 +495,7 @@ impl<F: Family> Copied for Shared<F> {
     }
 }
 
-impl<F: Family> std::fmt::Debug for Local<F> {
+impl<F: MethodKind> std::fmt::Debug for LocalForest<F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let shared = &self.shared;
         let mut shown = f.debug_struct("Local");

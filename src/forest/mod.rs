@@ -1,4 +1,4 @@
-//! The law of the forest: equivalence classes of fingerprints as trees of height at most 2.
+//! The placement rules: equivalence classes of fingerprints as trees of height at most 2.
 //!
 //! At any moment (the parent forest of the article on real-time deduplication of tens of millions of texts, seed 002):
 //! 1. the height of every tree is at most 2;
@@ -8,70 +8,71 @@
 //!    tree, or which brought the tree's root itself.
 //!
 //! There is one law for documents of one and of several fingerprints. With one fingerprint and the proof `()` it is the
-//! strict law to the letter: the fourth line then says "the leaf itself was within k of its root or a sibling".
+//! strict rules to the letter: the fourth line then says "the leaf itself was within k of its root or a sibling".
 //!
 //! The forest is a pure, single-threaded state: documents and `now` in, roots out; who shares it locks it.
-//! [`place`](Forest::place) first lets a few expired nodes go (`window.rs`). Then the law decides (`law.rs`, which knows
-//! no forest) by what it is shown of this one (`look.rs`), and its decision is applied as changes, each a value
+//! [`place`](Forest::place) first lets a few expired nodes go (`window.rs`). Then the placement rules decide (`placement.rs`, which knows
+//! no forest) by what it is shown of this one (`candidate_view.rs`), and its decision is applied as changes, each a value
 //! (`change.rs`). The index holds the nodes: a fingerprint, the number of its tree, and when it arrived (`ticks.rs`). `roots.rs`
-//! holds what is kept of each tree, `tally.rs` knows how large they are, `in_flight.rs` which nodes may yet be withdrawn;
+//! holds what is kept of each tree, `tree_stats.rs` knows how large they are, `in_flight.rs` which nodes may yet be withdrawn;
 //! `view.rs` is all that reads. `words.rs` stands beside all of it: what people have said about groups.
 
-mod alone;
-mod beside;
+mod candidate_view;
+mod candidates;
 mod change;
 mod codec;
-mod evidence;
+mod founder_tokens;
 mod in_flight;
 mod late_merges;
-mod law;
 pub mod local;
-mod look;
+mod local_fallback;
 mod node;
-mod parcel;
+pub mod overrides;
 mod place;
+mod placement;
 pub mod port;
 mod promise;
 mod roots;
 mod save;
-mod seen;
 pub mod shared;
+mod sparse_map;
 mod summary;
-mod tally;
 #[cfg(test)]
 mod tests;
 mod ticks;
+mod tree_stats;
+mod undo_guard;
 mod view;
 mod window;
-pub mod words;
 
-pub use alone::OrAlone;
 pub use change::Change;
-pub use evidence::EVIDENCE_BYTES;
-pub use late_merges::{Late, LateMerges, Suggestion};
+pub use founder_tokens::EVIDENCE_BYTES;
+pub use late_merges::{LateMergeLog, LateMerges, Suggestion};
+pub use local_fallback::LocalFallback;
 pub use node::{Generation, NodeRef};
 pub use place::{Decision, Placement, Rollback};
 pub use save::{Portions, Restoring, Unreadable};
 pub use summary::Summary;
-pub use tally::{Notice, TreeSize};
-pub use ticks::{Moment, Tick};
+pub use ticks::{Tick, TickStart};
+pub use tree_stats::{TreeNotice, TreeSize};
 pub use view::{
-    Check, EvidenceStats, LateStats, Near, NearTree, NodeView, Stats, Stored, TreeView,
+    ForestCheck, ForestStats, FounderTokenStats, LateMergeStats, NearNode, NearTree, NodeView,
+    StoredStats, TreeView,
 };
 
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::hamming::{Entry, HammingError, NodeIndex};
 use crate::hash::HashKey;
-use crate::method::{Proof, Tally};
+use crate::method::{Proof, TreeTally};
 use crate::time::Millis;
-use beside::Beside;
-use evidence::Evidence;
-use in_flight::InFlight;
+use founder_tokens::FounderTokenStore;
+use in_flight::InFlightPlacements;
 use roots::Roots;
+use sparse_map::SparseMap;
 use std::fmt;
-use tally::Watched;
 use thiserror::Error;
 use ticks::Ticks;
+use tree_stats::WatchedTrees;
 
 /// The fingerprint of a node without a parent; it names a tree, that is, a cluster of similar documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -123,9 +124,9 @@ pub struct Forest<P: Proof = ()> {
     index: NodeIndex,
     roots: Roots<P>,
     ticks: Ticks,
-    in_flight: InFlight,
-    tallies: Beside<Tally>,
-    evidence: Evidence,
+    in_flight: InFlightPlacements,
+    tallies: SparseMap<TreeTally>,
+    evidence: FounderTokenStore,
     thresholds: P::Thresholds,
     /// Nodes that there may be at most.
     max_nodes: usize,
@@ -133,7 +134,7 @@ pub struct Forest<P: Proof = ()> {
     memory_limit: usize,
     /// Documents that a tree may have.
     max_tree: Option<u32>,
-    watched: Watched,
+    watched: WatchedTrees,
     /// Nodes that went before the window's end, to keep within the limit.
     evicted_total: u64,
     expired_total: u64,
@@ -169,14 +170,14 @@ impl<P: Proof> Forest<P> {
             index,
             roots: Roots::new(),
             ticks: Ticks::new(window),
-            in_flight: InFlight::new(key),
-            tallies: Beside::new(),
-            evidence: Evidence::new(EVIDENCE_BYTES, of_evidence),
+            in_flight: InFlightPlacements::new(key),
+            tallies: SparseMap::new(),
+            evidence: FounderTokenStore::new(EVIDENCE_BYTES, of_evidence),
             thresholds,
             max_nodes: usize::MAX,
             memory_limit: usize::MAX,
             max_tree: None,
-            watched: Watched::default(),
+            watched: WatchedTrees::default(),
             evicted_total: 0,
             expired_total: 0,
             withdrawn_total: 0,
@@ -195,14 +196,14 @@ impl<P: Proof> Forest<P> {
 
     /// Sets how many bytes its evidence may take. To be chosen before anything is placed.
     pub fn set_evidence(&mut self, bytes: usize) {
-        self.evidence = Evidence::new(bytes, evidence_key(&self.index));
+        self.evidence = FounderTokenStore::new(bytes, evidence_key(&self.index));
     }
 
     /// A forest with the same idea of what is near and what agrees, without a node, a window or a limit.
     fn empty(&self) -> Forest<P> {
         Forest {
             max_tree: self.max_tree,
-            evidence: Evidence::new(
+            evidence: FounderTokenStore::new(
                 self.evidence.limit().min(OWN_EVIDENCE),
                 evidence_key(&self.index),
             ),

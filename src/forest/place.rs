@@ -1,14 +1,14 @@
 //! Placing a document, and taking a placement back.
 
+use super::candidates::PriorClaim;
 use super::change::Change;
-use super::law::{self, Outcome};
 use super::node::NodeRef;
+use super::placement::{self, PlacementPlan};
 use super::roots::RootNumber;
-use super::seen::Claim;
 use super::ticks::Tick;
 use super::{Forest, Root};
 use crate::fingerprint::Fingerprint;
-use crate::method::{FounderTokens, Proof, Query, Refusal};
+use crate::method::{FounderTokens, PlacementQuery, Proof, Refusal};
 use crate::time::Millis;
 
 /// Trees whose evidence goes at most where that of one more tree comes.
@@ -81,8 +81,8 @@ impl Rollback {
 
 impl<P: Proof> Forest<P> {
     /// Finds or makes the nodes of a document and answers its root. `now` is the document's time; one before the
-    /// clock counts as the clock. What the law decides: see `law.rs`.
-    pub fn place(&mut self, query: &Query<'_, P>, now: Millis) -> Placement {
+    /// clock counts as the clock. What the placement rules decide: see `placement.rs`.
+    pub fn place(&mut self, query: &PlacementQuery<'_, P>, now: Millis) -> Placement {
         self.place_given(query, now, None)
     }
 
@@ -90,12 +90,12 @@ impl<P: Proof> Forest<P> {
     /// known elsewhere or another tree stands in the way.
     pub(super) fn place_given(
         &mut self,
-        query: &Query<'_, P>,
+        query: &PlacementQuery<'_, P>,
         now: Millis,
         given: Option<Root>,
     ) -> Placement {
         self.advance(now);
-        let claim = given.map(|root| Claim {
+        let claim = given.map(|root| PriorClaim {
             root,
             stored: None,
             reserved: None,
@@ -107,21 +107,21 @@ impl<P: Proof> Forest<P> {
     /// another tree or there is no room for the root. Time has gone on to `now` already.
     pub(super) fn place_stored(
         &mut self,
-        query: &Query<'_, P>,
+        query: &PlacementQuery<'_, P>,
         now: Millis,
-        claim: Claim<'_>,
+        claim: PriorClaim<'_>,
     ) -> Placement {
         self.place_at(query, now, Some(claim))
     }
 
     /// The tree in which a document was placed before, if it was.
-    pub(super) fn known(&self, query: &Query<'_, P>) -> Option<Root> {
+    pub(super) fn known(&self, query: &PlacementQuery<'_, P>) -> Option<Root> {
         let look = self.look(query, self.ticks.floor());
-        law::known(query, &look.seen, self.thresholds)
+        placement::known(query, &look.seen, self.thresholds)
     }
 
     /// Whether any node of a document was made by documents of which nobody knows yet that the cluster has accepted them.
-    pub(super) fn is_in_flight(&self, query: &Query<'_, P>) -> bool {
+    pub(super) fn is_in_flight(&self, query: &PlacementQuery<'_, P>) -> bool {
         let nodes = query.fingerprints.iter().chain([&query.whole]);
         nodes
             .copied()
@@ -139,7 +139,7 @@ impl<P: Proof> Forest<P> {
     }
 
     /// The tree of this root keeps the proof of this document instead of the one that it has.
-    pub(super) fn found_again(&mut self, root: Root, query: &Query<'_, P>) {
+    pub(super) fn found_again(&mut self, root: Root, query: &PlacementQuery<'_, P>) {
         let number = self.root_number(root, self.ticks.floor());
         if let Some(added) = number.and_then(|number| Some(self.roots.get(number)?.added())) {
             self.commit(Change::AddRoot {
@@ -158,7 +158,7 @@ impl<P: Proof> Forest<P> {
     /// ([`arrive`](Forest::arrive)): until then it comes at the clock, and nothing expires or is left out by its date.
     pub(super) fn place_provisionally(
         &mut self,
-        query: &Query<'_, P>,
+        query: &PlacementQuery<'_, P>,
         given: Option<Root>,
     ) -> Placement {
         self.place_given(query, self.clock(), given)
@@ -229,9 +229,9 @@ impl<P: Proof> Forest<P> {
 
     fn place_at(
         &mut self,
-        query: &Query<'_, P>,
+        query: &PlacementQuery<'_, P>,
         at: Millis,
-        claim: Option<Claim<'_>>,
+        claim: Option<PriorClaim<'_>>,
     ) -> Placement {
         self.sweep_some();
         self.evict();
@@ -240,14 +240,14 @@ impl<P: Proof> Forest<P> {
         let mut look = self.look(query, floor);
         look.give(claim);
         let mut outcome = look.decide();
-        let wide = law::widened(query, &outcome);
+        let wide = placement::widened(query, &outcome);
         let query = wide.as_ref().unwrap_or(query);
         if wide.is_some() {
             look = self.look_again(query, floor, look.into_laid());
             look.give(claim);
             outcome = look.decide();
         }
-        law::changes(
+        placement::changes(
             query,
             &look.seen,
             &outcome,
@@ -305,18 +305,18 @@ impl<P: Proof> Forest<P> {
     }
 
     /// How a document would be placed; nothing is changed.
-    pub(super) fn foresee(&self, query: &Query<'_, P>, at: Millis) -> Outcome {
+    pub(super) fn foresee(&self, query: &PlacementQuery<'_, P>, at: Millis) -> PlacementPlan {
         let floor = self.ticks.floor_at(at);
         let mut look = self.look(query, floor);
         let outcome = look.decide();
-        match law::widened(query, &outcome) {
+        match placement::widened(query, &outcome) {
             Some(wide) => self.look_again(&wide, floor, look.into_laid()).decide(),
             None => outcome,
         }
     }
 
     /// The document's fingerprints that have no node within k at this time, in their order.
-    pub(super) fn isolated(&self, query: &Query<'_, P>, at: Millis) -> Vec<Fingerprint> {
+    pub(super) fn isolated(&self, query: &PlacementQuery<'_, P>, at: Millis) -> Vec<Fingerprint> {
         let mut look = self.look(query, self.ticks.floor_at(at));
         for place in 0..query.fingerprints.len() {
             look.near(place, |_, _, _| ());

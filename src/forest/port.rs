@@ -9,88 +9,92 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::local::Recovery;
-use super::words::{Looked, RestampPass, Word, Words};
-use super::{Decision, Late, Near, Notice, Rollback, Root, Stats, TreeView};
+use super::local::RecoveryPass;
+use super::overrides::{Override, Overrides, ResolvedDocument, RestampPass};
+use super::{Decision, ForestStats, LateMergeLog, NearNode, Rollback, Root, TreeNotice, TreeView};
 use crate::fingerprint::Fingerprint;
-use crate::method::{Count, Features, Measure, Refusal, Stage, Tallies};
-use crate::text::boilerplate::Taught;
+use crate::method::{Features, Measure, Refusal, Stage, Tallies, TallyEntry};
+use crate::text::boilerplate::PendingSentences;
 use crate::time::Millis;
 
 /// A forest as the engine sees it.
 ///
 /// A question is put when the method is called, not when its answer is first polled, and is worked off to its end even if
 /// the answer is dropped: documents whose placements nobody waits for are withdrawn again, or not placed if it is not their turn yet.
-pub trait Port: Debug + Send + Sync {
+pub trait ForestPort: Debug + Send + Sync {
     /// Finds or makes the place of each document, one after the other: their order is the order of placement. As many
     /// replies come back, in the same order.
-    fn place(&self, batch: Batch) -> Answer<Placements>;
+    fn place(&self, batch: Batch) -> PortFuture<Placements>;
 
     /// The same, which gives the documents back as they came where the engine that keeps the forest cannot take
-    /// anything just now ([`Unavailable::is_of_the_engine`]), so that they can be placed elsewhere.
-    fn place_or_return(&self, batch: Batch) -> Answer<OrBack<Batch>> {
+    /// anything just now ([`Unavailable::is_store_unavailable`]), so that they can be placed elsewhere.
+    fn place_or_return(&self, batch: Batch) -> PortFuture<PlacementsOrBatch<Batch>> {
         let placed = self.place(batch);
         Box::pin(async move { placed.await.map(Ok) })
     }
 
     /// A view of the forest for one request whose documents must leave no trace before the cluster has accepted them.
-    fn rehearsal(&self) -> Box<dyn Rehearsal>;
+    fn dry_placement(&self) -> Box<dyn DryPlacement>;
 
     /// Tells at `now` what became of documents that were placed provisionally, all of one request.
     /// A node goes when the last placement that uses it is refused, or was of unknown outcome for long enough.
-    fn settle(&self, batch: Vec<Settlement>, now: Millis) -> Answer<Settled>;
+    fn settle(&self, batch: Vec<Settlement>, now: Millis) -> PortFuture<SettleReport>;
 
-    /// Takes in documents that are stored with their roots ([`Document::given`]), in the order in which they came. The recovery goes from call to
+    /// Takes in documents that are stored with their roots ([`PlacementDocument::given`]), in the order in which they came. The recovery goes from call to
     /// call; `over`: no more will come.
-    fn recover(&self, documents: Vec<Document>, recovery: Recovery, over: bool)
-    -> Answer<Recovery>;
+    fn recover(
+        &self,
+        documents: Vec<PlacementDocument>,
+        recovery: RecoveryPass,
+        over: bool,
+    ) -> PortFuture<RecoveryPass>;
 
     /// Takes back, of at most `budget` placements, those whose outcome has been unknown for so long that no retry is to be
     /// expected.
-    fn forget_unknown(&self, now: Millis, budget: usize) -> Answer<Settled>;
+    fn forget_unknown(&self, now: Millis, budget: usize) -> PortFuture<SettleReport>;
 
     /// What would happen to a document; nothing is changed.
-    fn check(&self, document: Document) -> Answer<CheckReply>;
+    fn check(&self, document: PlacementDocument) -> PortFuture<CheckReply>;
 
     /// A tree by its root.
-    fn tree(&self, root: Root) -> Answer<Option<TreeView>>;
+    fn tree(&self, root: Root) -> PortFuture<Option<TreeView>>;
 
     /// Somebody says this about groups; documents of a pin show these roots. Answers the number of the word when it is safe; `None`:
     /// there are as many, or as many bytes of them, as a forest remembers.
-    fn say(&self, word: Word, shown: Vec<Root>) -> Answer<Option<u64>>;
+    fn add_override(&self, word: Override, shown: Vec<Root>) -> PortFuture<Option<u64>>;
 
     /// Takes a word back. Answers what it was when that is safe.
-    fn take_back(&self, number: u64) -> Answer<Option<Word>>;
+    fn undo_override(&self, number: u64) -> PortFuture<Option<Override>>;
 
     /// Stored documents obey the words that this pass was for, as far as it is still what is to be done for them.
-    fn restamped(&self, done: RestampPass) -> Answer<()>;
+    fn restamped(&self, done: RestampPass) -> PortFuture<()>;
 
     /// What was said and not taken back, as it is now. To be held briefly: a change has to copy what somebody holds.
-    fn words(&self) -> Answer<Arc<Words>>;
+    fn overrides(&self) -> PortFuture<Arc<Overrides>>;
 
     /// Hears what was said through other processes. Answers the number of the last change of words that this one has heard of; where
     /// nobody shares the forest that is none, 0.
-    fn hear(&self) -> Answer<u64> {
+    fn refresh_overrides(&self) -> PortFuture<u64> {
         Box::pin(std::future::ready(Ok(0)))
     }
 
     /// All documents that this process has on its way were given their roots by words up to this change, or by later ones. To be said
     /// again and again: a process that does not is believed to be gone.
-    fn obeys(&self, _heard: u64) -> Answer<Obeyed> {
-        Box::pin(std::future::ready(Ok(Obeyed::ALONE)))
+    fn acknowledge_overrides(&self, _heard: u64) -> PortFuture<Acknowledged> {
+        Box::pin(std::future::ready(Ok(Acknowledged::ALONE)))
     }
 
     /// Groups that may be one.
-    fn late(&self) -> Answer<Late>;
+    fn late(&self) -> PortFuture<LateMergeLog>;
 
     /// Its size and totals.
-    fn stats(&self) -> Answer<Stats>;
+    fn stats(&self) -> PortFuture<ForestStats>;
 
     /// Lets up to `budget` nodes go that are before the window at `now`, oldest first, and answers how many went.
-    fn expire(&self, now: Millis, budget: usize) -> Answer<usize>;
+    fn expire(&self, now: Millis, budget: usize) -> PortFuture<usize>;
 
     /// Sets how many bytes its nodes may take: beyond it the oldest arrivals go before the window's end.
-    fn set_memory_limit(&self, bytes: usize) -> Answer<()>;
+    fn set_memory_limit(&self, bytes: usize) -> PortFuture<()>;
 
     /// Writes what waits for the disk: the process ends. Waits for it; nothing is to be placed any more.
     fn close(&self) {}
@@ -100,10 +104,10 @@ pub trait Port: Debug + Send + Sync {
 }
 
 /// Placements, or why there are none and what was to be placed.
-pub type OrBack<T, P = Placements> = Result<P, (Unavailable, T)>;
+pub type PlacementsOrBatch<T, P = Placements> = Result<P, (Unavailable, T)>;
 
 /// What a forest answers, when it has.
-pub type Answer<T> = Pin<Box<dyn Future<Output = Result<T, Unavailable>> + Send>>;
+pub type PortFuture<T> = Pin<Box<dyn Future<Output = Result<T, Unavailable>> + Send>>;
 
 /// A forest that cannot be asked any more.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -168,7 +172,7 @@ pub enum Unavailable {
 
 impl Unavailable {
     /// Whether the engine that keeps the forest cannot take anything just now: then a process may go on for itself.
-    pub fn is_of_the_engine(&self) -> bool {
+    pub fn is_store_unavailable(&self) -> bool {
         matches!(self, Unavailable::Away { .. } | Unavailable::Full { .. })
     }
 }
@@ -177,18 +181,18 @@ impl Unavailable {
 #[derive(Debug, Default)]
 pub struct Batch {
     /// In the order in which they are to be placed.
-    pub documents: Vec<Document>,
+    pub documents: Vec<PlacementDocument>,
     /// When they count.
     pub commit: Commit,
     /// What the documents of the same request that came before them have left.
-    pub earlier: Earlier,
+    pub earlier: EarlierDocuments,
 }
 
 /// What the documents of one request know of those before them, and nobody else yet.
 #[derive(Debug, Clone, Default)]
-pub struct Earlier {
+pub struct EarlierDocuments {
     /// What they have taught.
-    pub(super) taught: Taught,
+    pub(super) taught: PendingSentences,
     /// What they count for at their trees.
     pub(super) tallies: Tallies,
     /// When the last of them came that had a time.
@@ -206,12 +210,15 @@ pub enum Commit {
 }
 
 /// Documents placed as if by themselves: they see the forest and each other, and nothing of them is seen.
-pub trait Rehearsal: Send + Sync {
-    /// What [`Port::place`] would answer, with handles that name nothing. To be asked again after the answer came.
-    fn place(&self, documents: Vec<Document>) -> Answer<Placements>;
+pub trait DryPlacement: Send + Sync {
+    /// What [`ForestPort::place`] would answer, with handles that name nothing. To be asked again after the answer came.
+    fn place(&self, documents: Vec<PlacementDocument>) -> PortFuture<Placements>;
 
-    /// The same, which gives the documents back as [`Port::place_or_return`] does.
-    fn place_or_return(&self, documents: Vec<Document>) -> Answer<OrBack<Vec<Document>>> {
+    /// The same, which gives the documents back as [`ForestPort::place_or_return`] does.
+    fn place_or_return(
+        &self,
+        documents: Vec<PlacementDocument>,
+    ) -> PortFuture<PlacementsOrBatch<Vec<PlacementDocument>>> {
         let placed = self.place(documents);
         Box::pin(async move { placed.await.map(Ok) })
     }
@@ -219,21 +226,21 @@ pub trait Rehearsal: Send + Sync {
 
 /// One document to place.
 #[derive(Debug, Clone)]
-pub struct Document {
+pub struct PlacementDocument {
     /// What its method read; `None` if that was nothing usable. Such a document only has a time.
     pub features: Option<Features>,
     /// When it comes.
-    pub when: When,
+    pub when: DocumentTime,
     /// A number for its title that other titles mostly do not have, if it has one.
     pub title: Option<u32>,
-    /// The root that it was given in a rehearsal, and that is stored with it: it gets it again, unless its text is known elsewhere
+    /// The root that it was given in a dry placement, and that is stored with it: it gets it again, unless its text is known elsewhere
     /// by then.
     pub given: Option<Root>,
 }
 
 /// When a document comes to the forest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum When {
+pub enum DocumentTime {
     /// At this time; before the clock counts as the clock.
     At(Millis),
     /// At this time, as it says itself.
@@ -248,16 +255,16 @@ pub enum When {
 #[derive(Debug, Default)]
 pub struct Placements {
     /// One for each document, in their order.
-    pub replies: Vec<Reply>,
+    pub replies: Vec<PlacementReply>,
     /// How long the batch waited for others to be done with the forest.
     pub waited: Duration,
     /// What the documents of the request have left up to now.
-    pub earlier: Earlier,
+    pub earlier: EarlierDocuments,
 }
 
 /// What came of one document.
 #[derive(Debug)]
-pub struct Reply {
+pub struct PlacementReply {
     /// Its time; `None` where time stands still.
     pub now: Option<Millis>,
     /// Its place; `None` if it has none here.
@@ -296,8 +303,8 @@ pub struct Placed {
     /// The sentences, as hashes, that it teaches when it is accepted; `None` if it has founded no tree.
     pub lesson: Option<Vec<u64>>,
     /// What it counts for at its tree when it is accepted.
-    pub count: Count,
-    /// For [`Port::settle`].
+    pub count: TallyEntry,
+    /// For [`ForestPort::settle`].
     pub rollback: Rollback,
     /// Whether the place is one of this process alone, because the forest that it shares was away: the document is to be placed
     /// again.
@@ -306,7 +313,7 @@ pub struct Placed {
 
 impl Placed {
     /// What became of it.
-    pub fn settled(self, outcome: Outcome) -> Settlement {
+    pub fn settled(self, outcome: ItemOutcome) -> Settlement {
         Settlement {
             rollback: self.rollback,
             is_alone: self.is_alone,
@@ -331,16 +338,16 @@ pub struct Settlement {
     /// As it was placed: [`Placed::lesson`].
     pub lesson: Option<Vec<u64>>,
     /// Its tree, and as it was placed: [`Placed::count`].
-    pub counted: (Root, Count),
+    pub counted: (Root, TallyEntry),
     /// As it was placed: [`Placed::others`].
     pub others: Vec<Root>,
     /// What the cluster did.
-    pub outcome: Outcome,
+    pub outcome: ItemOutcome,
 }
 
 /// What the cluster did with a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ItemOutcome {
     /// It is stored.
     Accepted,
     /// It is not, and never will be by this request.
@@ -351,16 +358,16 @@ pub enum Outcome {
 
 /// How those who share a forest obey what was said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Obeyed {
+pub struct Acknowledged {
     /// The number of the last change of words that all of them obey, with all that is on its way.
     pub by_all: u64,
     /// Whether this process is the one that has been there longest: it has stored documents follow.
     pub is_first: bool,
 }
 
-impl Obeyed {
+impl Acknowledged {
     /// Where nobody shares it.
-    pub const ALONE: Obeyed = Obeyed {
+    pub const ALONE: Acknowledged = Acknowledged {
         by_all: u64::MAX,
         is_first: true,
     };
@@ -368,13 +375,13 @@ impl Obeyed {
 
 /// What settling did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Settled {
+pub struct SettleReport {
     /// Nodes that went.
     pub withdrawn: u64,
     /// Sentences that became boilerplate.
     pub learned: u64,
     /// What somebody should know of the trees.
-    pub notices: Vec<Notice>,
+    pub notices: Vec<TreeNotice>,
     /// Groups that the forest has made one: stored documents are to follow.
     pub merged: u64,
 }
@@ -385,18 +392,18 @@ pub struct CheckReply {
     /// The time that its stamp would have, unless it has nodes of its own; `None` where time stands still.
     pub now: Option<Millis>,
     /// What would happen; `None` if it has no place here.
-    pub check: Option<Check>,
+    pub check: Option<CheckedDocument>,
 }
 
 /// What would happen to a document.
 #[derive(Debug)]
-pub struct Check {
+pub struct CheckedDocument {
     /// The tree it would belong to.
     pub root: Root,
     /// The root that it would show.
     pub answer: Root,
     /// What a stored document with this text is to show.
-    pub looked: Looked,
+    pub looked: ResolvedDocument,
     /// How that root would be found.
     pub decision: Decision,
     /// The stage that finds the tree, for the method `staged`.
@@ -419,7 +426,7 @@ pub struct CheckedFingerprint {
     /// It belongs to a sentence that is boilerplate: what is near it is no candidate.
     pub left_out: bool,
     /// The nodes within k, nearest first.
-    pub near: Vec<Near>,
+    pub near: Vec<NearNode>,
 }
 
 /// A tree near a document.

@@ -5,13 +5,13 @@ use std::fmt::Debug;
 
 use smallvec::SmallVec;
 
-use super::beside::Beside;
+use super::sparse_map::SparseMap;
 use super::ticks::Tick;
 use crate::fingerprint::Fingerprint;
 use crate::hamming::prefetch;
 use crate::method::Proof;
-use crate::steps;
 use crate::time::Millis;
+use crate::work_counter;
 
 /// Records of one chunk: memory grows by chunks and nothing ever moves.
 const CHUNK: usize = 1 << 10;
@@ -28,28 +28,28 @@ pub(super) struct RootNumber(pub(super) u32);
 
 /// One tree.
 #[derive(Debug)]
-pub(super) struct Record<P> {
+pub(super) struct TreeRecord<P> {
     pub(super) fingerprint: Fingerprint,
     /// What came to it, by number, from its second document on; [`UNCOUNTED`] or [`FOUNDED`] before.
     pub(super) tally: u32,
     /// Nodes in the index that have its number, dead ones too: while there is one the number stays taken.
     attached: u32,
     leaves: Leaves,
-    added: Added,
+    added: FoundedAt,
     pub(super) proof: P,
 }
 
 /// When a tree was founded, in 48 bits: the years from -2490 to 6429.
 #[derive(Debug, Clone, Copy)]
-struct Added([u16; 3]);
+struct FoundedAt([u16; 3]);
 
-impl Added {
+impl FoundedAt {
     /// Stands for the time of a clock that stands still.
     const NEVER: i64 = -(1 << 47);
 
-    fn new(at: Millis) -> Added {
+    fn new(at: Millis) -> FoundedAt {
         let at = at.0.clamp(Self::NEVER, -1 - Self::NEVER);
-        Added([at as u16, (at >> 16) as u16, (at >> 32) as u16])
+        FoundedAt([at as u16, (at >> 16) as u16, (at >> 32) as u16])
     }
 
     fn at(self) -> Millis {
@@ -59,7 +59,7 @@ impl Added {
     }
 }
 
-impl<P> Record<P> {
+impl<P> TreeRecord<P> {
     /// When it was founded.
     pub(super) fn added(&self) -> Millis {
         self.added.at()
@@ -75,7 +75,7 @@ struct Leaves {
 }
 
 /// Ticks and how many leaves arrived in each, in the order of the ticks.
-type Ages = SmallVec<[(Tick, u32); AGES]>;
+type LeafAges = SmallVec<[(Tick, u32); AGES]>;
 
 /// Two times need no memory of their own: most trees have no more.
 const AGES: usize = 2;
@@ -86,10 +86,10 @@ const A_LINE: usize = 8;
 /// All trees that have a node.
 #[derive(Debug)]
 pub(super) struct Roots<P> {
-    chunks: Vec<Vec<Record<P>>>,
+    chunks: Vec<Vec<TreeRecord<P>>>,
     free: Vec<u32>,
     /// The leaves of trees whose leaves did not all arrive in one tick.
-    ages: Beside<Ages>,
+    ages: SparseMap<LeafAges>,
     ages_bytes: usize,
     /// What the proofs hold besides their records, of trees that are gone as well until their records are used again.
     proof_bytes: usize,
@@ -100,13 +100,13 @@ impl<P: Proof> Roots<P> {
         Roots {
             chunks: Vec::new(),
             free: Vec::new(),
-            ages: Beside::new(),
+            ages: SparseMap::new(),
             ages_bytes: 0,
             proof_bytes: 0,
         }
     }
 
-    pub(super) fn get(&self, number: RootNumber) -> Option<&Record<P>> {
+    pub(super) fn get(&self, number: RootNumber) -> Option<&TreeRecord<P>> {
         let number = number.0 as usize;
         self.chunks.get(number / CHUNK)?.get(number % CHUNK)
     }
@@ -118,7 +118,7 @@ impl<P: Proof> Roots<P> {
         }
     }
 
-    pub(super) fn get_mut(&mut self, number: RootNumber) -> Option<&mut Record<P>> {
+    pub(super) fn get_mut(&mut self, number: RootNumber) -> Option<&mut TreeRecord<P>> {
         let number = number.0 as usize;
         self.chunks.get_mut(number / CHUNK)?.get_mut(number % CHUNK)
     }
@@ -143,9 +143,9 @@ impl<P: Proof> Roots<P> {
         proof: P,
     ) -> Option<RootNumber> {
         let number = RootNumber(self.next()?);
-        let record = Record {
+        let record = TreeRecord {
             fingerprint,
-            added: Added::new(added),
+            added: FoundedAt::new(added),
             tally: UNCOUNTED,
             attached: 0,
             leaves: Leaves { tick: 0, count: 0 },
@@ -172,7 +172,7 @@ impl<P: Proof> Roots<P> {
     pub(super) fn found(&mut self, number: RootNumber, added: Millis, proof: P) {
         let bytes = proof.heap_bytes();
         if let Some(record) = self.get_mut(number) {
-            record.added = Added::new(added);
+            record.added = FoundedAt::new(added);
             let before = std::mem::replace(&mut record.proof, proof);
             self.proof_bytes = self.proof_bytes + bytes - before.heap_bytes();
         }
@@ -219,7 +219,7 @@ impl<P: Proof> Roots<P> {
             };
             let before = ages.capacity();
             let dead = ages.partition_point(|(age, _)| !age.is_from(floor));
-            steps::add(dead.min(1) * ages.len() / A_LINE + 1);
+            work_counter::add(dead.min(1) * ages.len() / A_LINE + 1);
             ages.drain(..dead);
             let place = ages.partition_point(|(age, _)| !age.is_from(tick));
             match ages.get_mut(place).filter(|(age, _)| *age == tick) {
@@ -235,7 +235,7 @@ impl<P: Proof> Roots<P> {
                 count: same + 1,
             }
         } else {
-            let mut ages = Ages::from([(only, leaves.count), (tick, 1)]);
+            let mut ages = LeafAges::from([(only, leaves.count), (tick, 1)]);
             ages.sort_unstable_by_key(|(age, _)| age.0.wrapping_sub(floor.0));
             self.ages_bytes += bytes(ages.capacity());
             Leaves {
@@ -269,7 +269,7 @@ impl<P: Proof> Roots<P> {
             if let Some((_, count)) = ages.get_mut(place).filter(|(age, _)| *age == tick) {
                 *count -= 1;
                 if *count == 0 {
-                    steps::add((ages.len() - place) / A_LINE);
+                    work_counter::add((ages.len() - place) / A_LINE);
                     ages.remove(place);
                 }
             }
@@ -292,7 +292,7 @@ impl<P: Proof> Roots<P> {
             && let Some(ages) = self.ages.get_mut(leaves.tick)
         {
             self.ages_bytes -= bytes(ages.capacity());
-            *ages = Ages::new();
+            *ages = LeafAges::new();
             self.ages.release(leaves.tick);
         }
     }
@@ -320,7 +320,7 @@ impl<P: Proof> Roots<P> {
     pub(super) fn chunk(
         &self,
         chunk: usize,
-    ) -> Option<impl Iterator<Item = (RootNumber, &Record<P>)>> {
+    ) -> Option<impl Iterator<Item = (RootNumber, &TreeRecord<P>)>> {
         let first = u32::try_from(chunk * CHUNK).ok()?;
         let records = (first..).map(RootNumber).zip(self.chunks.get(chunk)?);
         Some(records.filter(|(_, record)| record.attached > 0))
@@ -335,7 +335,7 @@ impl<P: Proof> Roots<P> {
 
     /// Bytes held, and bytes that the records take which are there: memory that nobody uses is on top.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.chunks.len() * CHUNK * size_of::<Record<P>>()
+        self.chunks.len() * CHUNK * size_of::<TreeRecord<P>>()
             + self.free.capacity() * size_of::<u32>()
             + self.ages.memory_bytes()
             + self.ages_bytes
@@ -360,20 +360,20 @@ mod tests {
 
     #[test]
     fn a_record_of_the_default_method_is_small() {
-        assert_eq!(size_of::<Record<Founder>>(), 88);
-        assert!(size_of::<Ages>() <= 24);
+        assert_eq!(size_of::<TreeRecord<Founder>>(), 88);
+        assert!(size_of::<LeafAges>() <= 24);
     }
 
     proptest! {
         #[test]
         fn a_time_is_kept(at in (1 - (1i64 << 47))..(1 << 47)) {
-            prop_assert_eq!(Added::new(Millis(at)).at(), Millis(at));
+            prop_assert_eq!(FoundedAt::new(Millis(at)).at(), Millis(at));
         }
     }
 
     #[test]
     fn times_beyond_all_dates() {
-        assert_eq!(Added::new(Millis(i64::MIN)).at(), Millis(i64::MIN));
-        assert_eq!(Added::new(Millis(i64::MAX)).at(), Millis((1 << 47) - 1));
+        assert_eq!(FoundedAt::new(Millis(i64::MIN)).at(), Millis(i64::MIN));
+        assert_eq!(FoundedAt::new(Millis(i64::MAX)).at(), Millis((1 << 47) - 1));
     }
 }

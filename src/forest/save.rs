@@ -18,13 +18,13 @@ use std::collections::{HashMap, HashSet};
 
 use super::Forest;
 use super::codec::name_of;
-use super::local::{State, StateChange};
+use super::local::{ForestState, StateChange};
+use super::overrides::Overrides;
 use super::roots::RootNumber;
-use super::ticks::{Moment, Tick, Ticks};
-use super::words::Words;
+use super::ticks::{Tick, TickStart, Ticks};
 use crate::fingerprint::Fingerprint;
 use crate::hamming::Entry;
-use crate::method::{Durable, Family, Proof, Tally};
+use crate::method::{Durable, MethodKind, Proof, TreeTally};
 use crate::time::Millis;
 
 /// Sections of a copy.
@@ -86,7 +86,7 @@ impl Portions {
     }
 }
 
-impl<F: Family> State<F> {
+impl<F: MethodKind> ForestState<F> {
     /// What is written first, before the journal is told that a copy begins.
     pub fn begin_copy(&self) -> (u8, Vec<u8>) {
         let forest = self.forest();
@@ -140,10 +140,10 @@ impl<F: Family> State<F> {
             }
             Phase::Words => {
                 portions.go_to(Phase::End);
-                if self.words().next() == Some(0) {
+                if self.overrides().next_number() == Some(0) {
                     return self.next_portion(portions, lsn);
                 }
-                self.words().write(&mut out);
+                self.overrides().write(&mut out);
                 Some((WORDS, out))
             }
             Phase::End => {
@@ -192,18 +192,18 @@ impl Ticks {
 
 /// Where time stood.
 #[derive(Debug, Clone, Copy)]
-struct Times {
-    now: Moment,
+struct SavedClock {
+    now: TickStart,
     floor: Tick,
 }
 
-impl Times {
-    fn read(bytes: &mut &[u8]) -> Option<Times> {
+impl SavedClock {
+    fn read(bytes: &mut &[u8]) -> Option<SavedClock> {
         let at = Millis(i64::read(bytes)?);
         let tick = Tick(u32::read(bytes)?);
         let floor = Tick(u32::read(bytes)?);
-        Some(Times {
-            now: Moment { tick, at },
+        Some(SavedClock {
+            now: TickStart { tick, at },
             floor,
         })
     }
@@ -211,12 +211,12 @@ impl Times {
 
 /// Puts a state together: first the copy, then the changes since it was begun.
 #[derive(Debug)]
-pub struct Restoring<F: Family> {
-    state: State<F>,
+pub struct Restoring<F: MethodKind> {
+    state: ForestState<F>,
     /// The numbers of the trees as they were written, and as they are now.
     numbers: Vec<u32>,
     /// Where time stood at the end of the copy.
-    end: Option<Times>,
+    end: Option<SavedClock>,
     /// The last batch whose lessons the copy has.
     learned: u64,
     /// The copy has been reckoned up.
@@ -233,9 +233,9 @@ const GROUP: usize = 64;
 /// In place of the number of a tree that was not written.
 const NO_TREE: u32 = u32::MAX;
 
-impl<F: Family> Restoring<F> {
+impl<F: MethodKind> Restoring<F> {
     /// Over an empty state.
-    pub fn new(state: State<F>) -> Restoring<F> {
+    pub fn new(state: ForestState<F>) -> Restoring<F> {
         Restoring {
             state,
             numbers: Vec::new(),
@@ -248,7 +248,7 @@ impl<F: Family> Restoring<F> {
     }
 
     /// The same where parts are missing: what is left is made a state that could be.
-    pub fn salvaging(state: State<F>) -> Restoring<F> {
+    pub fn salvaging(state: ForestState<F>) -> Restoring<F> {
         Restoring {
             salvages: true,
             ..Restoring::new(state)
@@ -268,7 +268,7 @@ impl<F: Family> Restoring<F> {
             NODES => self.read_nodes(bytes),
             EVIDENCE => self.state.forest_mut().evidence.read(bytes),
             LEARNED => self.read_learned(bytes),
-            WORDS => Words::read(bytes).map(|words| self.state.set_words(words)),
+            WORDS => Overrides::read(bytes).map(|words| self.state.set_overrides(words)),
             END => self.read_end(bytes),
             _ => None,
         };
@@ -318,7 +318,7 @@ impl<F: Family> Restoring<F> {
     }
 
     /// The state.
-    pub fn finish(mut self) -> State<F> {
+    pub fn finish(mut self) -> ForestState<F> {
         self.complete();
         if let Some(end) = self.end {
             let forest = self.state.forest_mut();
@@ -335,12 +335,12 @@ impl<F: Family> Restoring<F> {
     }
 
     fn read_begin(&mut self, bytes: &mut &[u8]) -> Option<()> {
-        let times = Times::read(bytes)?;
+        let times = SavedClock::read(bytes)?;
         self.stand_at(times);
         self.read_moments(bytes)
     }
 
-    fn stand_at(&mut self, times: Times) {
+    fn stand_at(&mut self, times: SavedClock) {
         let forest = self.state.forest_mut();
         forest.ticks.stand_at(times.now, times.floor);
         self.has_begun = true;
@@ -353,7 +353,7 @@ impl<F: Family> Restoring<F> {
             let number = u32::read(bytes)? as usize;
             let fingerprint = Fingerprint::read(bytes)?;
             let added = Millis(i64::read(bytes)?);
-            let tally = Tally::read(bytes)?;
+            let tally = TreeTally::read(bytes)?;
             let proof = <F::Proof as Durable>::read(bytes)?;
             *left = record;
             let forest = self.state.forest_mut();
@@ -399,7 +399,7 @@ impl<F: Family> Restoring<F> {
     }
 
     fn read_end(&mut self, bytes: &mut &[u8]) -> Option<()> {
-        self.end = Some(Times::read(bytes)?);
+        self.end = Some(SavedClock::read(bytes)?);
         self.read_moments(bytes)
     }
 
@@ -408,7 +408,7 @@ impl<F: Family> Restoring<F> {
         for _ in 0..u32::read(bytes)? {
             let tick = Tick(u32::read(bytes)?);
             let at = Millis(i64::read(bytes)?);
-            ticks.know(Moment { tick, at });
+            ticks.know(TickStart { tick, at });
         }
         Some(())
     }
@@ -427,7 +427,7 @@ impl<F: Family> Restoring<F> {
     }
 }
 
-impl<F: Family> Restoring<F> {
+impl<F: MethodKind> Restoring<F> {
     /// Makes up for parts of the copy that are missing, before anything is counted.
     fn mend(&mut self) {
         let end = self.end;
@@ -439,7 +439,7 @@ impl<F: Family> Restoring<F> {
         let newest = forest.mend();
         if let Some(tick) = newest.filter(|_| !has_begun) {
             let at = forest.clock();
-            forest.ticks.stand_at(Moment { tick, at }, Tick(0));
+            forest.ticks.stand_at(TickStart { tick, at }, Tick(0));
         }
     }
 }

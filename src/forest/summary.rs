@@ -23,8 +23,8 @@ pub struct Summary {
     pub sizes: Vec<(u32, usize)>,
     /// The largest trees, largest first.
     pub largest: Vec<TreeSize>,
-    /// Trees of furniture.
-    pub furniture_trees: usize,
+    /// Trees of page chrome.
+    pub page_chrome_trees: usize,
 }
 
 impl<P: Proof> Forest<P> {
@@ -35,7 +35,7 @@ impl<P: Proof> Forest<P> {
             nodes: stats.nodes,
             roots: stats.roots,
             memory_bytes: stats.memory_bytes,
-            furniture_trees: stats.furniture_trees,
+            page_chrome_trees: stats.page_chrome_trees,
             ..Summary::default()
         };
         for (_, entry) in self.index.iter() {

@@ -10,8 +10,8 @@
 
 use std::collections::VecDeque;
 
-use crate::steps;
 use crate::time::Millis;
+use crate::work_counter;
 
 /// Parts of the window that ticks tell apart.
 const PARTS: i64 = 1 << 16;
@@ -38,7 +38,7 @@ impl Tick {
 
 /// When a tick began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moment {
+pub struct TickStart {
     /// Its number.
     pub tick: Tick,
     /// The clock when it began.
@@ -46,8 +46,8 @@ pub struct Moment {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Arrivals {
-    moment: Moment,
+struct TickArrivals {
+    moment: TickStart,
     nodes: u32,
     roots: u32,
 }
@@ -62,17 +62,17 @@ pub(super) struct Ticks {
     /// Nodes that may arrive in one tick.
     most: u32,
     /// In their order.
-    arrivals: VecDeque<Arrivals>,
+    arrivals: VecDeque<TickArrivals>,
     current: Tick,
     /// The first tick that is not over.
     floor: Tick,
-    living: Count,
+    living: NodeCount,
     dead_nodes: usize,
 }
 
 /// How many nodes there are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Count {
+pub(super) struct NodeCount {
     pub(super) nodes: usize,
     /// Roots among them.
     pub(super) roots: usize,
@@ -88,7 +88,7 @@ impl Ticks {
             arrivals: VecDeque::new(),
             current: Tick(0),
             floor: Tick(0),
-            living: Count::default(),
+            living: NodeCount::default(),
             dead_nodes: 0,
         }
     }
@@ -108,7 +108,7 @@ impl Ticks {
     }
 
     /// Nodes that are alive.
-    pub(super) fn living(&self) -> Count {
+    pub(super) fn living(&self) -> NodeCount {
         self.living
     }
 
@@ -124,7 +124,7 @@ impl Ticks {
     }
 
     /// Time stands at this moment, and all before the floor is over. To be said before any node comes.
-    pub(super) fn stand_at(&mut self, now: Moment, floor: Tick) {
+    pub(super) fn stand_at(&mut self, now: TickStart, floor: Tick) {
         self.clock = now.at;
         self.current = now.tick;
         self.floor = floor;
@@ -132,7 +132,7 @@ impl Ticks {
     }
 
     /// What [`begin`](Ticks::begin) is to be told before something arrives at `now`; none if nothing changes.
-    pub(super) fn due(&self, now: Millis) -> Option<Moment> {
+    pub(super) fn due(&self, now: Millis) -> Option<TickStart> {
         let at = now.max(self.clock);
         let begun = self.arrivals_of(self.current).copied();
         let is_over = begun.is_none_or(|begun| {
@@ -142,11 +142,11 @@ impl Ticks {
             Some(_) if is_over => self.current.next(),
             _ => self.current,
         };
-        (at > self.clock || begun.is_none() || is_over).then_some(Moment { tick, at })
+        (at > self.clock || begun.is_none() || is_over).then_some(TickStart { tick, at })
     }
 
     /// The clock is at the moment's time, and what arrives from now on arrives in its tick. Answers what died of it.
-    pub(super) fn begin(&mut self, moment: Moment) -> Count {
+    pub(super) fn begin(&mut self, moment: TickStart) -> NodeCount {
         self.clock = self.clock.max(moment.at);
         self.current = moment.tick;
         self.know(moment);
@@ -158,12 +158,12 @@ impl Ticks {
     }
 
     /// Has the moment of a tick at hand.
-    pub(super) fn know(&mut self, moment: Moment) {
+    pub(super) fn know(&mut self, moment: TickStart) {
         let place = self.place(moment.tick);
         match self.arrivals.get_mut(place) {
             Some(known) if known.moment.tick == moment.tick => known.moment = moment,
             _ => {
-                let arrivals = Arrivals {
+                let arrivals = TickArrivals {
                     moment,
                     nodes: 0,
                     roots: 0,
@@ -180,7 +180,7 @@ impl Ticks {
         if known.is_none_or(|known| known.moment.tick != tick) {
             let before = place.checked_sub(1).and_then(|at| self.arrivals.get(at));
             let at = before.or(known).map_or(self.clock, |near| near.moment.at);
-            self.know(Moment { tick, at });
+            self.know(TickStart { tick, at });
         }
     }
 
@@ -192,7 +192,7 @@ impl Ticks {
     }
 
     /// All ticks before this one are over. Answers what died of it.
-    pub(super) fn raise(&mut self, floor: Tick) -> Count {
+    pub(super) fn raise(&mut self, floor: Tick) -> NodeCount {
         let before = self.living;
         self.end(|moment| !moment.tick.is_from(floor));
         if floor.is_from(self.floor) {
@@ -263,12 +263,12 @@ impl Ticks {
     }
 
     /// The moments of all ticks whose nodes are there.
-    pub(super) fn moments(&self) -> impl Iterator<Item = Moment> + '_ {
+    pub(super) fn moments(&self) -> impl Iterator<Item = TickStart> + '_ {
         self.arrivals.iter().map(|arrivals| arrivals.moment)
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.arrivals.capacity() * size_of::<Arrivals>()
+        self.arrivals.capacity() * size_of::<TickArrivals>()
     }
 
     fn cutoff(&self, now: Millis) -> Millis {
@@ -291,7 +291,7 @@ impl Ticks {
         if found.is_some_and(|found| found.moment.tick == tick) {
             return direct;
         }
-        let before = |arrivals: &Arrivals| !arrivals.moment.tick.is_from(tick);
+        let before = |arrivals: &TickArrivals| !arrivals.moment.tick.is_from(tick);
         self.arrivals.partition_point(before)
     }
 
@@ -304,27 +304,27 @@ impl Ticks {
         }
     }
 
-    fn arrivals_of(&self, tick: Tick) -> Option<&Arrivals> {
+    fn arrivals_of(&self, tick: Tick) -> Option<&TickArrivals> {
         self.arrivals.get(self.holder(tick)?)
     }
 
-    fn arrivals_of_mut(&mut self, tick: Tick) -> Option<&mut Arrivals> {
+    fn arrivals_of_mut(&mut self, tick: Tick) -> Option<&mut TickArrivals> {
         let holder = self.holder(tick)?;
         self.arrivals.get_mut(holder)
     }
 
-    fn first_living(&self) -> Option<&Arrivals> {
+    fn first_living(&self) -> Option<&TickArrivals> {
         let place = self.place(self.floor);
         self.arrivals.get(place)
     }
 
     /// Ends the living ticks from the first on, as long as they are over.
-    fn end(&mut self, is_over: impl Fn(Moment) -> bool) {
+    fn end(&mut self, is_over: impl Fn(TickStart) -> bool) {
         let mut place = self.place(self.floor);
         while let Some(&first) = self.arrivals.get(place)
             && is_over(first.moment)
         {
-            steps::add(1);
+            work_counter::add(1);
             self.living.nodes -= first.nodes as usize;
             self.living.roots -= first.roots as usize;
             self.dead_nodes += first.nodes as usize;
@@ -354,7 +354,7 @@ impl Ticks {
         if self.window.is_some() || self.arrivals.len() <= MOST_MOMENTS {
             return;
         }
-        let mut thinned: VecDeque<Arrivals> = VecDeque::with_capacity(MOST_MOMENTS);
+        let mut thinned: VecDeque<TickArrivals> = VecDeque::with_capacity(MOST_MOMENTS);
         let last = self.current;
         for (at, &arrivals) in self.arrivals.iter().enumerate() {
             let joins =
@@ -372,11 +372,11 @@ impl Ticks {
     }
 }
 
-impl std::ops::Sub for Count {
-    type Output = Count;
+impl std::ops::Sub for NodeCount {
+    type Output = NodeCount;
 
-    fn sub(self, other: Count) -> Count {
-        Count {
+    fn sub(self, other: NodeCount) -> NodeCount {
+        NodeCount {
             nodes: self.nodes - other.nodes,
             roots: self.roots - other.roots,
         }
@@ -402,9 +402,9 @@ mod tests {
                 ticks.add(ticks.current(), false);
             }
         }
-        assert_eq!(ticks.living(), Count::default());
+        assert_eq!(ticks.living(), NodeCount::default());
         assert_eq!(ticks.dead_nodes(), window as usize / 2);
-        let cost = steps::count(|| begin(&mut ticks, 10 * window));
+        let cost = work_counter::count(|| begin(&mut ticks, 10 * window));
         assert!(cost < 2 * window as usize, "{cost} steps");
         assert_eq!(ticks.floor(), ticks.current());
         // All that is over goes with its last node.

@@ -1,18 +1,18 @@
 //! All that reads the forest. What has expired at the clock is not seen, whether or not it was removed yet.
 
 use super::late_merges::founders_agree;
-use super::law;
-use super::roots::Record;
+use super::placement;
+use super::roots::TreeRecord;
 use super::shared::SharedStats;
 use super::ticks::Tick;
 use super::{Decision, Forest, Root, TreeSize};
 use crate::fingerprint::{Distance, Fingerprint};
-use crate::method::{Proof, Query, Refusal};
+use crate::method::{PlacementQuery, Proof, Refusal};
 use crate::time::Millis;
 
 /// A stored fingerprint near another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Near {
+pub struct NearNode {
     /// The stored fingerprint.
     pub fingerprint: Fingerprint,
     /// How far it is from the one that was asked for.
@@ -55,13 +55,13 @@ pub struct NodeView<'a, P = ()> {
 
 /// What would happen to a document.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Check {
+pub struct ForestCheck {
     /// The tree it would belong to.
     pub root: Root,
     /// How that root would be found.
     pub decision: Decision,
     /// For every fingerprint, in the document's order, the nodes within k, nearest first.
-    pub near: Vec<Vec<Near>>,
+    pub near: Vec<Vec<NearNode>>,
     /// As [`Placement::by`](super::Placement::by).
     pub by: Option<Fingerprint>,
     /// The near trees, by root. A tree the document was placed in before wins whatever their proofs say.
@@ -81,7 +81,7 @@ pub struct NearTree {
 
 /// The size of a forest and what left it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stats {
+pub struct ForestStats {
     /// The latest time that was seen; none before anything was.
     pub clock: Option<Millis>,
     /// Nodes that are alive.
@@ -100,23 +100,23 @@ pub struct Stats {
     pub memory_bytes: usize,
     /// The tree with the most documents; `None` while none has many.
     pub largest: Option<TreeSize>,
-    /// Trees of furniture, which take nobody any more.
-    pub furniture_trees: usize,
+    /// Trees of page chrome, which take nobody any more.
+    pub page_chrome_trees: usize,
     /// The largest of them.
-    pub furniture: Vec<TreeSize>,
-    /// What it keeps for second looks.
-    pub evidence: EvidenceStats,
+    pub page_chrome: Vec<TreeSize>,
+    /// What it keeps for alignment checks.
+    pub evidence: FounderTokenStats,
     /// Trees that were found to be one.
-    pub late_merges: LateStats,
+    pub late_merges: LateMergeStats,
     /// What is on the disk, where it is stored.
-    pub stored: Option<Stored>,
+    pub stored: Option<StoredStats>,
     /// What was asked of the engine that keeps it, where it is shared.
     pub shared: Option<SharedStats>,
 }
 
-/// What a forest keeps of the texts of founders, for second looks.
+/// What a forest keeps of the texts of founders, for alignment checks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct EvidenceStats {
+pub struct FounderTokenStats {
     /// Trees of which there is some.
     pub trees: usize,
     /// Bytes that it takes.
@@ -129,7 +129,7 @@ pub struct EvidenceStats {
 
 /// Trees that were found to be one, since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct LateStats {
+pub struct LateMergeStats {
     /// Pairs of groups that wait for somebody's word.
     pub suggested: usize,
     /// Pairs that were merged.
@@ -140,7 +140,7 @@ pub struct LateStats {
 
 /// How a forest is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stored {
+pub struct StoredStats {
     /// Batches of changes that are on their way to the disk.
     pub waiting_batches: u64,
     /// Their bytes.
@@ -175,19 +175,19 @@ impl<P: Proof> Forest<P> {
     }
 
     /// All nodes within k of a fingerprint, nearest first, then by fingerprint.
-    pub fn near(&self, fingerprint: Fingerprint) -> Vec<Near> {
+    pub fn near(&self, fingerprint: Fingerprint) -> Vec<NearNode> {
         self.near_at(fingerprint, self.clock())
     }
 
     /// The same as [`place`](Forest::place) would see it at `now`.
-    pub fn near_at(&self, fingerprint: Fingerprint, now: Millis) -> Vec<Near> {
+    pub fn near_at(&self, fingerprint: Fingerprint, now: Millis) -> Vec<NearNode> {
         let floor = self.ticks.floor_at(now);
         let mut near = Vec::new();
         self.index
             .near(fingerprint, |fingerprint, distance, entry| {
                 if let Some(root) = self.tree_of_entry(entry, floor) {
                     let root = self.name(root);
-                    near.push(Near {
+                    near.push(NearNode {
                         fingerprint,
                         distance,
                         root,
@@ -236,9 +236,9 @@ impl<P: Proof> Forest<P> {
     }
 
     /// What [`place`](Forest::place) would do with a document at `now`; nothing is changed.
-    pub fn check(&self, query: &Query<'_, P>, now: Millis) -> Check {
+    pub fn check(&self, query: &PlacementQuery<'_, P>, now: Millis) -> ForestCheck {
         let outcome = self.look(query, self.ticks.floor_at(now)).decide();
-        let wide = law::widened(query, &outcome);
+        let wide = placement::widened(query, &outcome);
         let query = wide.as_ref().unwrap_or(query);
         let mut look = self.look(query, self.ticks.floor_at(now));
         let mut near = Vec::with_capacity(query.fingerprints.len());
@@ -253,7 +253,7 @@ impl<P: Proof> Forest<P> {
         let outcome = look.decide();
         let trees = &look.seen.trees;
         let name = |tree: usize| trees.get(tree).map_or(outcome.root, |tree| tree.root);
-        let verdicts = law::verdicts(query, &look.seen, self.thresholds).into_iter();
+        let verdicts = placement::verdicts(query, &look.seen, self.thresholds).into_iter();
         let near_tree = |(tree, shared, verdict)| NearTree {
             root: name(tree),
             shared,
@@ -261,7 +261,7 @@ impl<P: Proof> Forest<P> {
         };
         let mut near_trees: Vec<NearTree> = verdicts.map(near_tree).collect();
         near_trees.sort_unstable_by_key(|tree| tree.root);
-        let nearest = |(distance, fingerprint, tree)| Near {
+        let nearest = |(distance, fingerprint, tree)| NearNode {
             fingerprint,
             distance,
             root: name(tree),
@@ -269,7 +269,7 @@ impl<P: Proof> Forest<P> {
         let near = near
             .into_iter()
             .map(|nodes| nodes.into_iter().map(nearest).collect());
-        Check {
+        ForestCheck {
             root: outcome.root,
             decision: outcome.decision,
             near: near.collect(),
@@ -289,7 +289,7 @@ impl<P: Proof> Forest<P> {
             Some(NodeView {
                 fingerprint,
                 root: self.name(number),
-                added: record.map(Record::added),
+                added: record.map(TreeRecord::added),
                 arrival: self.ticks.time(Tick(entry.tick)),
                 proof: record.map(|record| &record.proof),
             })
@@ -306,14 +306,14 @@ impl<P: Proof> Forest<P> {
     }
 
     /// Size and totals.
-    pub fn stats(&self) -> Stats {
-        let (furniture_trees, furniture) = self.furniture();
+    pub fn stats(&self) -> ForestStats {
+        let (page_chrome_trees, page_chrome) = self.page_chrome();
         let living = self.ticks.living();
-        Stats {
+        ForestStats {
             clock: Some(self.clock()).filter(|clock| clock.0 > i64::MIN),
             largest: self.largest(),
-            furniture_trees,
-            furniture,
+            page_chrome_trees,
+            page_chrome,
             nodes: living.nodes,
             roots: living.roots,
             dead_nodes: self.ticks.dead_nodes(),
@@ -321,13 +321,13 @@ impl<P: Proof> Forest<P> {
             withdrawn_total: self.withdrawn_total,
             evicted_total: self.evicted_total,
             memory_bytes: self.memory_bytes(),
-            evidence: EvidenceStats {
+            evidence: FounderTokenStats {
                 trees: self.evidence.len(),
                 bytes: self.evidence.bytes(),
                 evicted_total: self.evidence.evicted_total(),
                 missing_total: self.unseen_total,
             },
-            late_merges: LateStats::default(),
+            late_merges: LateMergeStats::default(),
             stored: None,
             shared: None,
         }

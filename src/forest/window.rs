@@ -13,11 +13,11 @@
 
 use super::Forest;
 use super::change::Change;
-use super::roots::{Record, RootNumber};
+use super::roots::{RootNumber, TreeRecord};
 use super::ticks::Tick;
 use crate::fingerprint::Fingerprint;
 use crate::hamming::Entry;
-use crate::method::{Proof, Tally};
+use crate::method::{Proof, TreeTally};
 use crate::time::Millis;
 
 /// Places that a placement looks at while dead nodes stand there: a round is over before another twentieth of them has come.
@@ -113,7 +113,7 @@ impl<P: Proof> Forest<P> {
     fn living_bytes(&self) -> usize {
         let living = self.ticks.living();
         living.nodes * NODE_BYTES
-            + living.roots * (size_of::<Record<P>>() + size_of::<Tally>() / 2)
+            + living.roots * (size_of::<TreeRecord<P>>() + size_of::<TreeTally>() / 2)
             + self.roots.proof_bytes_of(living.roots)
     }
 

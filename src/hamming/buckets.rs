@@ -4,7 +4,7 @@ use super::bucket::Bucket;
 use super::overflow::{Crowd, Overflow};
 use super::slab::Slab;
 use super::table::{Layout, Sought};
-use crate::steps;
+use crate::work_counter;
 
 pub(super) struct Buckets<'a> {
     pub(super) layout: &'a Layout,
@@ -30,7 +30,7 @@ impl Buckets<'_> {
 
     /// Puts a node, which the slab holds, into its bucket, or beside it.
     pub(super) fn put(&mut self, sought: Sought, id: u32) {
-        steps::add(1);
+        work_counter::add(1);
         let Some(bucket) = self.bucket(sought) else {
             return;
         };
@@ -56,13 +56,13 @@ impl Buckets<'_> {
         let sought = self.layout.sought_half(half);
         if let Some(bucket) = self.bucket(sought) {
             bucket.spill_many();
-            self.beside().adopt(half, crowd);
+            self.beside().take_over(half, crowd);
         }
     }
 
     /// Takes a node out, which the slab may have forgotten.
     pub(super) fn remove(&mut self, sought: Sought, id: u32) {
-        steps::add(1);
+        work_counter::add(1);
         let Some(bucket) = self.bucket(sought) else {
             return;
         };
@@ -86,14 +86,14 @@ impl Buckets<'_> {
     /// Puts here what is in other buckets of the shard of this number.
     pub(super) fn take_all(&mut self, shard: usize, from: &[Bucket]) {
         for (at, bucket) in from.iter().enumerate() {
-            steps::add(1);
+            work_counter::add(1);
             for (tag, id) in bucket.all() {
                 // Nearly always the tag tells where the node belongs, without a look at the node.
                 let place = Sought::place(self.bits, from.len(), shard, at, tag);
                 let place = place.map(|sought| sought.bucket(self.bits, self.buckets.len()));
                 let bucket = place.and_then(|place| self.buckets.get_mut(place));
                 if bucket.is_some_and(|bucket| bucket.push(tag, id)) {
-                    steps::add(1);
+                    work_counter::add(1);
                     *self.held += 1;
                 } else {
                     self.put_id(id);

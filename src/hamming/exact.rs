@@ -24,7 +24,7 @@ use super::ordered::{Order, Slot};
 use super::shards::Shards;
 use crate::fingerprint::Fingerprint;
 use crate::hash::{HashKey, Permutation};
-use crate::steps;
+use crate::work_counter;
 
 const SHARD_BITS: u32 = 11;
 /// With more entries there are many shards: until there all of them are moved in well under 5 ms.
@@ -212,7 +212,7 @@ impl ExactTable {
         let fewer = places_for(each, shards).max(SMALL);
         // In the middle of a sweep the shards in front of it have more than the others. Whether one shard alone has
         // room shows when it is moved.
-        steps::add(shards);
+        work_counter::add(shards);
         let most = self.lens.iter().max().copied().unwrap_or_default();
         let fits = shards == 1 || most as usize <= fewer - fewer / 16;
         if fewer + fewer / 8 >= places || !fits {
@@ -263,7 +263,7 @@ impl ExactTable {
                 });
             spilled.for_each(drop);
         }
-        steps::add(left.len());
+        work_counter::add(left.len());
         let left = left.into_iter().map(|slot: Slot| (slot.mixed, slot.entry));
         self.spilled.extend(left);
     }

@@ -39,7 +39,7 @@ use super::slab::Slab;
 use super::table::{Probe, Side, Sought, Table, may_find};
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::hash::HashKey;
-use crate::steps;
+use crate::work_counter;
 
 /// One probe costs about as much as scanning this many slots of the slab.
 const SLOTS_PER_PROBE: u64 = 8;
@@ -245,7 +245,7 @@ impl NearIndex {
     ) -> usize {
         let mut removed = 0;
         for _ in 0..budget {
-            steps::add(1);
+            work_counter::add(1);
             let id = self.swept;
             self.swept = self.slab.behind(id);
             if let Some(slot) = self.slab.get(id)

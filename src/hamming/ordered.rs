@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use super::index::Entry;
 use super::shards::Shards;
-use crate::steps;
+use crate::work_counter;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slot {
@@ -63,7 +63,7 @@ impl Order {
         let rest = slots.get(home..).unwrap_or_default();
         let passed = rest.iter().position(|slot| slot.mixed >= mixed);
         let passed = passed.unwrap_or(rest.len());
-        steps::add(passed + 1);
+        work_counter::add(passed + 1);
         home + passed
     }
 
@@ -73,7 +73,7 @@ impl Order {
         let Some(gap) = rest.iter().position(Slot::is_empty) else {
             return false;
         };
-        steps::add(gap + 1);
+        work_counter::add(gap + 1);
         let moved = rest.get_mut(..=gap).unwrap_or_default();
         moved.rotate_right(1);
         if let Some(first) = moved.first_mut() {
@@ -91,7 +91,7 @@ impl Order {
         };
         let moved = rest.iter().enumerate().position(stays);
         let end = at + 1 + moved.unwrap_or(rest.len());
-        steps::add(end - at);
+        work_counter::add(end - at);
         let closer = slots.get_mut(at..end).unwrap_or_default();
         closer.rotate_left(1);
         if let Some(last) = closer.last_mut() {
@@ -108,7 +108,7 @@ impl Order {
         farthest: usize,
         mut left: impl FnMut(Slot),
     ) {
-        steps::add(from.len());
+        work_counter::add(from.len());
         let mut next = 0;
         for slot in from.iter().filter(|slot| !slot.is_empty()) {
             if !self.append(to, &mut next, slot, farthest) {
@@ -154,7 +154,7 @@ impl Order {
     ) -> bool {
         let (mut shard, mut next) = (0, 0);
         for slot in entries {
-            steps::add(1);
+            work_counter::add(1);
             let number = self.shard(slot.mixed);
             if number != shard {
                 (shard, next) = (number, 0);
@@ -185,7 +185,7 @@ impl Order {
         let mut removed = 0;
         let mut at = self.seek(slots, from);
         while let Some(slot) = slots.get(at).copied() {
-            steps::add(1);
+            work_counter::add(1);
             // Behind the last home there are few, and none behind a gap.
             if at < homes && *budget == 0 {
                 let empty = slot.is_empty();

@@ -2,7 +2,7 @@
 
 use super::ball;
 use crate::hash::{GOLDEN_RATIO, HashKey};
-use crate::steps;
+use crate::work_counter;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
 
@@ -21,7 +21,7 @@ type WordMap<T> = HashMap<u32, T, WordHashers>;
 /// Overflow nodes of the buckets of one shard, by their half.
 #[derive(Debug)]
 pub(super) struct Overflow {
-    halves: WordMap<Held>,
+    halves: WordMap<Nodes>,
     /// How many halves have a list, and nodes that are not in a crowd.
     lists: usize,
     few: usize,
@@ -29,19 +29,19 @@ pub(super) struct Overflow {
 }
 
 #[derive(Debug)]
-enum Held {
+enum Nodes {
     One(u32),
-    Few(Box<Few>),
+    Few(Box<FewNodes>),
     Crowd(Box<Crowd>),
 }
 
 #[derive(Debug)]
-struct Few {
+struct FewNodes {
     len: u32,
     ids: [u32; FEW],
 }
 
-impl Few {
+impl FewNodes {
     fn ids(&self) -> &[u32] {
         self.ids.get(..self.len as usize).unwrap_or_default()
     }
@@ -93,19 +93,19 @@ impl Overflow {
         let secret = self.halves.hasher().0;
         count_growth(&self.halves);
         let Some(held) = self.halves.get_mut(&half) else {
-            self.halves.insert(half, Held::One(id));
+            self.halves.insert(half, Nodes::One(id));
             self.few += 1;
             return;
         };
         match held {
-            Held::One(first) => {
+            Nodes::One(first) => {
                 let mut ids = [0; FEW];
                 ids[..2].copy_from_slice(&[*first, id]);
-                *held = Held::Few(Box::new(Few { len: 2, ids }));
+                *held = Nodes::Few(Box::new(FewNodes { len: 2, ids }));
                 self.lists += 1;
                 self.few += 1;
             }
-            Held::Few(few) => {
+            Nodes::Few(few) => {
                 if few.push(id) {
                     self.few += 1;
                     return;
@@ -116,11 +116,11 @@ impl Overflow {
                 }
                 crowd.insert(other(id), id);
                 self.crowd_bytes += crowd.bytes;
-                *held = Held::Crowd(crowd);
+                *held = Nodes::Crowd(crowd);
                 self.lists -= 1;
                 self.few -= FEW;
             }
-            Held::Crowd(crowd) => {
+            Nodes::Crowd(crowd) => {
                 self.crowd_bytes -= crowd.bytes;
                 crowd.insert(other(id), id);
                 self.crowd_bytes += crowd.bytes;
@@ -134,30 +134,30 @@ impl Overflow {
             return false;
         };
         match held {
-            Held::One(first) if *first == id => {
+            Nodes::One(first) if *first == id => {
                 self.halves.remove(&half);
                 self.few -= 1;
                 self.shrink();
             }
-            Held::One(_) => return false,
-            Held::Few(few) => {
+            Nodes::One(_) => return false,
+            Nodes::Few(few) => {
                 if !few.remove(id) {
                     return false;
                 }
                 self.few -= 1;
                 if let &[last] = few.ids() {
-                    *held = Held::One(last);
+                    *held = Nodes::One(last);
                     self.lists -= 1;
                 }
             }
-            Held::Crowd(crowd) => {
+            Nodes::Crowd(crowd) => {
                 let bytes = crowd.bytes;
                 if !crowd.remove(other, id) {
                     return false;
                 }
                 self.crowd_bytes = self.crowd_bytes + crowd.bytes - bytes;
                 if crowd.len == FEW_AGAIN {
-                    let mut few = Few {
+                    let mut few = FewNodes {
                         len: 0,
                         ids: [0; FEW],
                     };
@@ -165,7 +165,7 @@ impl Overflow {
                         few.push(id);
                     }
                     self.crowd_bytes -= crowd.bytes;
-                    *held = Held::Few(Box::new(few));
+                    *held = Nodes::Few(Box::new(few));
                     self.lists += 1;
                     self.few += FEW_AGAIN;
                 }
@@ -176,12 +176,12 @@ impl Overflow {
 
     /// Visits the nodes of a half; of a crowd only those whose other half is at most `budget` away from `other`.
     pub(super) fn visit(&self, half: u32, other: u32, budget: u32, mut visit: impl FnMut(u32)) {
-        steps::add(1);
+        work_counter::add(1);
         match self.halves.get(&half) {
             None => {}
-            Some(Held::One(id)) => visit(*id),
-            Some(Held::Few(few)) => few.ids().iter().for_each(|&id| visit(id)),
-            Some(Held::Crowd(crowd)) => crowd.visit(other, budget, visit),
+            Some(Nodes::One(id)) => visit(*id),
+            Some(Nodes::Few(few)) => few.ids().iter().for_each(|&id| visit(id)),
+            Some(Nodes::Crowd(crowd)) => crowd.visit(other, budget, visit),
         }
     }
 
@@ -191,30 +191,30 @@ impl Overflow {
         let mut crowds = Vec::new();
         for (half, held) in self.halves {
             match held {
-                Held::One(id) => nodes.push(id),
-                Held::Few(few) => nodes.extend(few.ids()),
-                Held::Crowd(crowd) => crowds.push((half, crowd)),
+                Nodes::One(id) => nodes.push(id),
+                Nodes::Few(few) => nodes.extend(few.ids()),
+                Nodes::Crowd(crowd) => crowds.push((half, crowd)),
             }
         }
         (nodes, crowds)
     }
 
     /// Puts the crowd of a half here, of which nothing is here yet.
-    pub(super) fn adopt(&mut self, half: u32, crowd: Box<Crowd>) {
+    pub(super) fn take_over(&mut self, half: u32, crowd: Box<Crowd>) {
         self.crowd_bytes += crowd.bytes;
-        self.halves.insert(half, Held::Crowd(crowd));
+        self.halves.insert(half, Nodes::Crowd(crowd));
     }
 
     /// A map that was large must not be read as if it still were.
     fn shrink(&mut self) {
         if self.halves.len() < self.halves.capacity() / 8 {
-            steps::add(self.halves.len());
+            work_counter::add(self.halves.len());
             self.halves.shrink_to_fit();
         }
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        let lists = self.lists * size_of::<Few>();
+        let lists = self.lists * size_of::<FewNodes>();
         size_of::<Self>() + map_bytes(&self.halves) + lists + self.crowd_bytes
     }
 }
@@ -261,7 +261,7 @@ impl Crowd {
         map.remove(&other);
         // As with the halves.
         if map.len() < map.capacity() / 8 {
-            steps::add(map.len());
+            work_counter::add(map.len());
             self.bytes -= map_bytes(map);
             map.shrink_to_fit();
             self.bytes += map_bytes(map);
@@ -276,7 +276,7 @@ impl Crowd {
     fn divide(&mut self, maps: usize) {
         let map = || HashMap::with_hasher(WordHashers(self.secret));
         let empty = (0..maps).map(|_| map()).collect();
-        steps::add(self.len);
+        work_counter::add(self.len);
         for (other, id) in std::mem::replace(&mut self.maps, empty)
             .into_iter()
             .flatten()
@@ -300,7 +300,7 @@ impl Crowd {
     fn visit(&self, other: u32, budget: u32, mut visit: impl FnMut(u32)) {
         if ball::size(budget) * ENTRIES_PER_PROBE < self.len as u64 {
             for mask in (0..=budget).flat_map(ball::masks) {
-                steps::add(1);
+                work_counter::add(1);
                 let map = self.maps.get(self.map_of(other ^ mask));
                 if let Some(&id) = map.and_then(|map| map.get(&(other ^ mask))) {
                     visit(id);
@@ -308,7 +308,7 @@ impl Crowd {
             }
         } else {
             for (&word, &id) in self.maps.iter().flatten() {
-                steps::add(1);
+                work_counter::add(1);
                 if (word ^ other).count_ones() <= budget {
                     visit(id);
                 }
@@ -320,7 +320,7 @@ impl Crowd {
 /// A full map moves all that is in it when one more comes.
 fn count_growth<T>(map: &WordMap<T>) {
     if map.len() == map.capacity() {
-        steps::add(map.len());
+        work_counter::add(map.len());
     }
 }
 

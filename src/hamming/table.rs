@@ -9,7 +9,7 @@ use super::shards::Shards;
 use super::slab::{Slab, Slot};
 use super::spread::{self, Spread};
 use crate::hash::HashKey;
-use crate::steps;
+use crate::work_counter;
 
 /// The bits of a half that tags show as they are, so that flips of them are found by comparing; the others are its word,
 /// which is spread over the buckets. More of them would mean fewer probes, and more nodes whose word is one.
@@ -173,7 +173,7 @@ fn masks(bits: u32, weight: u32) -> impl Iterator<Item = u32> {
 /// Whether a probe may find something in its bucket; false is certain. Reads one cache line.
 #[inline(always)]
 pub(super) fn may_find(bucket: &Bucket, sought: Sought, probe: Probe) -> bool {
-    steps::add(1);
+    work_counter::add(1);
     may_hold(bucket, sought.at(probe).tag(), probe.left) | bucket.has_spilled()
 }
 
@@ -299,7 +299,7 @@ impl Table {
                 difference & !SHOWN == 0 && difference.count_ones() <= probe.left
             };
             for slot in bucket.nodes(is_sought).filter_map(|id| slab.get(id)) {
-                steps::add(1);
+                work_counter::add(1);
                 // In a small table another word may have the same tag; its nodes are found by other probes.
                 if (self.layout.side.half(slot.code) ^ sought.half) >> SHOWN_BITS == 0 {
                     visit(slot);
@@ -313,7 +313,7 @@ impl Table {
         for shown in (0..=probe.left).flat_map(|weight| masks(SHOWN_BITS, weight)) {
             let budget = rest.saturating_sub(shown.count_ones());
             overflow.visit(sought.half ^ shown, sought.other, budget, |id| {
-                steps::add(1);
+                work_counter::add(1);
                 slab.get(id).into_iter().for_each(&mut visit);
             });
         }
@@ -322,12 +322,12 @@ impl Table {
     /// The node of a code.
     #[inline]
     pub(super) fn find(&self, slab: &Slab, code: u64) -> Option<u32> {
-        steps::add(1);
+        work_counter::add(1);
         let sought = self.sought(code);
         let bucket = self.bucket(sought)?;
         let tag = sought.tag();
         let is_it = |&id: &u32| {
-            steps::add(1);
+            work_counter::add(1);
             slab.get(id).is_some_and(|slot| slot.code == code)
         };
         let found = bucket.nodes(|held| held == tag).find(is_it);

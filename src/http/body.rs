@@ -111,7 +111,7 @@ where
     if let Some(Err(error)) = length.map(could_hold) {
         return Err((error, body));
     }
-    let pace = Pace::new(limit);
+    let pace = MinimumRate::new(limit);
     let mut bytes = Vec::new();
     loop {
         let (deadline, too_late) = pace.deadline(bytes.len());
@@ -159,14 +159,14 @@ fn make_room(bytes: &mut Vec<u8>, more: usize, length: Option<usize>) {
 }
 
 /// How fast a body has to come.
-struct Pace {
+struct MinimumRate {
     began: Instant,
     limit: Duration,
 }
 
-impl Pace {
-    fn new(limit: Duration) -> Pace {
-        Pace {
+impl MinimumRate {
+    fn new(limit: Duration) -> MinimumRate {
+        MinimumRate {
             began: Instant::now(),
             limit,
         }

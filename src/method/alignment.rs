@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use crate::text::words::{CHARACTER, HASH, MOST, NUMBER, ONE_LETTER};
+use crate::text::tokens::{CHARACTER, HASH, MOST, NUMBER, ONE_LETTER};
 
 /// So many words of both are looked ahead for the next place at which they agree.
 const AHEAD: usize = 8;
@@ -32,7 +32,7 @@ const NONE: u16 = u16::MAX;
 
 /// The words of one text: of its title, and of its body.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Words<'a> {
+pub(crate) struct AlignedTokens<'a> {
     pub(crate) title: &'a [u16],
     pub(crate) body: &'a [u16],
 }
@@ -62,13 +62,13 @@ pub struct Differences {
 
 impl Differences {
     /// Aligns a text with an earlier one.
-    pub(crate) fn of(earlier: Words<'_>, later: Words<'_>) -> Differences {
+    pub(crate) fn of(earlier: AlignedTokens<'_>, later: AlignedTokens<'_>) -> Differences {
         let within = |words: &'_ [u16]| words.len().min(MOST);
-        let earlier = Words {
+        let earlier = AlignedTokens {
             body: &earlier.body[..within(earlier.body)],
             ..earlier
         };
-        let later = Words {
+        let later = AlignedTokens {
             body: &later.body[..within(later.body)],
             ..later
         };
@@ -77,15 +77,15 @@ impl Differences {
 }
 
 /// The short runs of a text by their hashes.
-struct Table<'a> {
+struct RunTable<'a> {
     words: &'a [u16],
     heads: [u16; BUCKETS],
     next: [u16; MOST],
 }
 
-impl<'a> Table<'a> {
-    fn new(words: &'a [u16]) -> Table<'a> {
-        let mut table = Table {
+impl<'a> RunTable<'a> {
+    fn new(words: &'a [u16]) -> RunTable<'a> {
+        let mut table = RunTable {
             words,
             heads: [NONE; BUCKETS],
             next: [NONE; MOST],
@@ -149,10 +149,10 @@ fn is_character(word: u16) -> bool {
 
 /// One walk.
 struct Alignment<'a> {
-    earlier: Words<'a>,
-    later: Words<'a>,
+    earlier: AlignedTokens<'a>,
+    later: AlignedTokens<'a>,
     /// Built when it is first asked.
-    table: Option<Table<'a>>,
+    table: Option<RunTable<'a>>,
     /// Words of the earlier text that were met, a bit each.
     met: [u64; MOST.div_ceil(64)],
     matched: usize,
@@ -163,7 +163,7 @@ struct Alignment<'a> {
 }
 
 impl<'a> Alignment<'a> {
-    fn new(earlier: Words<'a>, later: Words<'a>) -> Alignment<'a> {
+    fn new(earlier: AlignedTokens<'a>, later: AlignedTokens<'a>) -> Alignment<'a> {
         Alignment {
             earlier,
             later,
@@ -218,7 +218,7 @@ impl<'a> Alignment<'a> {
         if from == 0 && run_at(earlier, 0) == Some(run) {
             return Some(0);
         }
-        let table = self.table.get_or_insert_with(|| Table::new(earlier));
+        let table = self.table.get_or_insert_with(|| RunTable::new(earlier));
         table.find(run, from)
     }
 
@@ -373,7 +373,7 @@ mod tests {
 
     fn differences(one: &str, other: &str) -> Differences {
         let (one, other) = (read(one), read(other));
-        let words = |body| Words { title: &[], body };
+        let words = |body| AlignedTokens { title: &[], body };
         Differences::of(words(one.row()), words(other.row()))
     }
 
@@ -446,11 +446,11 @@ mod tests {
     fn names_of_the_titles_are_told() {
         let (one, other) = (read("Grant for Harrowgate"), read("Grant for Pellbrook"));
         let (old, new) = (read(GRANT), read(&GRANT.replace("Harrowgate", "Pellbrook")));
-        let earlier = Words {
+        let earlier = AlignedTokens {
             title: one.row(),
             body: old.row(),
         };
-        let later = Words {
+        let later = AlignedTokens {
             title: other.row(),
             body: new.row(),
         };
@@ -478,10 +478,10 @@ mod tests {
 
         #[test]
         fn what_needs_no_table_is_what_the_table_says(body in prop::collection::vec(0u16..3, 0..60), other in prop::collection::vec(0u16..3, 0..60)) {
-            let words = |body| Words { title: &[], body };
+            let words = |body| AlignedTokens { title: &[], body };
             for run in [&body, &other].into_iter().filter_map(|body| run_at(body, 0)) {
                 let found = Alignment::new(words(&body), words(&other)).find(run, 0);
-                prop_assert_eq!(found, Table::new(&body).find(run, 0));
+                prop_assert_eq!(found, RunTable::new(&body).find(run, 0));
             }
         }
 
@@ -490,7 +490,7 @@ mod tests {
             old in prop::collection::vec(prop_oneof![0u16..6, 0x4000u16..0x4004, 0x8400u16..0x8403], 0..120),
             new in prop::collection::vec(prop_oneof![0u16..6, 0x4000u16..0x4004, 0x8400u16..0x8403], 0..120),
         ) {
-            let words = |body| Words { title: &[], body };
+            let words = |body| AlignedTokens { title: &[], body };
             let found = Differences::of(words(&old), words(&new));
             let within = |some: &[u16], all: &[u16]| {
                 let count = some.iter().filter(|word| all.contains(word)).count();

@@ -1,7 +1,7 @@
 //! Byte encoding of stored values, little-endian. Encodings must not change: a file of any version is opened by all
 //! later ones.
 
-use super::{Founder, InTurn, LearnedText, ShortText, Tally, TextProof};
+use super::{Founder, LearnedText, ShortText, StagedProof, TextProof, TreeTally};
 use crate::fingerprint::Fingerprint;
 use crate::text::boilerplate::Boilerplate;
 
@@ -63,11 +63,11 @@ impl Durable for () {
     }
 }
 
-impl Durable for InTurn {
+impl Durable for StagedProof {
     fn write(&self, _: &mut Vec<u8>) {}
 
     fn read(_: &mut &[u8]) -> Option<Self> {
-        Some(InTurn)
+        Some(StagedProof)
     }
 }
 
@@ -107,7 +107,7 @@ impl Durable for ShortText {
 }
 
 /// | documents 4 | titles 8 | signs 1 | last 4 |
-impl Durable for Tally {
+impl Durable for TreeTally {
     fn write(&self, out: &mut Vec<u8>) {
         let (documents, titles, signs, last) = self.parts();
         documents.write(out);
@@ -121,7 +121,7 @@ impl Durable for Tally {
         let titles = u64::read(bytes)?;
         let signs = u8::read(bytes)?;
         let last = u32::read(bytes)?;
-        Some(Tally::of_parts(documents, titles, signs, last))
+        Some(TreeTally::of_parts(documents, titles, signs, last))
     }
 }
 
@@ -192,7 +192,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::method::{Count, VerifiedFeatures};
+    use crate::method::{TallyEntry, VerifiedFeatures};
     use crate::text::{Fields, Scratch};
 
     fn again<T: Durable>(value: &T) -> Option<(T, usize)> {
@@ -213,9 +213,9 @@ mod tests {
             prop_assert_eq!(again(&founder), Some((founder, 4)));
             let short = ShortText::kept(&text);
             prop_assert_eq!(again(&short), Some((short.clone(), 4)));
-            let mut tally = Tally::default();
+            let mut tally = TreeTally::default();
             for (title, sign) in counts {
-                tally.add(Count { title: Some(title), sign });
+                tally.add(TallyEntry { title: Some(title), sign });
             }
             prop_assert_eq!(again(&tally), Some((tally, 4)));
             let learned = LearnedText::seeded([text.as_str()]);
@@ -257,7 +257,7 @@ mod tests {
         fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
             let _ = Founder::read(&mut bytes.as_slice());
             let _ = ShortText::read(&mut bytes.as_slice());
-            let _ = Tally::read(&mut bytes.as_slice());
+            let _ = TreeTally::read(&mut bytes.as_slice());
             let _ = LearnedText::read(&mut bytes.as_slice());
             LearnedText::default().add_portion(&bytes);
         }

@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::Durable;
-use super::second;
+use super::alignment_check;
 
 /// Tokens of the title and the body of a tree's founder for the alignment check.
 ///
@@ -15,7 +15,7 @@ pub struct FounderTokens(Arc<[u16]>);
 
 impl FounderTokens {
     /// The most tokens of one founder.
-    pub const MOST: usize = second::MOST_TOKENS;
+    pub const MOST: usize = alignment_check::MOST_TOKENS;
 }
 
 impl From<&[u16]> for FounderTokens {

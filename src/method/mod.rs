@@ -1,14 +1,14 @@
 //! Features -> fingerprints: simhash and the named methods.
 
 mod alignment;
+mod alignment_check;
 mod durable;
-mod family;
 mod founder_tokens;
+mod kind;
 mod named;
 mod proof;
 mod query;
 mod refusal;
-mod second;
 mod short;
 mod simhash;
 mod similarity;
@@ -20,17 +20,19 @@ mod verified;
 pub use alignment::Differences;
 pub use durable::Durable;
 pub(crate) use durable::take;
-pub use family::{Family, LearnedText, LeftOut, Lesson, Short, Staged, Strict, Verified};
 pub use founder_tokens::FounderTokens;
+pub use kind::{
+    BoilerplateLesson, ExcludedFeatures, LearnedText, MethodKind, Short, Staged, Strict, Verified,
+};
 pub use named::{Attributes, Features, Method, MethodError, Workspace};
 pub use proof::{InvalidProof, TextProof};
-pub use query::{Count, Measure, Proof, Query, Tallies, Tally};
+pub use query::{Measure, PlacementQuery, Proof, Tallies, TallyEntry, TreeTally};
 pub use refusal::{Reason, Reasons, Refusal};
 #[cfg(test)]
 pub(crate) use short::COMPARED;
 pub(crate) use short::TAKEN_SHORT;
 pub use short::{CANDIDATES, ShortFeatures, ShortText, WIDE};
 pub use similarity::{InvalidSimilarity, Similarity};
-pub use staged::{InTurn, Stage, StagedFeatures};
+pub use staged::{Stage, StagedFeatures, StagedProof};
 pub use strict::{StrictFeatures, Weights};
 pub use verified::{Founder, Offer, VerifiedFeatures};

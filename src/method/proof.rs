@@ -13,7 +13,7 @@ use super::title::TitleSketch;
 use super::{Refusal, Similarity};
 use crate::hash::mix64;
 use crate::text::boilerplate::BoilerplateMask;
-use crate::text::numbers::{Comparison, MAX_NUMBERS, Sample};
+use crate::text::numbers::{Comparison, MAX_NUMBERS, NumberSample};
 use crate::text::shingles::{BINS, Minima, Shingles, fill};
 
 /// Bits kept of each of the 96 minima.
@@ -107,11 +107,11 @@ impl TextProof {
             fill(&mut bins, rest);
         }
         let numbers = if mask.excluded_count() == 0 {
-            Sample::of(&mut shingles.numbers)
+            NumberSample::of(&mut shingles.numbers)
         } else {
             let mut numbers = shingles.numbers.clone();
             numbers.retain(|number| mask.keeps(number.sentence));
-            Sample::of(&mut numbers)
+            NumberSample::of(&mut numbers)
         };
         let (numbers, numbers_len) = numbers.parts();
         TextProof {
@@ -230,8 +230,8 @@ impl TextProof {
         self.numbers().compare(&root.numbers())
     }
 
-    fn numbers(&self) -> Sample {
-        Sample::of_parts(self.numbers, self.numbers_len)
+    fn numbers(&self) -> NumberSample {
+        NumberSample::of_parts(self.numbers, self.numbers_len)
     }
 
     /// The bytes that are kept: 29, and two for each number, of which there are at most 10.
@@ -266,7 +266,7 @@ impl TextProof {
             *word = u64::from_le_bytes(*bytes);
         }
         let numbers = numbers.iter().map(|number| u16::from_le_bytes(*number));
-        let (numbers, numbers_len) = Sample::from_words(numbers).parts();
+        let (numbers, numbers_len) = NumberSample::from_words(numbers).parts();
         Ok(TextProof {
             length: Length(length),
             title: TitleSketch::from_bytes(title),

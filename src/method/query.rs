@@ -26,7 +26,7 @@ pub trait Proof: Clone {
     /// Thresholds of comparisons, the same for a whole forest.
     type Thresholds: Copy + Default + Debug + Send + Sync;
 
-    /// Compares with more of both texts than the proofs have: [`Query::evidence`] of this document and that of the
+    /// Compares with more of both texts than the proofs have: [`PlacementQuery::evidence`] of this document and that of the
     /// root's founder. `laid` caches their alignment, which is the same for every root of that founder and expensive.
     ///
     /// # Errors
@@ -111,10 +111,10 @@ impl Proof for () {
 
 /// The placement query of a document.
 #[derive(Debug, Clone, Copy)]
-pub struct Query<'a, P = ()> {
+pub struct PlacementQuery<'a, P = ()> {
     /// The document's fingerprints, the most telling first.
     pub fingerprints: &'a [Fingerprint],
-    /// More of them, with these at their head: looked up where a second look refuses all trees that these lead to, because texts
+    /// More of them, with these at their head: looked up where an alignment check refuses all trees that these lead to, because texts
     /// that are two of one form share most of them. Empty where there are no more.
     pub more: &'a [Fingerprint],
     /// Hash of the whole text. Identifies the document where its fingerprints alone would not find its root again,
@@ -140,12 +140,12 @@ pub struct Query<'a, P = ()> {
 /// Tally of a tree: its documents, their titles, and signs of page chrome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(Rust, packed(4))]
-pub struct Tally {
+pub struct TreeTally {
     /// Documents including repeated ones, saturating.
     pub documents: u32,
     /// A bit per title, by its hash: the number of titles is estimated from the set bits.
     titles: u64,
-    /// Signs that it is furniture.
+    /// Signs that it is page chrome.
     signs: u8,
     /// The title that was the last sign.
     last: u32,
@@ -153,16 +153,16 @@ pub struct Tally {
 
 /// One document that counts at its tree.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Count {
+pub struct TallyEntry {
     /// The number of its title.
     pub title: Option<u32>,
-    /// How much of a sign it is that the tree is furniture, 0 to [`Tally::FURNITURE`].
+    /// How much of a sign it is that the tree is page chrome, 0 to [`TreeTally::PAGE_CHROME`].
     pub sign: u8,
 }
 
-impl Tally {
-    /// So many signs make a tree one of furniture.
-    pub const FURNITURE: u8 = 8;
+impl TreeTally {
+    /// So many signs make a tree one of page chrome.
+    pub const PAGE_CHROME: u8 = 8;
     /// Weight of a short page whose text has nothing of its own title nor of the founder's: the founder's and two
     /// more close the tree.
     pub const BOTH_FOREIGN: u8 = 4;
@@ -172,30 +172,33 @@ impl Tally {
     pub const FOREIGN: u8 = 1;
 
     /// One document, whose title is not known.
-    pub fn of_founder() -> Tally {
-        Tally {
+    pub fn of_founder() -> TreeTally {
+        TreeTally {
             documents: 1,
-            ..Tally::default()
+            ..TreeTally::default()
         }
     }
 
     /// Counts one document.
-    pub fn add(&mut self, count: Count) {
+    pub fn add(&mut self, count: TallyEntry) {
         self.documents = self.documents.saturating_add(1);
         let Some(title) = count.title else { return };
         self.titles |= 1 << (mix32(title) % 64);
         if count.sign > 0 && (self.signs == 0 || self.last != title) {
-            self.signs = self.signs.saturating_add(count.sign).min(Self::FURNITURE);
+            self.signs = self.signs.saturating_add(count.sign).min(Self::PAGE_CHROME);
             self.last = title;
         }
     }
 
     /// Adds a later tally.
-    pub fn add_all(&mut self, other: &Tally) {
+    pub fn add_all(&mut self, other: &TreeTally) {
         self.documents = self.documents.saturating_add(other.documents);
         self.titles |= other.titles;
         if other.signs > 0 {
-            self.signs = self.signs.saturating_add(other.signs).min(Self::FURNITURE);
+            self.signs = self
+                .signs
+                .saturating_add(other.signs)
+                .min(Self::PAGE_CHROME);
             self.last = other.last;
         }
     }
@@ -205,9 +208,9 @@ impl Tally {
         (self.documents, self.titles, self.signs, self.last)
     }
 
-    /// Inverse of [`parts`](Tally::parts).
-    pub(crate) fn of_parts(documents: u32, titles: u64, signs: u8, last: u32) -> Tally {
-        Tally {
+    /// Inverse of [`parts`](TreeTally::parts).
+    pub(crate) fn of_parts(documents: u32, titles: u64, signs: u8, last: u32) -> TreeTally {
+        TreeTally {
             documents,
             titles,
             signs,
@@ -224,16 +227,16 @@ impl Tally {
         (estimate.round() as u32 + u32::from(self.signs > 0)).min(250)
     }
 
-    /// Whether it is a tree of furniture.
-    pub fn is_furniture(&self) -> bool {
-        self.signs >= Self::FURNITURE
+    /// Whether it is a tree of page chrome.
+    pub fn is_page_chrome(&self) -> bool {
+        self.signs >= Self::PAGE_CHROME
     }
 
     /// Why a tree with this tally admits no new documents, if so. `most`: its largest size.
     pub fn closed(&self, most: Option<u32>) -> Option<Refusal> {
         let documents = self.documents;
-        if self.is_furniture() {
-            Some(Refusal::Furniture)
+        if self.is_page_chrome() {
+            Some(Refusal::PageChrome)
         } else if most.is_some_and(|most| documents >= most) {
             Some(Refusal::Full)
         } else {
@@ -255,24 +258,24 @@ impl Tally {
 
 /// Tallies of the documents of one request, by tree.
 #[derive(Debug, Clone, Default)]
-pub struct Tallies(BTreeMap<Fingerprint, Tally>);
+pub struct Tallies(BTreeMap<Fingerprint, TreeTally>);
 
 impl Tallies {
     /// Counts a document at the tree of this root.
-    pub fn add(&mut self, root: Fingerprint, count: Count) {
+    pub fn add(&mut self, root: Fingerprint, count: TallyEntry) {
         self.0.entry(root).or_default().add(count);
     }
 
     /// Tally of a tree.
-    pub fn of(&self, root: Fingerprint) -> Option<&Tally> {
+    pub fn of(&self, root: Fingerprint) -> Option<&TreeTally> {
         self.0.get(&root)
     }
 }
 
-impl<'a> Query<'a> {
+impl<'a> PlacementQuery<'a> {
     /// Query under the strict rules: one fingerprint, no proof.
     pub fn strict(fingerprint: &'a Fingerprint) -> Self {
-        Query {
+        PlacementQuery {
             fingerprints: std::slice::from_ref(fingerprint),
             more: &[],
             whole: *fingerprint,
@@ -294,26 +297,26 @@ mod tests {
 
     use super::*;
 
-    fn count(title: Option<u32>, sign: u8) -> Count {
-        Count { title, sign }
+    fn count(title: Option<u32>, sign: u8) -> TallyEntry {
+        TallyEntry { title, sign }
     }
 
     #[test]
     fn signs_are_different_titles() {
-        let mut tally = Tally::default();
-        for (title, furniture) in [(1, false), (1, false), (2, true), (2, true)] {
-            tally.add(count(Some(title), Tally::BOTH_FOREIGN));
-            assert_eq!(tally.is_furniture(), furniture);
+        let mut tally = TreeTally::default();
+        for (title, page_chrome) in [(1, false), (1, false), (2, true), (2, true)] {
+            tally.add(count(Some(title), TreeTally::BOTH_FOREIGN));
+            assert_eq!(tally.is_page_chrome(), page_chrome);
         }
-        let mut tally = Tally::default();
+        let mut tally = TreeTally::default();
         for title in 0..7 {
-            tally.add(count(Some(title), Tally::FOREIGN));
+            tally.add(count(Some(title), TreeTally::FOREIGN));
             tally.add(count(Some(100), 0));
             tally.add(count(None, 0));
         }
-        assert!(!tally.is_furniture());
-        tally.add(count(Some(7), Tally::FOREIGN));
-        assert!(tally.is_furniture());
+        assert!(!tally.is_page_chrome());
+        tally.add(count(Some(7), TreeTally::FOREIGN));
+        assert!(tally.is_page_chrome());
         assert_eq!(tally.documents, 22);
     }
 
@@ -321,8 +324,8 @@ mod tests {
         /// Few titles are counted nearly exactly, and what is counted in two parts is what is counted at once.
         #[test]
         fn a_tally_as_the_naive_one(counts in prop::collection::vec((prop::option::of(0u32..40), 0u8..=4), 0..60), cut: prop::sample::Index) {
-            let mut whole = Tally::default();
-            let (mut first, mut second) = (Tally::default(), Tally::default());
+            let mut whole = TreeTally::default();
+            let (mut first, mut second) = (TreeTally::default(), TreeTally::default());
             let cut = cut.index(counts.len() + 1);
             for (at, &(title, sign)) in counts.iter().enumerate() {
                 whole.add(count(title, sign));
@@ -333,7 +336,7 @@ mod tests {
             prop_assert_eq!(whole.documents as usize, counts.len());
             prop_assert_eq!((first.documents, first.titles), (whole.documents, whole.titles));
             // A title on both sides of the cut may count twice.
-            prop_assert!(first.is_furniture() || !whole.is_furniture());
+            prop_assert!(first.is_page_chrome() || !whole.is_page_chrome());
             let titles: BTreeSet<u32> = counts.iter().filter_map(|&(title, _)| title).collect();
             let estimate = f64::from(whole.titles() - u32::from(whole.signs > 0));
             prop_assert!((estimate - titles.len() as f64).abs() <= 2.0 + titles.len() as f64 / 2.0, "{} for {}", estimate, titles.len());

@@ -20,7 +20,7 @@ pub enum Refusal {
         /// Places with different numbers.
         different: usize,
     },
-    /// The second look: so many places have other numbers that the texts are two of one form.
+    /// The alignment check: so many places have other numbers that the texts are two of one form.
     OtherNumbers {
         /// Places with other numbers.
         different: usize,
@@ -34,14 +34,14 @@ pub enum Refusal {
         /// Words that both texts have.
         words: usize,
     },
-    /// The second look: the texts differ in many short places all over.
+    /// The alignment check: the texts differ in many short places all over.
     Scattered {
         /// Places where they differ.
         places: usize,
         /// Words that both texts have.
         words: usize,
     },
-    /// The second look: a part of each is in the other, and that is too little of both.
+    /// The alignment check: a part of each is in the other, and that is too little of both.
     Part {
         /// The larger ratio of one text that is in the other, 0 to 1.
         most: f32,
@@ -53,7 +53,7 @@ pub enum Refusal {
     /// A few words under different titles that they have nothing of.
     Titles,
     /// The tree is page chrome: navigation and notices instead of an article.
-    Furniture,
+    PageChrome,
     /// The tree has as many documents as one may have.
     Full,
     /// Too far from the root for a text this short: more letters differ than are allowed for the longer of the two.
@@ -76,8 +76,8 @@ pub enum Reason {
     Boilerplate,
     /// [`Refusal::Titles`].
     Titles,
-    /// [`Refusal::Furniture`].
-    Furniture,
+    /// [`Refusal::Page chrome`].
+    PageChrome,
     /// [`Refusal::Full`].
     Full,
     /// [`Refusal::Radius`].
@@ -96,7 +96,7 @@ pub struct Reasons([u64; Reason::ALL.len()]);
 
 impl Refusal {
     /// Whether the texts were laid side by side for it.
-    pub fn is_of_second_look(self) -> bool {
+    pub fn is_of_alignment_check(self) -> bool {
         matches!(
             self,
             Refusal::OtherNumbers { .. }
@@ -116,7 +116,7 @@ impl Refusal {
             Refusal::Part { .. } => Reason::Part,
             Refusal::Boilerplate => Reason::Boilerplate,
             Refusal::Titles => Reason::Titles,
-            Refusal::Furniture => Reason::Furniture,
+            Refusal::PageChrome => Reason::PageChrome,
             Refusal::Full => Reason::Full,
             Refusal::Radius { .. } => Reason::Radius,
         }
@@ -130,7 +130,7 @@ impl Reason {
         Reason::Numbers,
         Reason::Boilerplate,
         Reason::Titles,
-        Reason::Furniture,
+        Reason::PageChrome,
         Reason::Full,
         Reason::Radius,
         Reason::Names,
@@ -145,7 +145,7 @@ impl Reason {
             Reason::Numbers => "numbers",
             Reason::Boilerplate => "boilerplate",
             Reason::Titles => "titles",
-            Reason::Furniture => "furniture",
+            Reason::PageChrome => "page_chrome",
             Reason::Full => "full",
             Reason::Radius => "radius",
             Reason::Names => "names",
@@ -212,7 +212,7 @@ impl fmt::Display for Refusal {
             Refusal::Titles => {
                 f.write_str("so few words under another title are not the same text")
             }
-            Refusal::Furniture => {
+            Refusal::PageChrome => {
                 f.write_str("what stands under many titles is no text of any of them")
             }
             Refusal::Full => f.write_str("the tree has as many documents as max-tree allows"),
@@ -266,7 +266,7 @@ mod tests {
             ("numbers", 2),
             ("boilerplate", 3),
             ("titles", 4),
-            ("furniture", 5),
+            ("page_chrome", 5),
             ("full", 6),
             ("radius", 7),
             ("names", 8),

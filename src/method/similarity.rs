@@ -14,7 +14,7 @@ const LONG: f32 = 100.0;
 /// them. One that was found by a single fingerprint needs so much more.
 const SINGLE: f32 = 0.06;
 /// Texts that are laid side by side besides need so much less.
-const SECOND_LOOK: f32 = 0.05;
+const ALIGNMENT_CHECK: f32 = 0.05;
 /// Texts whose titles are the same need so much less, texts whose titles have nothing in common so much more.
 const TITLES: f32 = 0.06;
 
@@ -51,8 +51,8 @@ impl Similarity {
     }
 
     /// Requirement where the alignment check decides as well.
-    pub(super) fn with_second_look(self) -> Similarity {
-        Similarity((self.0 - SECOND_LOOK).max(0.0))
+    pub(super) fn with_alignment_check(self) -> Similarity {
+        Similarity((self.0 - ALIGNMENT_CHECK).max(0.0))
     }
 
     /// The number itself, 0 to 1.

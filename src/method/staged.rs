@@ -33,13 +33,13 @@ pub struct StagedFeatures {
 
 /// The fingerprints of a document are looked up in turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct InTurn;
+pub struct StagedProof;
 
-impl super::Proof for InTurn {
+impl super::Proof for StagedProof {
     const IN_TURN: bool = true;
     type Thresholds = ();
 
-    fn agrees(&self, _: &InTurn, _: usize, (): ()) -> Result<(), super::Refusal> {
+    fn agrees(&self, _: &StagedProof, _: usize, (): ()) -> Result<(), super::Refusal> {
         Ok(())
     }
 }

@@ -4,7 +4,7 @@ use xxhash_rust::xxh3::Xxh3Default;
 
 use super::simhash::Simhash;
 use crate::fingerprint::Fingerprint;
-use crate::text::{Sentence, Text, Word, rarity, words};
+use crate::text::{Sentence, Text, Token, rarity, words};
 
 /// Weight of a word's occurrence in the simhash, so that a word weighs this times its term frequency. Stop words
 /// weigh nothing if there is anything else.
@@ -48,7 +48,7 @@ pub(super) fn of_words<'t>(
     sentences: impl IntoIterator<Item = &'t str>,
     weights: Weights,
 ) -> Fingerprint {
-    let weight = |word: &Word<'_>| match weights {
+    let weight = |word: &Token<'_>| match weights {
         Weights::Levels => word.level,
         Weights::Tf => 1,
         Weights::TfIdf => rarity(word),

@@ -18,12 +18,12 @@ use std::cell::Cell;
 
 use super::Similarity;
 use super::alignment::Differences;
+use super::alignment_check;
 use super::proof::TextProof;
-use super::second;
 use super::title::TitleSketch;
 use crate::fingerprint::Fingerprint;
 use crate::hash::mix64;
-use crate::text::boilerplate::{Boilerplate, BoilerplateMask, Taught, Titled};
+use crate::text::boilerplate::{Boilerplate, BoilerplateMask, PendingSentences, Titled};
 use crate::text::shingles::{MIN_HASHES, MinHash, Shingles};
 use crate::text::{Fields, Scratch};
 
@@ -183,8 +183,8 @@ impl VerifiedFeatures {
 
     /// Differences between this text and an earlier one, boilerplate included.
     pub fn differences(&self, earlier: &VerifiedFeatures) -> Differences {
-        fn words(features: &VerifiedFeatures) -> super::alignment::Words<'_> {
-            super::alignment::Words {
+        fn words(features: &VerifiedFeatures) -> super::alignment::AlignedTokens<'_> {
+            super::alignment::AlignedTokens {
                 title: features.heading.row(),
                 body: features.shingles.row(),
             }
@@ -259,7 +259,7 @@ impl super::Proof for Founder {
         long: Similarity,
         laid: &Cell<Option<Differences>>,
     ) -> Result<(), super::Refusal> {
-        let both = second::read(evidence).zip(second::read(founders));
+        let both = alignment_check::read(evidence).zip(alignment_check::read(founders));
         let Some((own, founders)) = both.filter(|_| self.whole() != root.whole()) else {
             return self.agrees(root, shared, long);
         };
@@ -268,12 +268,13 @@ impl super::Proof for Founder {
             laid.set(Some(found));
             found
         };
-        let eased = long.with_second_look();
+        let eased = long.with_alignment_check();
         let titles = self.proof.compare_titles(&root.proof);
         let similarity = match self.proof.is_like(&root.proof, shared, eased) {
             Ok(similarity) => similarity,
             Err(super::Refusal::Proof { similarity, needed })
-                if similarity >= needed - second::OTHER_NOTATION && differences().are_few() =>
+                if similarity >= needed - alignment_check::OTHER_NOTATION
+                    && differences().are_few() =>
             {
                 similarity
             }
@@ -360,7 +361,7 @@ impl Offer {
     pub fn of(
         features: &mut VerifiedFeatures,
         boilerplate: &Boilerplate,
-        taught: &Taught,
+        taught: &PendingSentences,
         mask: &mut BoilerplateMask,
     ) -> Offer {
         let is_page = features.is_page;
@@ -388,11 +389,11 @@ impl Offer {
         let mut evidence = std::mem::take(&mut features.evidence);
         let title = features.heading.row();
         if is_bare {
-            second::write(title, std::iter::once(title), &mut evidence);
+            alignment_check::write(title, std::iter::once(title), &mut evidence);
         } else {
             let sentences = features.shingles.row_of_sentences();
             let kept = sentences.filter(|&(sentence, _)| mask.keeps(sentence));
-            second::write(title, kept.map(|(_, words)| words), &mut evidence);
+            alignment_check::write(title, kept.map(|(_, words)| words), &mut evidence);
         }
         let min_hashes = features.shingles.min_hashes.iter();
         let smallest = min_hashes
@@ -424,9 +425,9 @@ impl Offer {
     }
 
     /// The placement query.
-    pub fn query(&self) -> super::Query<'_, Founder> {
+    pub fn query(&self) -> super::PlacementQuery<'_, Founder> {
         let offered = self.offered.as_slice();
-        super::Query {
+        super::PlacementQuery {
             fingerprints: offered.get(..OFFERED).unwrap_or(offered),
             more: offered.get(OFFERED..).map_or(&[], |_| offered),
             whole: self.founder.whole,

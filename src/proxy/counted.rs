@@ -4,25 +4,30 @@ use std::collections::BTreeMap;
 
 use hyper::{Method, StatusCode};
 
-use crate::bulk::{Changes, Seen};
+use crate::bulk::{Changes, DocumentChange};
 use crate::clock;
-use crate::counts::Written;
-use crate::engine::{Engine, Placed, Resolution};
+use crate::counts::IndexWrites;
+use crate::engine::{Engine, PlacedDocuments, Resolution};
 use crate::http::ProxyError;
 use crate::http::query::decode_segment;
 use crate::state::AppState;
 
 /// Changes of one index.
 #[derive(Default)]
-struct Part<'p> {
+struct IndexPart<'p> {
     roots: Vec<u64>,
     replaced: Vec<&'p str>,
-    witnesses: Vec<&'p Seen>,
+    witnesses: Vec<&'p DocumentChange>,
     whole: bool,
 }
 
 /// Reports the documents of a write. `index`: the index in the path, for items whose answer does not name one.
-pub(super) fn note(state: &AppState, index: Option<&str>, placed: &Placed, told: &Resolution) {
+pub(super) fn note(
+    state: &AppState,
+    index: Option<&str>,
+    placed: &PlacedDocuments,
+    told: &Resolution,
+) {
     if !state.counts.is_on() || changed_nothing(told) {
         return;
     }
@@ -34,7 +39,7 @@ pub(super) fn note(state: &AppState, index: Option<&str>, placed: &Placed, told:
     };
     let name_of = |item: usize| changes.index_of(item).or(index);
     let is_kept = |name: &str| state.engine.routes(name) || state.counts.knows(name);
-    let mut parts: BTreeMap<&str, Part<'_>> = BTreeMap::new();
+    let mut parts: BTreeMap<&str, IndexPart<'_>> = BTreeMap::new();
     let mut is_lost = false;
     for (item, root) in placed.joined(told) {
         match name_of(item) {
@@ -65,7 +70,7 @@ pub(super) fn note(state: &AppState, index: Option<&str>, placed: &Placed, told:
     }
     state
         .counts
-        .note(parts.iter().map(|(&index, part)| Written {
+        .note(parts.iter().map(|(&index, part)| IndexWrites {
             index,
             roots: &part.roots,
             replaced: &part.replaced,
@@ -89,7 +94,7 @@ fn is_refusal(status: u16) -> bool {
 
 /// A relayed request that changes groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Passing {
+pub(super) enum PassingChange {
     /// One document is deleted.
     Delete {
         /// The name of its index.
@@ -116,9 +121,9 @@ fn may_be_index(name: &str) -> bool {
         && (name.starts_with('<') || !name.contains(is_refused))
 }
 
-impl Passing {
+impl PassingChange {
     /// Reads method and raw path of a request that is relayed.
-    pub(super) fn of(method: &Method, path: &str) -> Option<Passing> {
+    pub(super) fn of(method: &Method, path: &str) -> Option<PassingChange> {
         let path = path.trim_start_matches('/').trim_end_matches('/');
         let segments: Vec<&str> = path.splitn(5, '/').collect();
         let name = |segment: &str| decode_segment(segment).into_owned();
@@ -127,22 +132,22 @@ impl Passing {
                 // Before version 8 there are types, of any name.
                 let (index, is_type) = (name(index), !kind.is_empty() && !kind.starts_with('_'));
                 let is_document = may_be_index(&index) && (*kind == "_doc" || is_type);
-                is_document.then(|| Passing::Delete {
+                is_document.then(|| PassingChange::Delete {
                     index,
                     id: name(id),
                 })
             }
-            ["_reindex"] if method == Method::POST => Some(Passing::Anywhere),
+            ["_reindex"] if method == Method::POST => Some(PassingChange::Anywhere),
             [index, .., "_delete_by_query" | "_update_by_query"] if method == Method::POST => {
                 let names = name(index);
                 let all = |name: &str| name == "_all" || name.chars().all(|c| c == '*');
                 if names.split(',').any(|name| !name.is_empty() && all(name)) {
-                    return Some(Passing::Anywhere);
+                    return Some(PassingChange::Anywhere);
                 }
                 // Names that a list excludes again are counted for nothing, which is harmless.
                 let names = names.split(',').filter(|name| may_be_index(name));
                 let names: Vec<String> = names.map(str::to_owned).collect();
-                (!names.is_empty()).then_some(Passing::ByQuery(names))
+                (!names.is_empty()).then_some(PassingChange::ByQuery(names))
             }
             _ => None,
         }
@@ -158,22 +163,22 @@ impl Passing {
             return;
         }
         match self {
-            Passing::Anywhere => state.counts.note_everything(),
-            Passing::Delete { index, id } => {
+            PassingChange::Anywhere => state.counts.note_everything(),
+            PassingChange::Delete { index, id } => {
                 let is_kept = state.engine.routes(index) || state.counts.knows(index);
-                let (replaced, gone) = ([id.as_str()], Seen::gone(id));
+                let (replaced, gone) = ([id.as_str()], DocumentChange::gone(id));
                 let witnesses = [&gone];
-                let deleted = Written {
+                let deleted = IndexWrites {
                     index,
                     replaced: &replaced,
                     // Without a response it is unknown whether the document is gone.
                     witnesses: if answer.is_ok() { &witnesses } else { &[] },
-                    ..Written::default()
+                    ..IndexWrites::default()
                 };
                 state.counts.note(is_kept.then_some(deleted).into_iter());
             }
             // Counting resolves patterns later, and only those that may match a counted index.
-            Passing::ByQuery(names) => {
+            PassingChange::ByQuery(names) => {
                 for name in names {
                     let resolved = name
                         .starts_with('<')
@@ -187,10 +192,10 @@ impl Passing {
                         true => state.engine.may_route(name) || state.counts.knows_any(name),
                         false => state.engine.routes(name) || state.counts.knows(name),
                     };
-                    let whole = Written {
+                    let whole = IndexWrites {
                         index: name,
                         whole: true,
-                        ..Written::default()
+                        ..IndexWrites::default()
                     };
                     state.counts.note(is_kept.then_some(whole).into_iter());
                 }
@@ -233,16 +238,16 @@ mod tests {
 
     #[test]
     fn what_changes_groups_in_passing() {
-        let passing = |method: Method, path: &str| Passing::of(&method, path);
+        let passing = |method: Method, path: &str| PassingChange::of(&method, path);
         let delete = |index: &str, id: &str| {
-            Some(Passing::Delete {
+            Some(PassingChange::Delete {
                 index: index.into(),
                 id: id.into(),
             })
         };
         let by_query = |names: &[&str]| {
             let names = names.iter().map(|&name| name.to_owned());
-            Some(Passing::ByQuery(names.collect()))
+            Some(PassingChange::ByQuery(names.collect()))
         };
         for (method, path, expected) in [
             (
@@ -268,12 +273,12 @@ mod tests {
             (
                 Method::POST,
                 "/_all/_delete_by_query",
-                Some(Passing::Anywhere),
+                Some(PassingChange::Anywhere),
             ),
             (
                 Method::POST,
                 "/a,%2A/_delete_by_query",
-                Some(Passing::Anywhere),
+                Some(PassingChange::Anywhere),
             ),
             // No server has an index of such a name, however it is written.
             (Method::POST, "/%5Fx/_delete_by_query", None),
@@ -287,7 +292,7 @@ mod tests {
                 "/%5Fx,a%2C-b,%3Ca-%7Bnow%2Fd%7D%3E/_delete_by_query",
                 by_query(&["a", "<a-{now/d}>"]),
             ),
-            (Method::POST, "/_reindex", Some(Passing::Anywhere)),
+            (Method::POST, "/_reindex", Some(PassingChange::Anywhere)),
             (Method::POST, "/_reindex/7/_rethrottle", None),
             (Method::POST, "/_delete_by_query/7/_rethrottle", None),
             (Method::POST, "/news-1/_search", None),

@@ -26,12 +26,15 @@ use crate::state::AppState;
 
 /// Decoded `filter_path` of a request.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Wanted(String);
+pub(super) struct WantedParts(String);
 
 /// Makes a request ask for status and result of every item. Returns the client's filter; `None` if that includes
 /// them, or if the shape of the response cannot be predicted: then the request stays as it is. The filter of an
 /// unverified writer is not evaluated before the cluster has answered.
-pub(super) fn ask_for_outcome(parts: &mut request::Parts, is_stranger: bool) -> Option<Wanted> {
+pub(super) fn ask_for_outcome(
+    parts: &mut request::Parts,
+    is_stranger: bool,
+) -> Option<WantedParts> {
     // Some servers read a semicolon as the end of a parameter, too.
     let query = parts.uri.query().filter(|query| !query.contains(';'))?;
     let wanted = parameter(Some(query), "filter_path")?.into_owned();
@@ -47,7 +50,7 @@ pub(super) fn ask_for_outcome(parts: &mut request::Parts, is_stranger: bool) -> 
     parts.uri = widened(&parts.uri, query)?;
     // The response is read and rewritten, so it must not be compressed.
     parts.headers.remove(ACCEPT_ENCODING);
-    Some(Wanted(wanted))
+    Some(WantedParts(wanted))
 }
 
 fn wants_json(headers: &HeaderMap) -> bool {
@@ -97,7 +100,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(600);
 pub(super) async fn answer(
     state: &AppState,
     response: Response<Incoming>,
-    wanted: Wanted,
+    wanted: WantedParts,
     mut reservation: Reservation,
     placement: PlacementGuard,
     in_flight: InFlightGuard,
@@ -221,11 +224,15 @@ mod tests {
     use super::*;
     use crate::http::budget::Budget;
 
-    fn asked(uri: &str, accept: Option<&str>) -> (Option<Wanted>, String) {
+    fn asked(uri: &str, accept: Option<&str>) -> (Option<WantedParts>, String) {
         asked_by(uri, accept, false)
     }
 
-    fn asked_by(uri: &str, accept: Option<&str>, is_stranger: bool) -> (Option<Wanted>, String) {
+    fn asked_by(
+        uri: &str,
+        accept: Option<&str>,
+        is_stranger: bool,
+    ) -> (Option<WantedParts>, String) {
         let mut request = Request::post(uri).header(ACCEPT_ENCODING, "gzip");
         if let Some(accept) = accept {
             request = request.header(ACCEPT, accept);
@@ -262,13 +269,13 @@ mod tests {
         );
     }
 
-    /// What a stranger asks for is not looked at more closely than it takes to read it once.
+    /// What an unverified writer asks for is not looked at more closely than it takes to read it once.
     #[test]
-    fn strangers_ask_for_the_outcome_in_any_case() {
+    fn unverified_ask_for_the_outcome_in_any_case() {
         for filter in ["took", "items", "**.**.status,**.*", "*"] {
             let uri = format!("/_bulk?filter_path={filter}");
             let (wanted, asked) = asked_by(&uri, None, true);
-            assert_eq!(wanted, Some(Wanted(filter.into())));
+            assert_eq!(wanted, Some(WantedParts(filter.into())));
             assert_eq!(asked, format!("{uri}{OUTCOME_OF_ITEMS}"));
         }
         for filter in ["-took", "a%5Cb", "", &vec!["**"; 1300].join(".")] {

@@ -7,7 +7,9 @@ use bytes::Bytes;
 use tracing::{Level, debug, enabled, info};
 
 use crate::bulk;
-use crate::engine::{Engine, LeftAlone, Refused, Stamped, Unavailable, Unstamped, Write};
+use crate::engine::{
+    Engine, RefusedTree, Stamped, Unavailable, Unstamped, UnstampedDocument, Write,
+};
 
 /// Logs documents without a stamp, how trees were found, and which trees refused a document. Never logs content.
 ///
@@ -19,7 +21,7 @@ pub(super) async fn log_stamped(
     body: &Bytes,
     stamped: &Stamped,
 ) -> Result<(), Unavailable> {
-    for LeftAlone { item, reason } in stamped.left_alone() {
+    for UnstampedDocument { item, reason } in stamped.left_alone() {
         match reason {
             // As it should be.
             Unstamped::NoTextInUpdate => debug!(item, %reason, "a document stays unstamped"),
@@ -42,13 +44,13 @@ pub(super) async fn log_stamped(
 
 /// One line for each founder of a tree that near trees refused. The placement keeps no names, so a bulk is split into
 /// its items a second time.
-fn log_refused(write: &Write, body: &[u8], refused: &[Refused]) {
+fn log_refused(write: &Write, body: &[u8], refused: &[RefusedTree]) {
     let items = match write {
         Write::Bulk { .. } => bulk::parse(body).unwrap_or_default(),
         Write::Document { .. } => Vec::new(),
     };
     for founder in refused.chunk_by(|a, b| (a.item, a.root) == (b.item, b.root)) {
-        let Some(&Refused { item, root, .. }) = founder.first() else {
+        let Some(&RefusedTree { item, root, .. }) = founder.first() else {
             continue;
         };
         let (mut index, mut id) = match write {
@@ -64,11 +66,11 @@ fn log_refused(write: &Write, body: &[u8], refused: &[Refused]) {
 }
 
 /// `00f1…: numbers: 2 of 7 numbers in the same places differ; 9c40…: …`
-struct Refusals<'a>(&'a [Refused]);
+struct Refusals<'a>(&'a [RefusedTree]);
 
 impl fmt::Display for Refusals<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, Refused { tree, refusal, .. }) in self.0.iter().enumerate() {
+        for (at, RefusedTree { tree, refusal, .. }) in self.0.iter().enumerate() {
             let between = if at == 0 { "" } else { "; " };
             write!(f, "{between}{tree}: {refusal}")?;
         }

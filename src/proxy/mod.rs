@@ -25,9 +25,9 @@ use hyper::{Request, Response};
 use crate::http::{Body, ProxyError};
 use crate::shutdown::InFlightGuard;
 use crate::state::AppState;
-use counted::Passing;
+use counted::PassingChange;
 use response_body::ResponseBody;
-use router::Target;
+use router::RequestKind;
 
 /// Answers a request that belongs to the cluster.
 ///
@@ -35,7 +35,7 @@ use router::Target;
 /// When the process drains, the cluster gives no answer, or the documents cannot be stamped.
 pub(crate) async fn handle(
     state: &Arc<AppState>,
-    target: Target<'_>,
+    target: RequestKind<'_>,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, ProxyError> {
     let in_flight = state.in_flight.enter().ok_or(ProxyError::Stopping)?;
@@ -48,7 +48,7 @@ pub(crate) async fn handle(
         return sniff::handle(state, request, address).await;
     }
     let passing = match state.counts.is_on() {
-        true => Passing::of(request.method(), request.uri().path()),
+        true => PassingChange::of(request.method(), request.uri().path()),
         false => None,
     };
     let response = relay(state, request, in_flight).await;

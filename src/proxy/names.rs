@@ -43,7 +43,7 @@ fn ends(state: &AppState, caller: u64, denied: Denied, now: Millis) -> bool {
 
 /// Learns indices of a route's alias or data stream, if the cluster confirms to the writer that they are behind it.
 /// `names`: as in [`ADOPT`](crate::http::headers::ADOPT). Stops as [`resolve`] does.
-pub(super) async fn adopt(
+pub(super) async fn learn_name(
     state: &AppState,
     (caller, headers): (u64, &HeaderMap),
     names: &HeaderValue,
@@ -56,7 +56,7 @@ pub(super) async fn adopt(
     }
     let names = names.to_str().unwrap_or_default().split(',').map(str::trim);
     let asking = async {
-        for name in names.map(decode_segment).take(MOST_ADOPTED) {
+        for name in names.map(decode_segment).take(MAX_LEARNED) {
             if !state.engine.routes(&name) {
                 continue;
             }
@@ -74,7 +74,7 @@ pub(super) async fn adopt(
 }
 
 /// Names that are looked at in a bulk that adopts documents.
-const MOST_ADOPTED: usize = 64;
+const MAX_LEARNED: usize = 64;
 
 /// Time limit for resolving all names of a write.
 const ASK_TIMEOUT: Duration = Duration::from_secs(5);

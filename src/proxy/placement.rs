@@ -9,8 +9,8 @@ use tracing::{Instrument, Span, debug, info, warn};
 
 use super::counted;
 use crate::clock;
-use crate::engine::{Placed, Resolution};
-use crate::forest::{Notice, TreeSize};
+use crate::engine::{PlacedDocuments, Resolution};
+use crate::forest::{TreeNotice, TreeSize};
 use crate::shutdown::{InFlightGuard, WriteGuard};
 use crate::state::AppState;
 
@@ -24,7 +24,7 @@ pub(super) struct PlacementGuard {
     in_flight: InFlightGuard,
     /// Held until settled: only then it is known which roots the cluster has stored.
     writing: Option<WriteGuard>,
-    placed: Option<Box<Placed>>,
+    placed: Option<Box<PlacedDocuments>>,
     /// Index in the path of the request.
     index: Option<String>,
     sent: bool,
@@ -36,7 +36,7 @@ impl PlacementGuard {
         state: Arc<AppState>,
         in_flight: InFlightGuard,
         writing: WriteGuard,
-        placed: Placed,
+        placed: PlacedDocuments,
     ) -> PlacementGuard {
         PlacementGuard {
             state,
@@ -55,8 +55,10 @@ impl PlacementGuard {
     }
 
     /// Whether the writer is unverified.
-    pub(super) fn is_of_stranger(&self) -> bool {
-        self.placed.as_deref().is_some_and(Placed::is_of_stranger)
+    pub(super) fn is_of_unverified_writer(&self) -> bool {
+        self.placed
+            .as_deref()
+            .is_some_and(PlacedDocuments::is_of_unverified_writer)
     }
 
     /// From now on the cluster may have seen the documents.
@@ -124,14 +126,14 @@ async fn finished(task: Option<JoinHandle<()>>) {
 }
 
 /// Logs a notice about a tree once.
-fn report(forest: &str, notice: Notice) {
-    let (Notice::Furniture(tree) | Notice::Large(tree) | Notice::Full(tree)) = notice;
+fn report(forest: &str, notice: TreeNotice) {
+    let (TreeNotice::PageChrome(tree) | TreeNotice::Large(tree) | TreeNotice::Full(tree)) = notice;
     let what = match notice {
-        Notice::Furniture(_) => {
+        TreeNotice::PageChrome(_) => {
             "a cluster is what stands around articles, and no text of theirs: it takes no other document"
         }
-        Notice::Large(_) => "a cluster has become large",
-        Notice::Full(_) => {
+        TreeNotice::Large(_) => "a cluster has become large",
+        TreeNotice::Full(_) => {
             "a cluster has as many documents as max-tree allows: it takes no text that is not in it"
         }
     };
@@ -143,7 +145,7 @@ fn report(forest: &str, notice: Notice) {
     warn!(forest, %root, documents, titles, "{what}");
 }
 
-async fn settle(state: &AppState, placed: Placed, resolution: Resolution) {
+async fn settle(state: &AppState, placed: PlacedDocuments, resolution: Resolution) {
     let counters = &state.metrics.counters;
     if let Resolution::Items(outcome) = &resolution
         && !placed.is_answered_by(outcome)

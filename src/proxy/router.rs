@@ -10,7 +10,7 @@ use crate::http::query::decode_segment;
 
 /// Where a request goes.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Target<'a> {
+pub(crate) enum RequestKind<'a> {
     /// `/_spinney/…`: the rest of the path.
     Own(&'a str),
     /// A bulk, with the index that the path names.
@@ -56,35 +56,35 @@ const TYPED_APIS: [&str; 19] = [
 ];
 
 /// Classifies a request by method and raw path (without the query string).
-pub(crate) fn classify<'a>(method: &Method, path: &'a str) -> Target<'a> {
+pub(crate) fn classify<'a>(method: &Method, path: &'a str) -> RequestKind<'a> {
     if let Some(rest) = path.strip_prefix("/_spinney")
         && (rest.is_empty() || rest.starts_with('/'))
     {
-        return Target::Own(rest);
+        return RequestKind::Own(rest);
     }
     let path = path.strip_prefix('/').unwrap_or(path);
     let mut segments = [""; 4];
     let mut count = 0;
     for segment in path.trim_end_matches('/').split('/') {
         let Some(slot) = segments.get_mut(count) else {
-            return Target::Relay;
+            return RequestKind::Relay;
         };
         *slot = segment;
         count += 1;
     }
     let (put, post) = (method == Method::PUT, method == Method::POST);
     if !put && !post {
-        return Target::Relay;
+        return RequestKind::Relay;
     }
     let is_index = |name: &str| !name.is_empty() && !name.starts_with('_');
     match segments.get(..count).unwrap_or_default() {
         // The servers accept one more slash in front of this one.
-        ["_bulk"] | ["", "_bulk"] => Target::Bulk { index: None },
-        [index, "_bulk"] if is_index(index) => Target::Bulk {
+        ["_bulk"] | ["", "_bulk"] => RequestKind::Bulk { index: None },
+        [index, "_bulk"] if is_index(index) => RequestKind::Bulk {
             index: Some(decode_segment(index)),
         },
         // The typed forms of 7.x.
-        [index, kind, "_bulk"] if is_index(index) && is_type(kind) => Target::Bulk {
+        [index, kind, "_bulk"] if is_index(index) && is_type(kind) => RequestKind::Bulk {
             index: Some(decode_segment(index)),
         },
         [index, "_doc"] if post && is_index(index) => document(Op::Index, index, None),
@@ -106,7 +106,7 @@ pub(crate) fn classify<'a>(method: &Method, path: &'a str) -> Target<'a> {
         [index, kind, id, "_update"] if post && is_index(index) && is_type(kind) => {
             document(Op::Update, index, Some(id))
         }
-        _ => Target::Relay,
+        _ => RequestKind::Relay,
     }
 }
 
@@ -114,8 +114,8 @@ fn is_type(name: &str) -> bool {
     name == "_doc" || (!name.is_empty() && !name.starts_with('_'))
 }
 
-fn document<'a>(op: Op, index: &'a str, id: Option<&'a str>) -> Target<'a> {
-    Target::Document {
+fn document<'a>(op: Op, index: &'a str, id: Option<&'a str>) -> RequestKind<'a> {
+    RequestKind::Document {
         op,
         index: decode_segment(index),
         id: id.map(decode_segment),

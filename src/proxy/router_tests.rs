@@ -4,21 +4,21 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-fn post(path: &str) -> Target<'_> {
+fn post(path: &str) -> RequestKind<'_> {
     classify(&Method::POST, path)
 }
 
-fn bulk(index: &str) -> Target<'_> {
-    Target::Bulk {
+fn bulk(index: &str) -> RequestKind<'_> {
+    RequestKind::Bulk {
         index: Some(index.into()),
     }
 }
 
 #[test]
 fn bulks() {
-    assert_eq!(post("/_bulk"), Target::Bulk { index: None });
+    assert_eq!(post("/_bulk"), RequestKind::Bulk { index: None });
     for slashes in ["/_bulk/", "/_bulk//", "//_bulk"] {
-        assert_eq!(post(slashes), Target::Bulk { index: None });
+        assert_eq!(post(slashes), RequestKind::Bulk { index: None });
     }
     assert_eq!(classify(&Method::PUT, "/news/_bulk"), bulk("news"));
     assert_eq!(post("/news/_doc/_bulk"), bulk("news"));
@@ -27,27 +27,30 @@ fn bulks() {
         post("/%3Cnews-%7Bnow%2Fd%7D%3E/_bulk"),
         bulk("<news-{now/d}>")
     );
-    assert_eq!(classify(&Method::GET, "/_bulk"), Target::Relay);
-    assert_eq!(post("/_bulk/stream"), Target::Relay);
-    assert_eq!(post("/news/_bulk/stream"), Target::Relay);
+    assert_eq!(classify(&Method::GET, "/_bulk"), RequestKind::Relay);
+    assert_eq!(post("/_bulk/stream"), RequestKind::Relay);
+    assert_eq!(post("/news/_bulk/stream"), RequestKind::Relay);
 }
 
 #[test]
 fn single_documents() {
-    let doc = |op, id: Option<&'static str>| Target::Document {
+    let doc = |op, id: Option<&'static str>| RequestKind::Document {
         op,
         index: "news".into(),
         id: id.map(Into::into),
     };
     assert_eq!(post("/news/_doc"), doc(Op::Index, None));
-    assert_eq!(classify(&Method::PUT, "/news/_doc"), Target::Relay);
+    assert_eq!(classify(&Method::PUT, "/news/_doc"), RequestKind::Relay);
     assert_eq!(
         classify(&Method::PUT, "/news/_doc/a%2Fb"),
         doc(Op::Index, Some("a/b"))
     );
     assert_eq!(post("/news/_create/1/"), doc(Op::Create, Some("1")));
     assert_eq!(post("/news/_update/1"), doc(Op::Update, Some("1")));
-    assert_eq!(classify(&Method::PUT, "/news/_update/1"), Target::Relay);
+    assert_eq!(
+        classify(&Method::PUT, "/news/_update/1"),
+        RequestKind::Relay
+    );
     assert_eq!(post("/news/article"), doc(Op::Index, None));
     assert_eq!(
         classify(&Method::PUT, "/news/article/1"),
@@ -72,11 +75,14 @@ fn everything_else_is_relayed() {
         "/news/_doc/1/2/3",
         "//",
     ] {
-        assert_eq!(post(path), Target::Relay, "{path}");
+        assert_eq!(post(path), RequestKind::Relay, "{path}");
     }
-    assert_eq!(classify(&Method::GET, "/news/_doc/1"), Target::Relay);
-    assert_eq!(classify(&Method::DELETE, "/news/_doc/1"), Target::Relay);
-    assert_eq!(post("/_spinneys"), Target::Relay);
+    assert_eq!(classify(&Method::GET, "/news/_doc/1"), RequestKind::Relay);
+    assert_eq!(
+        classify(&Method::DELETE, "/news/_doc/1"),
+        RequestKind::Relay
+    );
+    assert_eq!(post("/_spinneys"), RequestKind::Relay);
 }
 
 #[test]
@@ -102,8 +108,8 @@ fn what_looks_like_an_id_may_be_an_api() {
         "/news/_doc/_validate/query",
         "/news/_doc/_termvectors",
     ] {
-        assert_eq!(post(path), Target::Relay, "{path}");
-        assert_eq!(classify(&Method::PUT, path), Target::Relay, "{path}");
+        assert_eq!(post(path), RequestKind::Relay, "{path}");
+        assert_eq!(classify(&Method::PUT, path), RequestKind::Relay, "{path}");
     }
     // Ids that the servers make may begin so.
     let id = "_QdYdYsBnGvTt0kL2aWx";
@@ -113,7 +119,7 @@ fn what_looks_like_an_id_may_be_an_api() {
     ] {
         let target = classify(&Method::PUT, path);
         assert!(
-            matches!(&target, Target::Document { id: Some(found), .. } if found == id),
+            matches!(&target, RequestKind::Document { id: Some(found), .. } if found == id),
             "{path}: {target:?}"
         );
     }
@@ -177,7 +183,7 @@ fn only_writes_of_documents_are_stamped() {
             let write = (method.as_str(), path);
             for (index, kind) in [("news", "article"), ("news", "_doc"), ("news,old-*", "a,b")] {
                 let filled = filled(path, index, kind);
-                let is_write = classify(method, &filled) != Target::Relay;
+                let is_write = classify(method, &filled) != RequestKind::Relay;
                 assert_eq!(is_write, writes.contains(&write), "{method} {filled}");
             }
             if let Some(&write) = writes.get(&write) {

@@ -19,7 +19,7 @@ use super::names::{self, index_behind};
 use super::placement::PlacementGuard;
 use super::request_body::BufferedBody;
 use super::response_body::{Answers, ResponseBody};
-use super::router::Target;
+use super::router::RequestKind;
 use crate::bulk::Splice;
 use crate::clock;
 use crate::cluster::ClusterError;
@@ -45,15 +45,15 @@ const ASK_LIMIT_ABOVE: u64 = 1 << 20;
 /// gzip or deflate, is relayed and counted.
 pub(super) async fn classify(
     state: &AppState,
-    target: Target<'_>,
+    target: RequestKind<'_>,
     request: &Request<Incoming>,
 ) -> Option<Write> {
     let engine = &state.engine;
     let write = match target {
-        Target::Bulk { index } if engine.has_routes() => Write::Bulk {
+        RequestKind::Bulk { index } if engine.has_routes() => Write::Bulk {
             index: index.map(Into::into),
         },
-        Target::Document { op, index, id } if engine.has_routes() => Write::Document {
+        RequestKind::Document { op, index, id } if engine.has_routes() => Write::Document {
             op,
             index: routed(state, request, index.into()).await?,
             id: id.map(Into::into),
@@ -116,7 +116,7 @@ pub(super) async fn handle(
     let encoding = headers::encoding(&parts.headers);
     let adopted = parts.headers.remove(headers::ADOPT);
     let caller = caller(&state.callers, &parts.headers, parts.uri.query());
-    let Prepared {
+    let PreparedWrite {
         content,
         reservation,
         placement,
@@ -125,7 +125,7 @@ pub(super) async fn handle(
         write,
         buffered,
         encoding,
-        Writer {
+        WriteOrigin {
             caller,
             headers: &parts.headers,
             adopted,
@@ -152,7 +152,7 @@ pub(super) async fn handle(
     let sending = async move {
         let is_stranger = placement
             .as_ref()
-            .is_some_and(PlacementGuard::is_of_stranger);
+            .is_some_and(PlacementGuard::is_of_unverified_writer);
         let wanted = match &placement {
             Some(_) => {
                 headers::accept_gzip_only(&mut parts.headers);
@@ -164,7 +164,7 @@ pub(super) async fn handle(
         };
         let client = ClientAddress::of(&parts.extensions);
         let turn = match is_stranger {
-            true => strangers_turn(&state).await,
+            true => unverified_turn(&state).await,
             false => None,
         };
         let (response, placement) = forward(&state, parts, body, placement).await?;
@@ -185,18 +185,18 @@ pub(super) async fn handle(
 }
 
 /// How long the write of an unverified writer waits for those of others.
-const STRANGERS_PATIENCE: Duration = Duration::from_secs(1);
+const UNVERIFIED_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Serialises writes of unverified writers, within [`STRANGERS_PATIENCE`]: the cluster hashes each wrong password
+/// Serialises writes of unverified writers, within [`UNVERIFIED_PATIENCE`]: the cluster hashes each wrong password
 /// anew, which must not slow down verified writers.
-async fn strangers_turn(state: &AppState) -> Option<OwnedSemaphorePermit> {
-    let turn = state.strangers.clone().acquire_owned();
-    let turn = tokio::time::timeout(STRANGERS_PATIENCE, turn).await;
+async fn unverified_turn(state: &AppState) -> Option<OwnedSemaphorePermit> {
+    let turn = state.unverified_writers.clone().acquire_owned();
+    let turn = tokio::time::timeout(UNVERIFIED_PATIENCE, turn).await;
     turn.ok()?.ok()
 }
 
 /// A write after the text work. Holds the only copy of its body, whose memory and budget are released as it is sent.
-struct Prepared {
+struct PreparedWrite {
     content: Content,
     reservation: Reservation,
     /// Documents to settle; `None` if the body was not understood.
@@ -212,7 +212,7 @@ enum Content {
 }
 
 /// Sender of a write and its headers.
-struct Writer<'h> {
+struct WriteOrigin<'h> {
     caller: u64,
     headers: &'h HeaderMap,
     /// It adopts stored documents, under these names.
@@ -225,10 +225,10 @@ async fn prepare(
     write: Write,
     buffered: Buffered,
     encoding: Encoding,
-    writer: Writer<'_>,
+    writer: WriteOrigin<'_>,
     in_flight: &InFlightGuard,
-) -> Result<Prepared, ProxyError> {
-    let Writer {
+) -> Result<PreparedWrite, ProxyError> {
+    let WriteOrigin {
         caller,
         headers,
         adopted,
@@ -253,7 +253,7 @@ async fn prepare(
             .await?;
         if let Some(names) = &adopted {
             parsed.updates_are_whole();
-            names::adopt(state, (caller, headers), names, &mut parsed, context.now).await;
+            names::learn_name(state, (caller, headers), names, &mut parsed, context.now).await;
         }
         names::resolve(state, (caller, headers), &mut parsed, context.now).await;
         state.engine.stamp(body, parsed, context).await
@@ -290,7 +290,7 @@ async fn prepare(
     } else {
         Content::Edited { splice, plain }
     };
-    Ok(Prepared {
+    Ok(PreparedWrite {
         content,
         reservation,
         placement: Some(placement),
@@ -341,10 +341,10 @@ fn as_it_came(
     reason: &NotUnderstood,
     raw: Bytes,
     reservation: Reservation,
-) -> Prepared {
+) -> PreparedWrite {
     state.metrics.counters.bodies_not_understood.inc();
     warn!(%reason, "forwarded unstamped");
-    Prepared {
+    PreparedWrite {
         content: Content::AsItCame(raw),
         reservation,
         placement: None,
@@ -357,7 +357,7 @@ fn count(state: &AppState, stamped: &Stamped, began: Instant) {
     counters.documents_without_text.inc_by(tally.without_text);
     counters.documents_unstamped.inc_by(tally.unstamped);
     counters.documents_joined.inc_by(tally.joined);
-    counters.documents_alone.inc_by(tally.alone);
+    counters.documents_local_fallback.inc_by(tally.alone);
     state.metrics.count_refusals(stamped.reasons());
     state
         .metrics
@@ -460,16 +460,16 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn strangers_take_turns_and_wait_for_no_one_for_long() {
+    async fn unverified_take_turns_and_wait_for_no_one_for_long() {
         let state = AppState::for_test();
-        let first = strangers_turn(&state).await;
+        let first = unverified_turn(&state).await;
         assert!(first.is_some());
         // The clock goes on when nothing else can.
         let before = tokio::time::Instant::now();
-        assert!(strangers_turn(&state).await.is_none());
-        assert_eq!(before.elapsed(), STRANGERS_PATIENCE);
+        assert!(unverified_turn(&state).await.is_none());
+        assert_eq!(before.elapsed(), UNVERIFIED_PATIENCE);
         drop(first);
-        assert!(strangers_turn(&state).await.is_some());
-        assert_eq!(before.elapsed(), STRANGERS_PATIENCE);
+        assert!(unverified_turn(&state).await.is_some());
+        assert_eq!(before.elapsed(), UNVERIFIED_PATIENCE);
     }
 }

@@ -1,5 +1,5 @@
 //! Forests from the index alone. An operator's command rebuilds them ([`Rebuild`]); what a start has missed
-//! (`server/catch_up.rs`) is read in the same way ([`Reader`]).
+//! (`server/catch_up.rs`) is read in the same way ([`RecoveryReader`]).
 //!
 //! ```text
 //! cluster::scan --pages, two ahead--> engine::recover: texts on all threads --> forests, one document after the other
@@ -20,15 +20,17 @@ use crate::bulk::StampNames;
 use crate::clock;
 use crate::cluster::operator::Operator;
 use crate::cluster::scan::{
-    Hit, Overview, ReadableIndices, Scan, ScanError, UnreadableIndex, Wanted,
+    Overview, ReadableIndices, Scan, ScanError, ScanRequest, ScannedDocument, UnreadableIndex,
 };
 use crate::config::{Clock, OnUnreadable, ServeOptions, Storage};
-use crate::engine::{Engine, Intake, Recovered, Recovering, SaveError, Source, StoredDocument};
+use crate::engine::{
+    Engine, Intake, Recovered, Recovering, RecoverySource, SaveError, StoredDocument,
+};
 use crate::hash::HashKey;
 use crate::time::Millis;
 
 pub(crate) use error::RecoveryError;
-pub(crate) use status::{ForestStatus, Status};
+pub(crate) use status::{ForestStatus, RecoveryStatus};
 
 /// Pages that are read ahead.
 const AHEAD: usize = 2;
@@ -37,19 +39,19 @@ const TELL: Duration = Duration::from_secs(5);
 
 /// How far the reading of one forest is, in documents.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Progress<'a> {
+pub(crate) struct RecoveryProgress<'a> {
     pub(crate) forest: &'a str,
     pub(crate) read: u64,
     pub(crate) total: u64,
 }
 
 /// Is told how far it is.
-pub(crate) type Told<'a> = dyn Fn(Progress<'_>) + Sync + 'a;
+pub(crate) type ReportProgress<'a> = dyn Fn(RecoveryProgress<'_>) + Sync + 'a;
 
 /// What there is of one forest in the indices.
 #[derive(Debug)]
 pub(crate) struct Extent {
-    pub(crate) source: Source,
+    pub(crate) source: RecoverySource,
     /// Stamped documents.
     pub(crate) all: Overview,
     /// Those of them that are to be read: the others are older than the window.
@@ -62,13 +64,13 @@ pub(crate) struct Extent {
 /// Forests that are to be rebuilt.
 pub(crate) struct Rebuild {
     engine: Arc<Engine>,
-    reader: Reader,
+    reader: RecoveryReader,
     dir: PathBuf,
-    sources: Vec<Source>,
+    sources: Vec<RecoverySource>,
 }
 
 /// Who reads the indices.
-pub(crate) struct Reader {
+pub(crate) struct RecoveryReader {
     pub(crate) operator: Operator,
     names: StampNames,
     /// Documents a second.
@@ -109,7 +111,7 @@ impl Rebuild {
         }
         Ok(Rebuild {
             engine,
-            reader: Reader::new(config, Operator::of_service(config)?, rate)?,
+            reader: RecoveryReader::new(config, Operator::of_service(config)?, rate)?,
             dir,
             sources,
         })
@@ -146,7 +148,7 @@ impl Rebuild {
     pub(crate) async fn run(
         &self,
         extents: &[Extent],
-        told: &Told<'_>,
+        told: &ReportProgress<'_>,
     ) -> Result<Vec<(String, Recovered)>, RecoveryError> {
         let mut all = Vec::new();
         for extent in extents {
@@ -170,21 +172,21 @@ pub(crate) fn before_window(now: Option<Millis>, window: Option<Millis>) -> Opti
     both.map(|(now, window)| Millis(now.0.saturating_sub(window.0)))
 }
 
-impl Reader {
+impl RecoveryReader {
     pub(crate) fn new(
         config: &ServeOptions,
         operator: Operator,
         rate: Option<u32>,
-    ) -> Result<Reader, RecoveryError> {
-        Ok(Reader {
+    ) -> Result<RecoveryReader, RecoveryError> {
+        Ok(RecoveryReader {
             operator,
             names: StampNames::new(&config.prefix)?,
             rate,
         })
     }
 
-    pub(crate) fn wanted(&self, source: &Source, since: Option<Millis>) -> Wanted {
-        Wanted {
+    pub(crate) fn wanted(&self, source: &RecoverySource, since: Option<Millis>) -> ScanRequest {
+        ScanRequest {
             indices: source.indices.clone(),
             names: self.names.clone(),
             fields: source.fields.clone(),
@@ -198,9 +200,9 @@ impl Reader {
     /// When the cluster cannot be reached, or no index can be read yet.
     pub(crate) async fn readable(
         &self,
-        source: &Source,
+        source: &RecoverySource,
         since: Option<Millis>,
-    ) -> Result<(Source, ReadableIndices), ScanError> {
+    ) -> Result<(RecoverySource, ReadableIndices), ScanError> {
         let wanted = self.wanted(source, since);
         wanted.refresh(&self.operator).await;
         let found = wanted.readable(&self.operator).await?;
@@ -216,8 +218,8 @@ impl Reader {
     /// What there is of a forest that nothing is stored of.
     ///
     /// # Errors
-    /// As [`Reader::readable`].
-    pub(crate) async fn extent(&self, source: &Source) -> Result<Extent, ScanError> {
+    /// As [`RecoveryReader::readable`].
+    pub(crate) async fn extent(&self, source: &RecoverySource) -> Result<Extent, ScanError> {
         let (source, found) = self.readable(source, None).await?;
         let all = found.overview;
         let now = match &source.clock {
@@ -248,7 +250,7 @@ impl Reader {
         &self,
         extent: &Extent,
         mut recovering: Recovering,
-        told: &Told<'_>,
+        told: &ReportProgress<'_>,
     ) -> Result<Recovered, RecoveryError> {
         let wanted = self.wanted(&extent.source, extent.since);
         let (pages, mut read) = mpsc::channel(AHEAD);
@@ -260,7 +262,7 @@ impl Reader {
             fetched.map_err(RecoveryError::from)
         };
         let place = async {
-            let mut progress = Progress {
+            let mut progress = RecoveryProgress {
                 forest: &extent.source.forest,
                 read: 0,
                 total: extent.read.documents,
@@ -285,7 +287,7 @@ impl Reader {
         let (begun, mut read) = (Instant::now(), 0_u64);
         while let Some(hits) = scan.next().await? {
             read += hits.len() as u64;
-            let page = hits.into_iter().map(|hit: Hit| StoredDocument {
+            let page = hits.into_iter().map(|hit: ScannedDocument| StoredDocument {
                 index: hit.index,
                 source: hit.source,
                 arrival: hit.arrival,
@@ -305,7 +307,7 @@ impl Reader {
 /// Takes in what the index has of a forest that was put together of what reads of it, once and for all.
 pub(crate) async fn take_in_salvaged(
     engine: &Arc<Engine>,
-    reader: &Reader,
+    reader: &RecoveryReader,
     extent: &Extent,
 ) -> Result<Recovered, RecoveryError> {
     let source = &extent.source;
@@ -352,7 +354,7 @@ pub(crate) async fn salvage(
     )?;
     let engine = Arc::new(engine);
     engine.limit_memory(config.forest_memory).await?;
-    let reader = Reader::new(config, Operator::of_service(config)?, rate)?;
+    let reader = RecoveryReader::new(config, Operator::of_service(config)?, rate)?;
     let mut all = Vec::new();
     for source in engine.sources().await? {
         if source.is_salvaged {
@@ -369,9 +371,9 @@ pub(crate) async fn salvage(
 }
 
 /// Says in the log how far it is, now and then.
-pub(crate) fn log_progress() -> impl Fn(Progress<'_>) + Sync {
+pub(crate) fn log_progress() -> impl Fn(RecoveryProgress<'_>) + Sync {
     let last = Mutex::new(Instant::now());
-    move |progress: Progress<'_>| {
+    move |progress: RecoveryProgress<'_>| {
         let mut last = last.lock();
         if last.elapsed() >= TELL {
             *last = Instant::now();

@@ -9,7 +9,7 @@ use crate::engine::Recovered;
 
 /// What was found in the indices that the forests did not know.
 #[derive(Debug, Default)]
-pub(crate) struct Status {
+pub(crate) struct RecoveryStatus {
     at_start: Mutex<Vec<ForestStatus>>,
     /// By forest, what became of documents of which the cluster had not told whether they are stored.
     unanswered: Mutex<BTreeMap<String, Recovered>>,
@@ -28,7 +28,7 @@ pub(crate) struct ForestStatus {
     pub(crate) unreadable: Vec<(String, String)>,
 }
 
-impl Status {
+impl RecoveryStatus {
     pub(crate) fn set(&self, status: ForestStatus) {
         let mut all = self.at_start.lock();
         all.retain(|known| known.forest != status.forest);
@@ -53,7 +53,7 @@ impl Status {
             });
             let of_forest = forests.entry(forest.as_str()).or_insert_with(|| json!({}));
             if let Value::Object(of_forest) = of_forest {
-                of_forest.insert("unanswered".into(), shown);
+                of_forest.insert("indeterminate".into(), shown);
             }
         }
         forests.into()

@@ -15,10 +15,10 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::{debug, error};
 
-use super::connections::{Connections, Evict, Slot};
+use super::connections::{ConnectionSlot, Connections, Eviction};
 use super::head_timeout::{HEAD_TIMEOUT, head_timeout};
 use super::{Purpose, respond};
-use crate::config::Limits;
+use crate::config::ServeLimits;
 use crate::http::ClientAddress;
 use crate::state::AppState;
 
@@ -43,20 +43,20 @@ pub(super) struct Listener {
     purpose: Purpose,
     idle: Duration,
     connections: Arc<Connections>,
-    evict: Evict,
+    evict: Eviction,
     /// Slots for connections beyond the limit.
     too_many: Arc<Connections>,
 }
 
 impl Listener {
     /// For everything.
-    pub(super) fn main(tls: Option<TlsAcceptor>, limits: Limits) -> Listener {
+    pub(super) fn main(tls: Option<TlsAcceptor>, limits: ServeLimits) -> Listener {
         Listener {
             tls,
             purpose: Purpose::Everything,
             idle: limits.idle_timeout,
             connections: Connections::new(limits.connections),
-            evict: Evict::Waiting,
+            evict: Eviction::Waiting,
             too_many: Connections::new(FEW),
         }
     }
@@ -68,17 +68,17 @@ impl Listener {
             purpose: Purpose::Admin,
             idle: HEAD_TIMEOUT,
             connections: Connections::new(FEW),
-            evict: Evict::Any,
+            evict: Eviction::Any,
             too_many: Connections::new(0),
         }
     }
 
     /// Admits a connection: its purpose, its slot, and whether another one was evicted. `None` if there is no slot.
-    fn admit(&self) -> Option<(Purpose, Slot, bool)> {
+    fn admit(&self) -> Option<(Purpose, ConnectionSlot, bool)> {
         if let Some((slot, evicted)) = self.connections.enter(self.evict) {
             return Some((self.purpose, slot, evicted));
         }
-        let (slot, evicted) = self.too_many.enter(Evict::Any)?;
+        let (slot, evicted) = self.too_many.enter(Eviction::Any)?;
         Some((Purpose::TooMany, slot, evicted))
     }
 }
@@ -126,7 +126,7 @@ struct Open {
     client: ClientAddress,
     purpose: Purpose,
     idle: Duration,
-    slot: Arc<Slot>,
+    slot: Arc<ConnectionSlot>,
 }
 
 async fn connection(
@@ -203,7 +203,7 @@ where
     T: Read + Write + Unpin + Send + 'static,
 {
     // There is room for one.
-    let Some((slot, _)) = Connections::new(1).enter(Evict::Waiting) else {
+    let Some((slot, _)) = Connections::new(1).enter(Eviction::Waiting) else {
         return Ok(());
     };
     let open = Open {

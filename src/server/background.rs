@@ -6,13 +6,13 @@ use std::sync::Arc;
 use tokio::task::JoinHandle;
 use tracing::warn;
 
-use super::inside::Inside;
-use super::unanswered::Watcher;
-use crate::adopt::{self, Routes};
+use super::indeterminate::IndeterminateWatcher;
+use super::loopback::Loopback;
+use crate::backfill::{self, RouteTable};
 use crate::cluster::operator::Operator;
 use crate::config::{Route, ServeOptions};
-use crate::counts::{Fields, Running};
-use crate::recovery::Reader;
+use crate::counts::{Running, StampFields};
+use crate::recovery::RecoveryReader;
 use crate::state::AppState;
 
 /// Begins to count groups in the background, if somebody wants that.
@@ -28,7 +28,7 @@ pub(super) fn count(
     let patterns: Vec<String> = patterns.map(str::to_owned).collect();
     state
         .counts
-        .start(service.clone(), Fields::new(&config.prefix), &patterns)
+        .start(service.clone(), StampFields::new(&config.prefix), &patterns)
 }
 
 /// Begins to look for documents without a stamp, if somebody wants that.
@@ -39,18 +39,18 @@ pub(super) fn sweep(
 ) -> Option<JoinHandle<()>> {
     state.swept.every?;
     let reader = service.clone();
-    let door = Inside {
+    let door = Loopback {
         state: state.clone(),
         credentials: config.service_url.credentials.clone(),
     };
-    let routes = Routes {
+    let routes = RouteTable {
         prefix: state.engine.prefix().to_owned(),
-        routes: state.engine.adopted_routes(),
+        routes: state.engine.backfill_routes(),
     };
     let swept = state.clone();
     Some(tokio::spawn(async move {
         let is_shut = || swept.engine.store_is_away() == Some(true);
-        adopt::sweep(&swept.swept, &reader, &door, &routes, is_shut).await;
+        backfill::sweep(&swept.swept, &reader, &door, &routes, is_shut).await;
     }))
 }
 
@@ -64,13 +64,13 @@ pub(super) fn restamp(
         return None;
     }
     let operator = service.clone();
-    let routes = Routes {
+    let routes = RouteTable {
         prefix: state.engine.prefix().to_owned(),
-        routes: state.engine.adopted_routes(),
+        routes: state.engine.backfill_routes(),
     };
     let state = state.clone();
     Some(tokio::spawn(async move {
-        let restamper = adopt::Restamper {
+        let restamper = backfill::Restamper {
             shared: &state.restamping,
             engine: &state.engine,
             operator: &operator,
@@ -89,7 +89,7 @@ pub(super) fn obey(state: &Arc<AppState>, config: &ServeOptions) -> Option<JoinH
     config.forest_store.as_ref()?;
     let state = state.clone();
     Some(tokio::spawn(async move {
-        adopt::tell(&state.restamping, &state.engine, &state.writes).await;
+        backfill::run(&state.restamping, &state.engine, &state.writes).await;
     }))
 }
 
@@ -103,7 +103,7 @@ pub(super) fn look(
     if config.routes.is_empty() || config.forest_store.is_some() {
         return None;
     }
-    let reader = match Reader::new(config, service.clone(), None) {
+    let reader = match RecoveryReader::new(config, service.clone(), None) {
         Ok(reader) => reader,
         Err(error) => {
             warn!(%error, "nobody looks for documents of which the cluster has not told whether they are stored");
@@ -111,5 +111,5 @@ pub(super) fn look(
         }
     };
     let state = state.clone();
-    Some(tokio::spawn(Watcher { state, reader }.run()))
+    Some(tokio::spawn(IndeterminateWatcher { state, reader }.run()))
 }

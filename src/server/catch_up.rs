@@ -12,9 +12,10 @@ use crate::clock;
 use crate::cluster::operator::Operator;
 use crate::cluster::scan::UnreadableIndex;
 use crate::config::{Clock, ServeOptions};
-use crate::engine::{Intake, Recovered, Source};
+use crate::engine::{Intake, Recovered, RecoverySource};
 use crate::recovery::{
-    Extent, ForestStatus, Reader, RecoveryError, before_window, log_progress, take_in_salvaged,
+    Extent, ForestStatus, RecoveryError, RecoveryReader, before_window, log_progress,
+    take_in_salvaged,
 };
 use crate::state::AppState;
 use crate::time::Millis;
@@ -37,14 +38,14 @@ pub(super) async fn begin(state: &Arc<AppState>, config: &ServeOptions, service:
     else {
         return;
     };
-    let reader = match Reader::new(config, service.clone(), None) {
+    let reader = match RecoveryReader::new(config, service.clone(), None) {
         Ok(reader) => reader,
         Err(error) => {
             warn!(%error, "nobody looks for documents that are indexed and not stored");
             return;
         }
     };
-    let catching_up = CatchingUp {
+    let catching_up = CatchUp {
         state: state.clone(),
         reader,
         dir: storage.data_dir.clone(),
@@ -68,8 +69,8 @@ pub(super) struct TakenIn {
 /// read. `found` is the log's message if there were any.
 pub(super) async fn take_in(
     state: &AppState,
-    reader: &Reader,
-    source: &Source,
+    reader: &RecoveryReader,
+    source: &RecoverySource,
     since: Option<Millis>,
     begun: impl FnOnce(),
     found: &'static str,
@@ -127,21 +128,21 @@ pub(super) fn warn_of(
     }
 }
 
-struct CatchingUp {
+struct CatchUp {
     state: Arc<AppState>,
-    reader: Reader,
+    reader: RecoveryReader,
     dir: PathBuf,
 }
 
 /// A forest that is not caught up yet.
 struct Pending {
     /// With the indices that are still to be read.
-    source: Source,
+    source: RecoverySource,
     /// What its other indices have given.
     recovered: Recovered,
 }
 
-impl CatchingUp {
+impl CatchUp {
     /// `first` is dropped when nothing is to be waited for any more.
     async fn run(self, first: oneshot::Sender<()>) {
         let mut first = Some(first);

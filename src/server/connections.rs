@@ -20,7 +20,7 @@ pub(super) struct Connections {
 
 /// One connection. It is no longer counted when this is dropped.
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(super) struct ConnectionSlot {
     connections: Arc<Connections>,
     accepted: u64,
     connection: Arc<Connection>,
@@ -38,7 +38,7 @@ struct Connection {
 
 /// Which connection is evicted when all slots are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Evict {
+pub(super) enum Eviction {
     /// One that waits for a request, if any does.
     Waiting,
     /// One that waits, or the oldest of all: where requests are answered at once, those that are not hang.
@@ -56,17 +56,17 @@ impl Connections {
     }
 
     /// Takes a slot, and returns whether another connection was evicted; `None` if there is no slot.
-    pub(super) fn enter(self: &Arc<Self>, evict: Evict) -> Option<(Slot, bool)> {
+    pub(super) fn enter(self: &Arc<Self>, evict: Eviction) -> Option<(ConnectionSlot, bool)> {
         let now = self.now();
         let mut open = self.open.lock();
         let mut evicted = false;
         if open.len() >= self.most {
             let goes = Self::first_to_go(&open).or_else(|| match evict {
-                Evict::Waiting => None,
-                Evict::Any => open.keys().next().copied(),
+                Eviction::Waiting => None,
+                Eviction::Any => open.keys().next().copied(),
             });
             let connection = open.remove(&goes?)?;
-            connection.at_once.store(evict == Evict::Any, Relaxed);
+            connection.at_once.store(evict == Eviction::Any, Relaxed);
             connection.evicted.notify_one();
             evicted = true;
         }
@@ -77,7 +77,7 @@ impl Connections {
             at_once: AtomicBool::new(false),
         });
         open.insert(now, connection.clone());
-        let slot = Slot {
+        let slot = ConnectionSlot {
             connections: self.clone(),
             accepted: now,
             connection,
@@ -100,7 +100,7 @@ impl Connections {
     }
 }
 
-impl Slot {
+impl ConnectionSlot {
     /// It waits for the head of a request from now on.
     pub(super) fn waits(&self) {
         let now = self.connections.now();
@@ -124,7 +124,7 @@ impl Slot {
     }
 }
 
-impl Drop for Slot {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.connections.open.lock().remove(&self.accepted);
     }
@@ -134,7 +134,7 @@ impl Drop for Slot {
 mod tests {
     use super::*;
 
-    fn is_evicted(slot: &Slot) -> bool {
+    fn is_evicted(slot: &ConnectionSlot) -> bool {
         use futures_executor::block_on;
         use std::future::poll_fn;
         use std::task::Poll;
@@ -145,8 +145,8 @@ mod tests {
     }
 
     /// A connection on which this has happened.
-    fn enter(connections: &Arc<Connections>, happened: &[fn(&Slot)]) -> Slot {
-        let (slot, evicted) = connections.enter(Evict::Waiting).unwrap();
+    fn enter(connections: &Arc<Connections>, happened: &[fn(&ConnectionSlot)]) -> ConnectionSlot {
+        let (slot, evicted) = connections.enter(Eviction::Waiting).unwrap();
         assert!(!evicted);
         for happens in happened {
             happens(&slot);
@@ -157,28 +157,38 @@ mod tests {
     #[test]
     fn those_that_wait_make_room() {
         let connections = Connections::new(4);
-        let busy = enter(&connections, &[Slot::waits, Slot::answers]);
-        let idle = enter(&connections, &[Slot::waits, Slot::answers, Slot::waits]);
-        let silent = [(); 2].map(|()| enter(&connections, &[Slot::waits]));
+        let busy = enter(
+            &connections,
+            &[ConnectionSlot::waits, ConnectionSlot::answers],
+        );
+        let idle = enter(
+            &connections,
+            &[
+                ConnectionSlot::waits,
+                ConnectionSlot::answers,
+                ConnectionSlot::waits,
+            ],
+        );
+        let silent = [(); 2].map(|()| enter(&connections, &[ConnectionSlot::waits]));
         // It was idle before, and is so again: the other one has waited longer.
         let mut newer = Vec::new();
         for goes in [&silent[0], &silent[1]] {
-            let (slot, evicted) = connections.enter(Evict::Waiting).unwrap();
+            let (slot, evicted) = connections.enter(Eviction::Waiting).unwrap();
             assert!(evicted && is_evicted(goes) && goes.may_close());
             slot.answers();
             newer.push(slot);
         }
-        let (slot, evicted) = connections.enter(Evict::Waiting).unwrap();
+        let (slot, evicted) = connections.enter(Eviction::Waiting).unwrap();
         assert!(evicted && is_evicted(&idle));
         slot.answers();
         newer.push(slot);
         assert!(!is_evicted(&busy) && !newer.iter().any(is_evicted));
-        assert!(connections.enter(Evict::Waiting).is_none(), "all answer");
+        assert!(connections.enter(Eviction::Waiting).is_none(), "all answer");
         // A request that came in the same moment is answered.
         idle.answers();
         assert!(!idle.may_close());
         drop((busy, idle, silent));
-        let (_slot, evicted) = connections.enter(Evict::Waiting).unwrap();
+        let (_slot, evicted) = connections.enter(Eviction::Waiting).unwrap();
         assert!(!evicted);
         drop(newer);
         assert_eq!(connections.open.lock().len(), 1);
@@ -187,8 +197,8 @@ mod tests {
     #[test]
     fn the_oldest_makes_room_where_answers_are_quick() {
         let connections = Connections::new(2);
-        let hangs = [(); 2].map(|()| enter(&connections, &[Slot::answers]));
-        let (_slot, evicted) = connections.enter(Evict::Any).unwrap();
+        let hangs = [(); 2].map(|()| enter(&connections, &[ConnectionSlot::answers]));
+        let (_slot, evicted) = connections.enter(Eviction::Any).unwrap();
         assert!(evicted && is_evicted(&hangs[0]) && hangs[0].may_close());
         assert!(!is_evicted(&hangs[1]));
     }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use hyper::rt::{Read, ReadBufCursor, Sleep, Timer, Write};
 use parking_lot::Mutex;
 
-use super::connections::Slot;
+use super::connections::ConnectionSlot;
 
 /// How long the head of a request may take from its first byte on.
 pub(super) const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
@@ -56,7 +56,7 @@ impl HeadBegun {
 pub(super) fn head_timeout<T>(
     stream: T,
     idle: Duration,
-    slot: Arc<Slot>,
+    slot: Arc<ConnectionSlot>,
 ) -> (HeadTimer, HeadTimeoutIo<T>) {
     let begun = HeadBegun::default();
     let timer = HeadTimer {
@@ -78,7 +78,7 @@ pub(super) fn head_timeout<T>(
 pub(super) struct HeadTimer {
     begun: HeadBegun,
     idle: Duration,
-    slot: Arc<Slot>,
+    slot: Arc<ConnectionSlot>,
 }
 
 #[expect(
@@ -107,7 +107,7 @@ struct HeadSleep {
     begun: HeadBegun,
     in_head: bool,
     sleep: Pin<Box<tokio::time::Sleep>>,
-    slot: Arc<Slot>,
+    slot: Arc<ConnectionSlot>,
 }
 
 impl Drop for HeadSleep {
@@ -230,7 +230,7 @@ mod tests {
     use tokio::task::JoinHandle;
     use tokio::time::{advance, sleep};
 
-    use super::super::connections::{Connections, Evict};
+    use super::super::connections::{Connections, Eviction};
     use super::*;
     use crate::http::full;
 
@@ -246,7 +246,7 @@ mod tests {
     /// One whose answers have so many bytes.
     fn connect_to(answer: usize) -> (DuplexStream, JoinHandle<hyper::Result<()>>) {
         let (client, server) = tokio::io::duplex(4096);
-        let (slot, _) = Connections::new(1).enter(Evict::Waiting).unwrap();
+        let (slot, _) = Connections::new(1).enter(Eviction::Waiting).unwrap();
         let (timer, io) = head_timeout(TokioIo::new(server), IDLE_TIMEOUT, Arc::new(slot));
         let mut http = http1::Builder::new();
         http.timer(timer).header_read_timeout(HEAD_TIMEOUT);
@@ -283,7 +283,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_head_that_is_begun_after_the_time_was_looked_at_ends() {
         let (mut client, server) = tokio::io::duplex(64);
-        let (slot, _) = Connections::new(1).enter(Evict::Waiting).unwrap();
+        let (slot, _) = Connections::new(1).enter(Eviction::Waiting).unwrap();
         let (timer, mut io) = head_timeout(TokioIo::new(server), IDLE_TIMEOUT, Arc::new(slot));
         let mut sleep_for_head = timer.sleep(HEAD_TIMEOUT);
         let served = tokio::spawn(poll_fn(move |cx| {

@@ -6,8 +6,8 @@ mod background;
 mod catch_up;
 mod connections;
 mod head_timeout;
-mod inside;
-mod unanswered;
+mod indeterminate;
+mod loopback;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,16 +22,16 @@ use tracing::{Instrument, debug, info, warn};
 
 use crate::clock;
 use crate::cluster::operator::{Operator, OperatorError};
-use crate::config::{ForestStore, OnLoss, ServeOptions};
-use crate::endpoints::{self, ApiEndpoint, Endpoint, Found};
-use crate::history::{self, Sample};
+use crate::config::{ForestStore, OnRedisFailure, ServeOptions};
+use crate::endpoints::{self, ApiEndpoint, Endpoint, MatchedEndpoint};
+use crate::history::{self, HistorySample};
 use crate::http::tls::{self, TlsError};
 use crate::http::{Body, ProxyError, body};
-use crate::proxy::router::{self, Target};
+use crate::proxy::router::{self, RequestKind};
 use crate::recovery::RecoveryError;
 use crate::shutdown::Signals;
 use crate::state::{AppState, StateError};
-use crate::{api, page, proxy, recovery};
+use crate::{api, proxy, recovery, ui};
 use accept::Listener;
 
 /// Interval and batch size of removing expired nodes while there are no writes.
@@ -116,7 +116,7 @@ pub(crate) async fn serve(
             "the forests are in memory alone: after a restart no document is known; give a directory with --data-dir"
         );
     }
-    let alone = |store: &ForestStore| store.on_loss == OnLoss::Alone;
+    let alone = |store: &ForestStore| store.on_loss == OnRedisFailure::Local;
     if config.forest_store.as_ref().is_some_and(alone) && config.sweep.is_none() {
         warn!(
             "documents that get roots while the forest store is away keep them until a spinney with --sweep puts them right, and this one has none"
@@ -242,7 +242,7 @@ async fn remember(state: Arc<AppState>) {
         tick.tick().await;
         let forests = state.engine.stats().await.unwrap_or_default();
         let lag = state.counts.progress().map(|progress| progress.lag);
-        let sample = Sample::of(clock::now(), &state.metrics.counters, &forests, lag);
+        let sample = HistorySample::of(clock::now(), &state.metrics.counters, &forests, lag);
         state.history.add(sample);
     }
 }
@@ -275,7 +275,7 @@ async fn respond(
     );
     let response = async move {
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-        let is_wanted = |found: &Found<'_>| {
+        let is_wanted = |found: &MatchedEndpoint<'_>| {
             let is_docid = found.row.endpoint == Endpoint::Api(ApiEndpoint::DocId);
             !is_docid || state.docids.is_some()
         };
@@ -285,7 +285,9 @@ async fn respond(
             _ if method == Method::CONNECT => (refuse(request, ProxyError::NoTunnel), true),
             (Purpose::Everything, Some(found)) => (own(state, &found, request).await, true),
             (Purpose::Everything, None) => match router::classify(&method, &path) {
-                Target::Own(_) => (refuse(request, ProxyError::NoEndpoint(path.clone())), true),
+                RequestKind::Own(_) => {
+                    (refuse(request, ProxyError::NoEndpoint(path.clone())), true)
+                }
                 target => (proxy::handle(state, target, request).await, false),
             },
             (_, Some(found)) if found.row.is_monitored() => {
@@ -319,7 +321,7 @@ async fn respond(
 /// Answers an endpoint of the table.
 async fn own(
     state: &Arc<AppState>,
-    found: &Found<'_>,
+    found: &MatchedEndpoint<'_>,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, ProxyError> {
     if let Some(error) = found.row.refuses(request.method().as_str()) {
@@ -327,7 +329,7 @@ async fn own(
     }
     match found.row.endpoint {
         Endpoint::Api(endpoint) => api::handle(state, endpoint, found, request).await,
-        Endpoint::Page(endpoint) => page::handle(state, endpoint, found, request).await,
+        Endpoint::Page(endpoint) => ui::handle(state, endpoint, found, request).await,
     }
 }
 

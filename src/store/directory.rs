@@ -11,8 +11,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::error::StoreError;
 use super::files::{File, Files, SystemFiles};
-use super::format::{Header, Kind};
-use super::identity::Identity;
+use super::format::{FileKind, Header};
+use super::identity::ForestIdentity;
 use super::{Lsn, reader};
 
 const SYNC: &str = "sync";
@@ -74,7 +74,7 @@ impl DataDir {
     ///
     /// # Errors
     /// When the directory or an identity cannot be read.
-    pub fn forests(&self) -> Result<Vec<Identity>, StoreError> {
+    pub fn forests(&self) -> Result<Vec<ForestIdentity>, StoreError> {
         let (files, path) = (&self.0.files, self.path());
         let names = files.list(path).map_err(StoreError::io("list", path))?;
         let mut forests = Vec::new();
@@ -88,7 +88,7 @@ impl DataDir {
             };
             let bytes = reader::read_small(opened);
             let bytes = bytes.map_err(StoreError::io("read", &file))?;
-            forests.push(Identity::decode(&file, &bytes)?.0);
+            forests.push(ForestIdentity::decode(&file, &bytes)?.0);
         }
         forests.sort_by(|a, b| a.forest().cmp(b.forest()));
         Ok(forests)
@@ -243,11 +243,11 @@ impl Directory {
     }
 
     /// The identity that is stored here, and its checksum.
-    pub(super) fn read_identity(&self) -> Result<(Identity, u64), StoreError> {
+    pub(super) fn read_identity(&self) -> Result<(ForestIdentity, u64), StoreError> {
         let path = self.file(IDENTITY);
         let bytes = reader::read_small(self.open(IDENTITY)?);
         let bytes = bytes.map_err(StoreError::io("read", &path))?;
-        Identity::decode(&path, &bytes)
+        ForestIdentity::decode(&path, &bytes)
     }
 
     /// Writes a file under its unfinished name; the rename that follows publishes it complete.
@@ -271,7 +271,7 @@ impl Directory {
     }
 
     /// The beginning of a new file.
-    pub(super) fn header(&self, kind: Kind, lsn: Lsn, identity: u64) -> Header {
+    pub(super) fn header(&self, kind: FileKind, lsn: Lsn, identity: u64) -> Header {
         Header {
             kind,
             lsn,
@@ -315,7 +315,7 @@ fn directory_name(forest: &str) -> String {
 
 /// Meaning of a file name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Named {
+pub(super) enum FileName {
     Identity,
     Snapshot(Lsn),
     Segment(Lsn),
@@ -323,16 +323,16 @@ pub(super) enum Named {
     Unknown,
 }
 
-impl Named {
-    pub(super) fn of(name: &str) -> Named {
+impl FileName {
+    pub(super) fn of(name: &str) -> FileName {
         if let Some(whole) = name.strip_suffix(UNFINISHED) {
-            return match Named::of(whole) {
-                Named::Unknown => Named::Unknown,
-                _ => Named::Unfinished,
+            return match FileName::of(whole) {
+                FileName::Unknown => FileName::Unknown,
+                _ => FileName::Unfinished,
             };
         }
         if name == IDENTITY {
-            return Named::Identity;
+            return FileName::Identity;
         }
         let lsn = |hex: &str| {
             let lsn = u64::from_str_radix(hex, 16).ok().map(Lsn)?;
@@ -342,9 +342,9 @@ impl Named {
         let snapshot = name.strip_prefix(SNAPSHOT).and_then(lsn);
         let segment = name.strip_prefix(JOURNAL).and_then(lsn);
         match (snapshot, segment) {
-            (Some(lsn), _) => Named::Snapshot(lsn),
-            (_, Some(lsn)) => Named::Segment(lsn),
-            _ => Named::Unknown,
+            (Some(lsn), _) => FileName::Snapshot(lsn),
+            (_, Some(lsn)) => FileName::Segment(lsn),
+            _ => FileName::Unknown,
         }
     }
 }
@@ -387,23 +387,26 @@ mod tests {
     #[test]
     fn names_are_read_as_they_are_written() {
         let lsn = Lsn(0x4d2);
-        assert_eq!(Named::of(&file_name_of::journal(lsn)), Named::Segment(lsn));
         assert_eq!(
-            Named::of(&file_name_of::snapshot(lsn)),
-            Named::Snapshot(lsn)
+            FileName::of(&file_name_of::journal(lsn)),
+            FileName::Segment(lsn)
         );
         assert_eq!(
-            Named::of("snapshot-00000000000004d2.tmp"),
-            Named::Unfinished
+            FileName::of(&file_name_of::snapshot(lsn)),
+            FileName::Snapshot(lsn)
         );
-        assert_eq!(Named::of("identity.tmp"), Named::Unfinished);
+        assert_eq!(
+            FileName::of("snapshot-00000000000004d2.tmp"),
+            FileName::Unfinished
+        );
+        assert_eq!(FileName::of("identity.tmp"), FileName::Unfinished);
         for other in [
             "journal-4d2",
             "journal-00000000000004D2",
             "notes.tmp",
             "journal-+000000000000001",
         ] {
-            assert_eq!(Named::of(other), Named::Unknown, "{other}");
+            assert_eq!(FileName::of(other), FileName::Unknown, "{other}");
         }
     }
 }

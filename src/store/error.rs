@@ -90,7 +90,7 @@ pub enum StoreError {
     /// The data belongs to other settings.
     #[error(
         "{} was made with other settings ({}): start it with those, or choose another --data-dir to begin without a cluster",
-        .dir.display(), Listed(.differences)
+        .dir.display(), FileList(.differences)
     )]
     OtherIdentity {
         /// The forest's directory.
@@ -331,9 +331,9 @@ impl std::fmt::Display for WayOut<'_> {
     }
 }
 
-struct Listed<'a>(&'a [Difference]);
+struct FileList<'a>(&'a [Difference]);
 
-impl std::fmt::Display for Listed<'_> {
+impl std::fmt::Display for FileList<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for (at, difference) in self.0.iter().enumerate() {
             let separator = if at == 0 { "" } else { "; " };

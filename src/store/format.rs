@@ -12,16 +12,16 @@ pub(super) const LONGEST: usize = 1 << 30;
 
 /// Kind of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FileKind {
     Segment,
     Snapshot,
 }
 
-impl Kind {
+impl FileKind {
     fn magic(self) -> [u8; 8] {
         match self {
-            Kind::Segment => *b"spinneyJ",
-            Kind::Snapshot => *b"spinneyS",
+            FileKind::Segment => *b"spinneyJ",
+            FileKind::Snapshot => *b"spinneyS",
         }
     }
 }
@@ -29,7 +29,7 @@ impl Kind {
 /// How a segment and a snapshot begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
-    pub(super) kind: Kind,
+    pub(super) kind: FileKind,
     /// That of the file's name.
     pub(super) lsn: Lsn,
     /// The checksum of the identity that the file belongs to.
@@ -60,7 +60,7 @@ impl Header {
         bytes
     }
 
-    pub(super) fn decode(kind: Kind, bytes: &[u8]) -> Result<Header, NotAHeader> {
+    pub(super) fn decode(kind: FileKind, bytes: &[u8]) -> Result<Header, NotAHeader> {
         let Some((body, checksum)) = bytes.split_last_chunk::<8>() else {
             return Err(NotAHeader::Checksum);
         };

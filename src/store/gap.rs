@@ -8,7 +8,7 @@ use super::error::StoreError;
 
 /// A range of a stored forest that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Gap {
+pub struct UnreadableRange {
     /// The file.
     pub file: PathBuf,
     /// Where it begins, in bytes.
@@ -19,9 +19,9 @@ pub struct Gap {
     pub what: String,
 }
 
-impl Gap {
+impl UnreadableRange {
     /// `bytes`: how long it is.
-    pub(super) fn of(error: StoreError, bytes: u64, directory: &Directory) -> Gap {
+    pub(super) fn of(error: StoreError, bytes: u64, directory: &Directory) -> UnreadableRange {
         let (file, offset, what) = match error {
             StoreError::Damaged { file, offset, what } => (file, offset, what.to_owned()),
             StoreError::EmptyFile { file } => (file, 0, "an empty file".to_owned()),
@@ -42,7 +42,7 @@ impl Gap {
             }
             other => (directory.path.clone(), 0, other.to_string()),
         };
-        Gap {
+        UnreadableRange {
             file,
             offset,
             bytes,
@@ -51,7 +51,7 @@ impl Gap {
     }
 }
 
-impl fmt::Display for Gap {
+impl fmt::Display for UnreadableRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,

@@ -15,7 +15,7 @@ const VALUE: &AsciiSet = &CONTROLS.add(b'%');
 
 /// A forest's name, and the settings without which its data means something else.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Identity {
+pub struct ForestIdentity {
     forest: String,
     settings: Vec<(String, String)>,
 }
@@ -39,17 +39,17 @@ impl fmt::Display for Difference {
     }
 }
 
-impl Identity {
+impl ForestIdentity {
     /// Identity of a forest without settings.
-    pub fn new(forest: impl Into<String>) -> Identity {
-        Identity {
+    pub fn new(forest: impl Into<String>) -> ForestIdentity {
+        ForestIdentity {
             forest: forest.into(),
             settings: Vec::new(),
         }
     }
 
     /// With one setting more. Names are lower-case letters, digits, `_`, `-` and `.`; other characters become `_`.
-    pub fn with(mut self, key: &str, value: impl fmt::Display) -> Identity {
+    pub fn with(mut self, key: &str, value: impl fmt::Display) -> ForestIdentity {
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_-.".contains(c);
         let key = key.chars().map(|c| if plain(c) { c } else { '_' });
         self.settings.push((key.collect(), value.to_string()));
@@ -68,7 +68,7 @@ impl Identity {
     }
 
     /// Settings that differ between this stored identity and the wanted one.
-    pub(super) fn differences(&self, wanted: &Identity) -> Vec<Difference> {
+    pub(super) fn differences(&self, wanted: &ForestIdentity) -> Vec<Difference> {
         let stored = self.lines();
         let wanted = wanted.lines();
         let value_in = |lines: &[(&str, &str)], key: &str| {
@@ -109,7 +109,7 @@ impl Identity {
     }
 
     /// The identity that a file holds, and its checksum.
-    pub(super) fn decode(file: &Path, bytes: &[u8]) -> Result<(Identity, u64), StoreError> {
+    pub(super) fn decode(file: &Path, bytes: &[u8]) -> Result<(ForestIdentity, u64), StoreError> {
         let broken = |why| StoreError::BrokenIdentity {
             file: file.to_owned(),
             why,
@@ -148,7 +148,7 @@ impl Identity {
         named("version").ok_or_else(|| broken("it does not say which version made it"))?;
         let forest = named("forest").ok_or_else(|| broken("it names no forest"))?;
         let settings = lines.collect();
-        let identity = Identity { forest, settings };
+        let identity = ForestIdentity { forest, settings };
         Ok((identity, xxh3_64(body.as_bytes())))
     }
 }

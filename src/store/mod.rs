@@ -41,12 +41,12 @@ use parking_lot::Mutex;
 pub use directory::DataDir;
 pub use error::{SnapshotError, StoreError, StoreFailure};
 pub use files::{File, Files, SystemFiles};
-pub use gap::Gap;
-pub use identity::{Difference, Identity};
-pub use replay::{Progress, Record, Replay, TornEnd};
+pub use gap::UnreadableRange;
+pub use identity::{Difference, ForestIdentity};
+pub use replay::{Replay, ReplayProgress, StoredRecord, TornEnd};
 pub use snapshot::SnapshotWriter;
 
-use queue::Shared;
+use queue::StoreShared;
 
 /// The number of a batch in the journal of one forest (log sequence number); the first is 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -101,7 +101,7 @@ pub struct Status {
 
 /// A stored forest in use. Dropping it writes and syncs the queue, and waits for it.
 pub struct Store {
-    shared: Arc<Shared>,
+    shared: Arc<StoreShared>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -113,7 +113,7 @@ impl Store {
     /// [`StoreError`]: already open, other settings, or a missing or damaged file.
     pub fn open(
         data_dir: &DataDir,
-        identity: &Identity,
+        identity: &ForestIdentity,
         durability: Durability,
     ) -> Result<Replay, StoreError> {
         Replay::open(data_dir, identity, durability, false)
@@ -124,7 +124,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`open`](Store::open), except for missing and unreadable files.
-    pub fn salvage(data_dir: &DataDir, identity: &Identity) -> Result<Replay, StoreError> {
+    pub fn salvage(data_dir: &DataDir, identity: &ForestIdentity) -> Result<Replay, StoreError> {
         Replay::open(data_dir, identity, Durability::None, true)
     }
 

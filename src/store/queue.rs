@@ -41,7 +41,7 @@ pub(super) enum Job {
 
 /// Next work of the writer.
 #[derive(Default)]
-pub(super) struct Work {
+pub(super) struct NextWork {
     pub(super) jobs: Vec<Job>,
     /// Of its batches, heads and payloads.
     pub(super) bytes: usize,
@@ -62,14 +62,14 @@ pub(super) struct Timers {
 
 /// How far the journal is.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Reached {
+pub(super) struct DurablePosition {
     pub(super) written: Lsn,
     pub(super) synced: Lsn,
 }
 
 /// One store, as its handle, its writer and its snapshots see it. The lock is held for a push or a take, never while anything
 /// is written.
-pub(super) struct Shared {
+pub(super) struct StoreShared {
     pub(super) directory: Directory,
     /// The checksum of the identity.
     pub(super) identity: u64,
@@ -90,7 +90,7 @@ pub(super) struct Queue {
     /// Urgent jobs that the writer has taken.
     taken: usize,
     pub(super) next: Lsn,
-    reached: Reached,
+    reached: DurablePosition,
     waiters: BTreeMap<Lsn, Vec<Waiter>>,
     pub(super) failure: Option<StoreFailure>,
     /// From this batch on nothing is ever durable. The writer fails when it has come so far.
@@ -132,7 +132,7 @@ impl Queue {
             bytes: 0,
             taken: 0,
             next,
-            reached: Reached {
+            reached: DurablePosition {
                 written: last,
                 synced: last,
             },
@@ -178,7 +178,7 @@ impl Queue {
         durability: Durability,
         timers: &mut Timers,
         now: Instant,
-    ) -> Result<Work, Option<Instant>> {
+    ) -> Result<NextWork, Option<Instant>> {
         let waiting = self.bytes - self.taken;
         let gathers = durability == Durability::None && self.urgent == 0 && waiting < GATHERED;
         let sync = timers.sync.is_some_and(|due| due <= now);
@@ -201,8 +201,8 @@ impl Queue {
         Ok(self.take(sync))
     }
 
-    fn take(&mut self, sync: bool) -> Work {
-        let mut work = Work::default();
+    fn take(&mut self, sync: bool) -> NextWork {
+        let mut work = NextWork::default();
         while work.bytes < AT_ONCE
             && let Some(job) = self.jobs.pop_front()
         {
@@ -219,14 +219,14 @@ impl Queue {
     }
 }
 
-impl Shared {
+impl StoreShared {
     pub(super) fn new(
         directory: Directory,
         identity: u64,
         durability: Durability,
         queue: Queue,
-    ) -> Shared {
-        Shared {
+    ) -> StoreShared {
+        StoreShared {
             directory,
             identity,
             durability,
@@ -317,7 +317,7 @@ impl Shared {
     }
 
     /// Waits for something to do.
-    pub(super) fn wait_for_work(&self, timers: &mut Timers) -> Work {
+    pub(super) fn wait_for_work(&self, timers: &mut Timers) -> NextWork {
         let mut queue = self.queue();
         loop {
             match queue.poll(self.durability, timers, Instant::now()) {
@@ -332,12 +332,12 @@ impl Shared {
 
     /// Returns the work due at this time without waiting.
     #[cfg(test)]
-    pub(super) fn work_at(&self, timers: &mut Timers, now: Instant) -> Option<Work> {
+    pub(super) fn work_at(&self, timers: &mut Timers, now: Instant) -> Option<NextWork> {
         self.queue().poll(self.durability, timers, now).ok()
     }
 
     /// Publishes the durable position to waiters, and that the writer holds `bytes` fewer.
-    pub(super) fn publish(&self, reached: Reached) {
+    pub(super) fn publish(&self, reached: DurablePosition) {
         let mut queue = self.queue();
         queue.reached = reached;
         queue.bytes -= queue.taken;

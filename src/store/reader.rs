@@ -7,7 +7,7 @@ use super::Lsn;
 use super::error::StoreError;
 use super::files::{File, shorter_than_it_was};
 use super::format::{
-    BatchHead, BlockHead, END_SECTION, Header, Kind, LONGEST, NotAHeader, SnapshotEnd, is_sound,
+    BatchHead, BlockHead, END_SECTION, FileKind, Header, LONGEST, NotAHeader, SnapshotEnd, is_sound,
 };
 
 /// Bytes that are read at once, unless a record is longer.
@@ -95,21 +95,21 @@ pub(super) fn read_small(mut file: Box<dyn File>) -> io::Result<Vec<u8>> {
 
 /// State that both readers have of their file.
 #[derive(Debug)]
-struct Source {
+struct RecordFile {
     path: PathBuf,
     window: Window,
     salt: u64,
 }
 
-impl Source {
+impl RecordFile {
     /// Opens a file, and verifies its header.
     fn open(
         path: PathBuf,
         file: Box<dyn File>,
-        (kind, lsn, identity): (Kind, Lsn, u64),
-    ) -> Result<Source, StoreError> {
+        (kind, lsn, identity): (FileKind, Lsn, u64),
+    ) -> Result<RecordFile, StoreError> {
         let window = Window::new(file).map_err(StoreError::io("read", &path))?;
-        let mut source = Source {
+        let mut source = RecordFile {
             path,
             window,
             salt: 0,
@@ -174,7 +174,7 @@ impl Source {
         &mut self,
         mut at: u64,
         head: usize,
-        mut is_it: impl FnMut(&mut Source, u64, &[u8]) -> Result<bool, StoreError>,
+        mut is_it: impl FnMut(&mut RecordFile, u64, &[u8]) -> Result<bool, StoreError>,
     ) -> Result<Option<u64>, StoreError> {
         let mut held = Vec::new();
         while at < self.window.len {
@@ -200,7 +200,7 @@ impl Source {
 /// Reads the blocks of a snapshot.
 #[derive(Debug)]
 pub(super) struct SnapshotReader {
-    source: Source,
+    source: RecordFile,
     blocks: u64,
     /// Of the block that was read last.
     head: Option<BlockHead>,
@@ -214,7 +214,7 @@ impl SnapshotReader {
         identity: u64,
     ) -> Result<SnapshotReader, StoreError> {
         Ok(SnapshotReader {
-            source: Source::open(path, file, (Kind::Snapshot, lsn, identity))?,
+            source: RecordFile::open(path, file, (FileKind::Snapshot, lsn, identity))?,
             blocks: 0,
             head: None,
         })
@@ -285,7 +285,7 @@ impl SnapshotReader {
         let (len, from) = (self.source.window.len, self.source.window.offset);
         let (salt, blocks) = (self.source.salt, self.blocks);
         let mut numbered = None;
-        let is_it = |source: &mut Source, at: u64, bytes: &[u8]| {
+        let is_it = |source: &mut RecordFile, at: u64, bytes: &[u8]| {
             let Some(head) = BlockHead::decode(bytes) else {
                 return Ok(false);
             };
@@ -336,7 +336,7 @@ impl SnapshotReader {
 /// Reads the batches of a segment.
 #[derive(Debug)]
 pub(super) struct SegmentReader {
-    source: Source,
+    source: RecordFile,
     first: Lsn,
     /// The lsn of the batch that comes next.
     expected: Lsn,
@@ -362,7 +362,7 @@ impl SegmentReader {
         identity: u64,
     ) -> Result<SegmentReader, StoreError> {
         Ok(SegmentReader {
-            source: Source::open(path, file, (Kind::Segment, first, identity))?,
+            source: RecordFile::open(path, file, (FileKind::Segment, first, identity))?,
             first,
             expected: first,
             head: None,
@@ -480,7 +480,7 @@ impl SegmentReader {
             self.source.window.offset,
         );
         let mut lsn = None;
-        let is_it = |source: &mut Source, at: u64, bytes: &[u8]| {
+        let is_it = |source: &mut RecordFile, at: u64, bytes: &[u8]| {
             let Some(head) = BatchHead::decode(bytes) else {
                 return Ok(false);
             };

@@ -7,19 +7,19 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tracing::warn;
 
-use super::directory::{DataDir, Directory, IDENTITY, Named, file_name_of};
+use super::directory::{DataDir, Directory, FileName, IDENTITY, file_name_of};
 use super::error::StoreError;
 use super::format::Header;
-use super::gap::Gap;
-use super::identity::Identity;
-use super::queue::{Queue, Shared};
+use super::gap::UnreadableRange;
+use super::identity::ForestIdentity;
+use super::queue::{Queue, StoreShared};
 use super::reader::{Next, SegmentReader, SnapshotReader};
-use super::writer::{Segment, Writer};
+use super::writer::{JournalWriter, Segment};
 use super::{Durability, Lsn, Store};
 
 /// A stored record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Record<'a> {
+pub enum StoredRecord<'a> {
     /// Of the snapshot.
     Block {
         /// As it was given to the [`SnapshotWriter`](super::SnapshotWriter).
@@ -38,7 +38,7 @@ pub enum Record<'a> {
 
 /// How far the reading is, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
+pub struct ReplayProgress {
     /// Read.
     pub done: u64,
     /// To be read.
@@ -80,7 +80,7 @@ pub struct Replay {
     finished: bool,
     /// Whether unreadable ranges are skipped.
     salvages: bool,
-    gaps: Vec<Gap>,
+    gaps: Vec<UnreadableRange>,
 }
 
 #[derive(Debug)]
@@ -111,23 +111,23 @@ impl Reading {
 
 /// Files found in a directory.
 #[derive(Debug, Default)]
-struct Found {
+struct DirectoryContents {
     identity: bool,
     snapshots: Vec<Lsn>,
     segments: Vec<Lsn>,
     unfinished: Vec<String>,
 }
 
-impl Found {
-    fn in_directory(directory: &Directory) -> Result<Found, StoreError> {
-        let mut found = Found::default();
+impl DirectoryContents {
+    fn in_directory(directory: &Directory) -> Result<DirectoryContents, StoreError> {
+        let mut found = DirectoryContents::default();
         for name in directory.names()? {
-            match Named::of(&name) {
-                Named::Identity => found.identity = true,
-                Named::Snapshot(lsn) => found.snapshots.push(lsn),
-                Named::Segment(lsn) => found.segments.push(lsn),
-                Named::Unfinished => found.unfinished.push(name),
-                Named::Unknown => {}
+            match FileName::of(&name) {
+                FileName::Identity => found.identity = true,
+                FileName::Snapshot(lsn) => found.snapshots.push(lsn),
+                FileName::Segment(lsn) => found.segments.push(lsn),
+                FileName::Unfinished => found.unfinished.push(name),
+                FileName::Unknown => {}
             }
         }
         found.snapshots.sort_unstable();
@@ -162,7 +162,7 @@ impl DataDir {
             return Ok(false);
         }
         let directory = Directory::of(self, forest)?;
-        Found::in_directory(&directory)?.has_data(&directory)
+        DirectoryContents::in_directory(&directory)?.has_data(&directory)
     }
 }
 
@@ -170,13 +170,13 @@ impl Replay {
     /// Opens the stored forest of this identity, or makes an empty one.
     pub(super) fn open(
         data_dir: &DataDir,
-        wanted: &Identity,
+        wanted: &ForestIdentity,
         durability: Durability,
         salvages: bool,
     ) -> Result<Replay, StoreError> {
         let mut gaps = Vec::new();
         let directory = Directory::of(data_dir, wanted.forest())?;
-        let mut found = Found::in_directory(&directory)?;
+        let mut found = DirectoryContents::in_directory(&directory)?;
         let identity = if found.identity {
             let (stored, checksum) = directory.read_identity()?;
             let differences = stored.differences(wanted);
@@ -196,7 +196,7 @@ impl Replay {
         let mut start = start;
         let segments = match segments_from(start, &found.segments, &directory) {
             Err(error) if salvages => {
-                gaps.push(Gap::of(error, 0, &directory));
+                gaps.push(UnreadableRange::of(error, 0, &directory));
                 let from = start.unwrap_or(Lsn::FIRST);
                 let segments = found.segments.iter().copied();
                 segments.filter(|&lsn| lsn >= from).collect()
@@ -212,7 +212,11 @@ impl Replay {
             Err(error) if salvages && error.is_unreadable() => {
                 let len =
                     start.and_then(|lsn| len_of(&directory, &file_name_of::snapshot(lsn)).ok());
-                gaps.push(Gap::of(error, len.unwrap_or_default(), &directory));
+                gaps.push(UnreadableRange::of(
+                    error,
+                    len.unwrap_or_default(),
+                    &directory,
+                ));
                 None
             }
             snapshot => snapshot?,
@@ -272,18 +276,18 @@ impl Replay {
         clippy::should_implement_trait,
         reason = "an iterator cannot lend what it reads"
     )]
-    pub fn next(&mut self) -> Result<Option<Record<'_>>, StoreError> {
+    pub fn next(&mut self) -> Result<Option<StoredRecord<'_>>, StoreError> {
         if !self.advance()? {
             return Ok(None);
         }
         Ok(match &self.reading {
             Reading::Snapshot(reader) => {
                 let block = reader.block();
-                block.map(|(section, bytes)| Record::Block { section, bytes })
+                block.map(|(section, bytes)| StoredRecord::Block { section, bytes })
             }
             Reading::Segment(reader) => {
                 let batch = reader.batch();
-                batch.map(|(lsn, payload)| Record::Batch { lsn, payload })
+                batch.map(|(lsn, payload)| StoredRecord::Batch { lsn, payload })
             }
             Reading::Nothing => None,
         })
@@ -304,7 +308,7 @@ impl Replay {
     }
 
     /// Unreadable ranges skipped so far.
-    pub fn gaps(&self) -> &[Gap] {
+    pub fn gaps(&self) -> &[UnreadableRange] {
         &self.gaps
     }
 
@@ -372,7 +376,8 @@ impl Replay {
             Reading::Snapshot(reader) => {
                 let goes_on = reader.resync()?;
                 let bytes = reader.offset() - from;
-                self.gaps.push(Gap::of(error, bytes, &self.directory));
+                self.gaps
+                    .push(UnreadableRange::of(error, bytes, &self.directory));
                 if !goes_on {
                     self.open_next(self.start)?;
                 }
@@ -380,7 +385,8 @@ impl Replay {
             Reading::Segment(reader) => {
                 reader.resync()?;
                 let bytes = reader.offset() - from;
-                self.gaps.push(Gap::of(error, bytes, &self.directory));
+                self.gaps
+                    .push(UnreadableRange::of(error, bytes, &self.directory));
             }
             Reading::Nothing => {}
         }
@@ -399,7 +405,8 @@ impl Replay {
         while let Some(&first) = self.segments.front() {
             if first != expected {
                 let error = missing_segment(&self.directory, expected);
-                self.gaps.push(Gap::of(error, 0, &self.directory));
+                self.gaps
+                    .push(UnreadableRange::of(error, 0, &self.directory));
             }
             match open_next(&self.directory, self.identity, &mut self.segments, first) {
                 Ok(reading) => {
@@ -409,7 +416,8 @@ impl Replay {
                 Err(error) if error.is_unreadable() => {
                     let len = len_of(&self.directory, &file_name_of::journal(first))?;
                     self.done += len;
-                    self.gaps.push(Gap::of(error, len, &self.directory));
+                    self.gaps
+                        .push(UnreadableRange::of(error, len, &self.directory));
                     // The number of batches in an unreadable segment is unknown.
                     expected = self.segments.front().copied().unwrap_or(first);
                 }
@@ -435,7 +443,8 @@ impl Replay {
             if !self.salvages {
                 return Err(error);
             }
-            self.gaps.push(Gap::of(error, 0, &self.directory));
+            self.gaps
+                .push(UnreadableRange::of(error, 0, &self.directory));
         }
         let (offset, len) = (reader.offset(), reader.len());
         self.torn = (offset < len).then(|| TornEnd {
@@ -448,8 +457,8 @@ impl Replay {
     }
 
     /// How much is read.
-    pub fn progress(&self) -> Progress {
-        Progress {
+    pub fn progress(&self) -> ReplayProgress {
+        ReplayProgress {
             done: self.done + self.reading.offset(),
             total: self.total,
         }
@@ -475,7 +484,7 @@ impl Replay {
     }
 
     /// Returns the store and its writer, which is not running yet.
-    pub(super) fn into_parts(self) -> Result<(Store, Writer), StoreError> {
+    pub(super) fn into_parts(self) -> Result<(Store, JournalWriter), StoreError> {
         let Reading::Segment(reader) = self.reading else {
             return Err(StoreError::NotReplayed);
         };
@@ -505,9 +514,9 @@ impl Replay {
         let segment = Segment::new(file, (first, next), salt, len);
         let journal = self.total - self.snapshot_len;
         let queue = Queue::new(next, journal, self.snapshot_len);
-        let shared = Shared::new(self.directory, self.identity, self.durability, queue);
+        let shared = StoreShared::new(self.directory, self.identity, self.durability, queue);
         let shared = Arc::new(shared);
-        let writer = Writer::new(shared.clone(), segment);
+        let writer = JournalWriter::new(shared.clone(), segment);
         let store = Store {
             shared,
             thread: Mutex::default(),
@@ -518,7 +527,7 @@ impl Replay {
 
 /// Makes the files of a forest that has none. The identity comes last: without it nothing was ever in use. Answers its
 /// checksum.
-fn make(directory: &Directory, identity: &Identity) -> Result<u64, StoreError> {
+fn make(directory: &Directory, identity: &ForestIdentity) -> Result<u64, StoreError> {
     let (text, checksum) = identity.encode();
     let journal = file_name_of::journal(Lsn::FIRST);
     Segment::begin(directory, checksum, Lsn::FIRST)

@@ -8,27 +8,27 @@ use std::sync::{Arc, mpsc};
 use tracing::warn;
 
 use super::Lsn;
-use super::directory::{Named, file_name_of};
+use super::directory::{FileName, file_name_of};
 use super::error::{SnapshotError, StoreFailure};
 use super::files::File;
-use super::format::{BlockHead, END_SECTION, Kind, LONGEST, SnapshotEnd};
-use super::queue::{Job, SNAPSHOT_AFTER, Shared};
+use super::format::{BlockHead, END_SECTION, FileKind, LONGEST, SnapshotEnd};
+use super::queue::{Job, SNAPSHOT_AFTER, StoreShared};
 
 /// Bytes that are written at once.
 const AT_ONCE: usize = 1 << 20;
 /// Bytes after which the file is synced: a sync of all of it would keep those of the journal waiting.
 const SYNCED_AT_ONCE: usize = 32 << 20;
 
-type Told = mpsc::Receiver<Result<(), Arc<io::Error>>>;
+type SnapshotDone = mpsc::Receiver<Result<(), Arc<io::Error>>>;
 
 /// A snapshot that is being written. It counts when [`finish`](SnapshotWriter::finish) has answered; one that is dropped
 /// leaves nothing.
 pub struct SnapshotWriter {
-    shared: Arc<Shared>,
+    shared: Arc<StoreShared>,
     start: Lsn,
     /// Where the journal was when it began, in bytes.
     begins: u64,
-    begun: Told,
+    begun: SnapshotDone,
     file: Option<Box<dyn File>>,
     path: PathBuf,
     salt: u64,
@@ -42,11 +42,11 @@ pub struct SnapshotWriter {
 /// A complete snapshot, and what must be synced before it counts.
 pub(super) struct Sealed {
     end: Lsn,
-    synced: Told,
+    synced: SnapshotDone,
 }
 
 impl SnapshotWriter {
-    pub(super) fn begin(shared: &Arc<Shared>) -> Result<SnapshotWriter, SnapshotError> {
+    pub(super) fn begin(shared: &Arc<StoreShared>) -> Result<SnapshotWriter, SnapshotError> {
         let (done, begun) = mpsc::channel();
         let mut queue = shared.queue();
         if let Some(failure) = &queue.failure {
@@ -60,7 +60,7 @@ impl SnapshotWriter {
         drop(queue);
         shared.wake_writer();
         let directory = &shared.directory;
-        let header = directory.header(Kind::Snapshot, start, shared.identity);
+        let header = directory.header(FileKind::Snapshot, start, shared.identity);
         // From here on it is taken back when this is dropped.
         let mut writer = SnapshotWriter {
             shared: shared.clone(),
@@ -155,7 +155,12 @@ impl SnapshotWriter {
         Ok(())
     }
 
-    fn wait_for(&self, told: &Told, what: &'static str, name: &str) -> Result<(), SnapshotError> {
+    fn wait_for(
+        &self,
+        told: &SnapshotDone,
+        what: &'static str,
+        name: &str,
+    ) -> Result<(), SnapshotError> {
         match told.recv() {
             Ok(Ok(())) => Ok(()),
             Ok(Err(source)) => Err(SnapshotError::Io {
@@ -206,9 +211,9 @@ impl SnapshotWriter {
     fn remove_older(&self) {
         let directory = &self.shared.directory;
         let names = directory.files.list(&directory.path);
-        let is_older = |name: &String| match Named::of(name) {
-            Named::Snapshot(lsn) | Named::Segment(lsn) => lsn < self.start,
-            Named::Identity | Named::Unfinished | Named::Unknown => false,
+        let is_older = |name: &String| match FileName::of(name) {
+            FileName::Snapshot(lsn) | FileName::Segment(lsn) => lsn < self.start,
+            FileName::Identity | FileName::Unfinished | FileName::Unknown => false,
         };
         for name in names.unwrap_or_default().into_iter().filter(is_older) {
             if let Err(error) = directory.files.remove(&directory.file(&name)) {

@@ -10,8 +10,8 @@ use tracing::{error, warn};
 use super::directory::{Directory, file_name_of};
 use super::error::StoreFailure;
 use super::files::File;
-use super::format::{BatchHead, Header, Kind, LONGEST};
-use super::queue::{Job, Reached, Shared, Timers, Work};
+use super::format::{BatchHead, FileKind, Header, LONGEST};
+use super::queue::{DurablePosition, Job, NextWork, StoreShared, Timers};
 use super::{Durability, Lsn};
 
 /// A buffer that has become larger than this is given back.
@@ -27,7 +27,7 @@ pub(super) struct Segment {
     /// Bytes that were written, and those of them that are on the disk.
     len: u64,
     synced_len: u64,
-    reached: Reached,
+    reached: DurablePosition,
     /// Batches that are not written yet, and the lsn of the next one.
     buffer: Vec<u8>,
     next: Lsn,
@@ -48,7 +48,7 @@ impl Segment {
             salt,
             len,
             synced_len: len,
-            reached: Reached {
+            reached: DurablePosition {
                 written: last,
                 synced: last,
             },
@@ -59,7 +59,7 @@ impl Segment {
 
     /// Begins a segment under the name for unfinished files.
     pub(super) fn begin(directory: &Directory, identity: u64, first: Lsn) -> io::Result<Segment> {
-        let header = directory.header(Kind::Segment, first, identity);
+        let header = directory.header(FileKind::Segment, first, identity);
         let name = file_name_of::journal(first);
         let file = directory.write_unfinished(&name, &header.encode())?;
         let len = Header::LEN as u64;
@@ -97,15 +97,15 @@ impl Segment {
 }
 
 /// Writes queued batches.
-pub(super) struct Writer {
-    shared: Arc<Shared>,
+pub(super) struct JournalWriter {
+    shared: Arc<StoreShared>,
     segment: Segment,
     timers: Timers,
 }
 
-impl Writer {
-    pub(super) fn new(shared: Arc<Shared>, segment: Segment) -> Writer {
-        Writer {
+impl JournalWriter {
+    pub(super) fn new(shared: Arc<StoreShared>, segment: Segment) -> JournalWriter {
+        JournalWriter {
             shared,
             segment,
             timers: Timers::default(),
@@ -132,13 +132,13 @@ impl Writer {
         work.is_some_and(|work| self.step(work, now).is_ok())
     }
 
-    fn step(&mut self, work: Work, now: Instant) -> Result<(), StoreFailure> {
+    fn step(&mut self, work: NextWork, now: Instant) -> Result<(), StoreFailure> {
         self.work(work, now)?;
         self.shared.publish(self.segment.reached);
         Ok(())
     }
 
-    fn work(&mut self, work: Work, now: Instant) -> Result<(), StoreFailure> {
+    fn work(&mut self, work: NextWork, now: Instant) -> Result<(), StoreFailure> {
         let mut tell = Vec::new();
         for job in work.jobs {
             match job {
@@ -238,7 +238,7 @@ impl Writer {
 }
 
 /// Reports a panic of the writer to all waiters.
-struct TellOfPanic<'a>(&'a Shared);
+struct TellOfPanic<'a>(&'a StoreShared);
 
 impl Drop for TellOfPanic<'_> {
     fn drop(&mut self) {

@@ -60,9 +60,9 @@ impl Default for Boilerplate {
 /// Sentences of documents that founded a tree and that the cluster has not accepted yet. They count for later
 /// documents of the same request only.
 #[derive(Debug, Clone, Default)]
-pub struct Taught(HashMap<u64, u64>);
+pub struct PendingSentences(HashMap<u64, u64>);
 
-impl Taught {
+impl PendingSentences {
     /// Counts the sentences of a document that has founded a tree.
     pub fn add(&mut self, hashes: &[u64]) {
         for &hash in hashes {
@@ -139,7 +139,7 @@ impl Boilerplate {
     pub fn find(
         &self,
         shingles: &Shingles,
-        taught: &Taught,
+        taught: &PendingSentences,
         titled: Titled,
         mask: &mut BoilerplateMask,
     ) {
@@ -261,7 +261,7 @@ impl Boilerplate {
         (hash as usize % BUCKETS) * WAYS
     }
 
-    fn contains(&self, hash: u64, taught: &Taught) -> bool {
+    fn contains(&self, hash: u64, taught: &PendingSentences) -> bool {
         let from = Self::bucket(hash);
         let bucket = self.entries.get(from..from + WAYS).unwrap_or_default();
         let found = bucket.iter().find(|&&entry| Entry(entry).is(hash));
@@ -384,7 +384,7 @@ mod tests {
 
     fn found(boilerplate: &Boilerplate, of: &Shingles) -> Vec<bool> {
         let mut mask = BoilerplateMask::default();
-        boilerplate.find(of, &Taught::default(), Titled::No, &mut mask);
+        boilerplate.find(of, &PendingSentences::default(), Titled::No, &mut mask);
         (0..of.sentences.len())
             .map(|index| !mask.keeps(index as u32))
             .collect()

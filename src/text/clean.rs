@@ -12,8 +12,8 @@ use super::entities;
 use super::fold::{Class, Tables};
 use super::markup::{self, Effect};
 use super::sentences::{Sentence, full_stop_ends};
-use super::steps;
 use super::swar::{Lanes, first_lanes, leading};
+use super::work_counter;
 
 /// How many characters a combining mark may reach back to the letter that it changes.
 const LONGEST_CLUSTER: usize = 16;
@@ -78,7 +78,7 @@ impl<'s> Cleaner<'s> {
         // raw[run..at] is clean and not yet written.
         let (mut run, mut at) = (0, 0);
         while let Some(&b) = bytes.get(at) {
-            steps::add(1);
+            work_counter::add(1);
             let class = BYTE_CLASSES[usize::from(b)];
             if let Some(end) = self.extend_run(bytes, at, class, run < at) {
                 at = end;
@@ -225,7 +225,7 @@ impl<'s> Cleaner<'s> {
             self.letters += (letters & first_lanes(len)).count_ones() as usize;
             self.capitals |= lanes.uppercase() & first_lanes(len) != 0;
             at += len as usize;
-            steps::add(1 + len as usize);
+            work_counter::add(1 + len as usize);
             if len < 8 {
                 return at;
             }
@@ -237,7 +237,7 @@ impl<'s> Cleaner<'s> {
     #[inline]
     fn flush(&mut self, raw: &str, run: usize, at: usize) {
         if run < at {
-            steps::add(at - run);
+            work_counter::add(at - run);
             let from = self.out.len();
             self.out.push_str(raw.get(run..at).unwrap_or_default());
             if std::mem::take(&mut self.capitals)
@@ -298,7 +298,7 @@ impl<'s> Cleaner<'s> {
             Some(folded) => self.put(char::from_u32(u32::from(folded)).unwrap_or(' ')),
             None if self.tables.folds_to_itself(c) => self.put(c),
             None => {
-                steps::add(20);
+                work_counter::add(20);
                 self.tables.fold_char(c, |folded| self.put(folded));
             }
         }
@@ -453,7 +453,7 @@ impl<'s> Cleaner<'s> {
                 b.is_ascii_graphic() && !matches!(b, b'"' | b'<' | b'>' | b'\'' | b')' | b'|')
             })
             .count();
-        steps::add(len);
+        work_counter::add(len);
         Some(at + 3 + len)
     }
 
@@ -473,7 +473,7 @@ impl<'s> Cleaner<'s> {
         let Some(removed) = self.out.get(from..) else {
             return;
         };
-        steps::add(removed.len());
+        work_counter::add(removed.len());
         let letters = removed
             .chars()
             .filter(|&c| self.tables.class(c).is_letter())
@@ -506,7 +506,7 @@ impl<'s> Cleaner<'s> {
         } else if let Some(before) = self.sentences.last_mut().filter(|s| s.end == self.start) {
             // `?!`, `……`: more of the same punctuation belongs to the sentence that it ends.
             let more = self.out.get(self.start..).unwrap_or_default();
-            steps::add(more.len());
+            work_counter::add(more.len());
             if more
                 .chars()
                 .all(|c| c == '.' || self.tables.class(c) == Class::Break)

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use super::steps;
+use super::work_counter;
 
 /// How far before and into a brace the signs are looked for, in bytes.
 const LOOK: usize = 160;
@@ -51,7 +51,7 @@ impl Signs {
 
     fn add(&mut self, bytes: &[u8], range: Range<usize>, change: impl Fn(&mut usize)) {
         let bytes = bytes.get(range).unwrap_or_default();
-        steps::add(bytes.len());
+        work_counter::add(bytes.len());
         for &b in bytes {
             match b {
                 b':' | b'=' | b'(' | b')' | b'{' | b'}' | b'"' | b'\'' | b'[' | b']' | b'#'
@@ -107,7 +107,7 @@ impl BlockFinder {
 fn close(bytes: &[u8], at: usize) -> Option<usize> {
     let window = bytes.get(at..bytes.len().min(at + LONGEST_BLOCK))?;
     let (mut depth, mut next) = (0usize, 0);
-    while let Some(found) = steps::memchr2(b'{', b'}', window.get(next..)?) {
+    while let Some(found) = work_counter::memchr2(b'{', b'}', window.get(next..)?) {
         let found = next + found;
         next = found + 1;
         if window.get(found) == Some(&b'{') {
@@ -137,7 +137,7 @@ fn tail(bytes: &[u8], end: usize) -> usize {
                         b.is_ascii_alphanumeric() || matches!(b, b',' | b' ' | b'.' | b'$' | b'_')
                     })
                     .count();
-                steps::add(len + 1);
+                work_counter::add(len + 1);
                 match arguments.get(len) {
                     Some(b')') => at + len + 2,
                     _ => return at,
@@ -174,7 +174,7 @@ fn is_keyed(content: &[u8]) -> bool {
     let rest = rest
         .get(len + usize::from(quoted.is_some())..)
         .unwrap_or_default();
-    steps::add(len + 1);
+    work_counter::add(len + 1);
     len > 0 && rest.trim_ascii_start().starts_with(b":")
 }
 
@@ -197,7 +197,7 @@ fn head(written: &str, sentence: usize) -> usize {
             .take_while(|b| b.is_ascii_graphic())
             .count();
         let start = end - len;
-        steps::add(begin - start);
+        work_counter::add(begin - start);
         let token = written.get(start..end).unwrap_or_default();
         let signed = token.bytes().any(|b| {
             matches!(
@@ -291,7 +291,7 @@ fn behind_comments(sentence: &str) -> Option<&str> {
     let mut rest = sentence;
     while let Some(comment) = rest.strip_prefix("/*") {
         let (inside, behind) = comment.split_once("*/")?;
-        steps::add(inside.len());
+        work_counter::add(inside.len());
         if behind.len() < from_last_letter {
             return None;
         }
@@ -302,7 +302,7 @@ fn behind_comments(sentence: &str) -> Option<&str> {
 
 /// Whether a whole sentence is code: it begins like a statement, or is dense with the signs of one.
 pub(super) fn is_statement(sentence: &str) -> bool {
-    steps::add(sentence.len());
+    work_counter::add(sentence.len());
     let Some(sentence) = behind_comments(sentence.trim()) else {
         return true;
     };

@@ -5,7 +5,7 @@
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::{canonical_combining_class, compose, decompose_canonical};
 
-use super::steps;
+use super::work_counter;
 
 /// Effect of the last character on those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(super) fn last(text: &str) -> Composed {
     let (Some(last), Some(previous)) = (before.next(), before.next()) else {
         return Composed::Nothing;
     };
-    steps::add(3);
+    work_counter::add(3);
     let (class, previous_class) = (
         canonical_combining_class(last),
         canonical_combining_class(previous),
@@ -44,7 +44,7 @@ pub(super) fn last(text: &str) -> Composed {
         _ if class == previous_class => Composed::Nothing,
         _ if class > previous_class && previous_class > 0 => {
             let letter = before.find(|&c| {
-                steps::add(1);
+                work_counter::add(1);
                 canonical_combining_class(c) == 0
             });
             match letter {
@@ -70,7 +70,7 @@ fn ends_in_order(letter: char, class: u8) -> bool {
 /// A few characters, normalised and in lower case.
 pub(super) fn normalised(characters: &str) -> String {
     // Three passes of the normaliser, of which each character costs as much as ten bytes of clean text.
-    steps::add(30 * characters.chars().count());
+    work_counter::add(30 * characters.chars().count());
     let folded = characters.nfkc().flat_map(char::to_lowercase);
     folded.nfkc().collect()
 }

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use super::steps;
+use super::work_counter;
 
 /// Name and code point (hexadecimal) of the references of HTML 4 and the common ones of HTML 5.
 const NAMES: &str = "\
@@ -77,7 +77,7 @@ pub(super) fn decode(bytes: &[u8]) -> Option<(char, usize)> {
     {
         at += 4;
     }
-    steps::add(at);
+    work_counter::add(at);
     match reference(bytes.get(at..)?) {
         Some((c, len)) => Some((c, at + len)),
         None if at > 1 => Some(('&', at)),

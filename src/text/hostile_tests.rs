@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 
 use super::shingles::Shingles;
-use super::{Fields, Scratch, steps, words};
+use super::{Fields, Scratch, words, work_counter};
 
 /// A text: the prefix, the unit as often as it takes, the suffix.
 type Shape = (&'static str, &'static str, &'static str);
@@ -135,7 +135,7 @@ fn text(prefix: &str, unit: &str, suffix: &str, bytes: usize) -> String {
 
 /// The steps of all text work: cleaning, shingles, words.
 fn cost(text: &str) -> usize {
-    steps::count(|| {
+    work_counter::count(|| {
         let (mut scratch, mut shingles) = (Scratch::new(), Shingles::new());
         let fields = Fields {
             title: None,
@@ -144,7 +144,7 @@ fn cost(text: &str) -> usize {
         if let Some(text) = scratch.read(&fields) {
             shingles.read(&text);
             for sentence in text.sentences() {
-                words(sentence, |_| steps::add(1));
+                words(sentence, |_| work_counter::add(1));
             }
         }
     })

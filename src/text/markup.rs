@@ -2,7 +2,7 @@
 //! surrounding text. Any other `<` is text. Nothing is parsed into a tree, and each byte is visited a bounded number
 //! of times: failed searches are remembered, and so is text that looked like a tag.
 
-use super::steps;
+use super::work_counter;
 
 /// Effect of a piece of markup on the surrounding text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,7 +77,7 @@ impl MarkupFinder {
             let from = at + 4;
             if !self.no_comment_end {
                 // `<!-->` and `<!--->` are whole comments, so the search begins inside the opening.
-                if let Some(found) = steps::find(bytes.get(at + 2..)?, b"-->") {
+                if let Some(found) = work_counter::find(bytes.get(at + 2..)?, b"-->") {
                     return inline(at + 2 + found + 3);
                 }
                 self.no_comment_end = true;
@@ -139,7 +139,7 @@ impl MarkupFinder {
                 bracket = self.bracket(bytes, at)?;
             }
             let Some(quote) =
-                steps::memchr2(b'"', b'\'', bytes.get(at..bracket)?).map(|found| at + found)
+                work_counter::memchr2(b'"', b'\'', bytes.get(at..bracket)?).map(|found| at + found)
             else {
                 if bytes.get(bracket) == Some(&b'>') {
                     return Some(bracket + 1);
@@ -150,12 +150,12 @@ impl MarkupFinder {
             };
             // An apostrophe inside a value is not a quote: quotes stand behind `=`.
             let before = bytes.get(from..quote)?.trim_ascii_end();
-            steps::add(quote - from - before.len() + 1);
+            work_counter::add(quote - from - before.len() + 1);
             if before.last() != Some(&b'=') {
                 at = quote + 1;
                 continue;
             }
-            match steps::memchr(*bytes.get(quote)?, bytes.get(quote + 1..)?) {
+            match work_counter::memchr(*bytes.get(quote)?, bytes.get(quote + 1..)?) {
                 Some(closing) => {
                     at = quote + closing + 2;
                     let parted = bytes
@@ -177,7 +177,7 @@ impl MarkupFinder {
 
     /// First `<` or `>` at or behind `at`. Without one no further tag can end.
     fn bracket(&mut self, bytes: &[u8], at: usize) -> Option<usize> {
-        let found = steps::memchr2(b'>', b'<', bytes.get(at..)?);
+        let found = work_counter::memchr2(b'>', b'<', bytes.get(at..)?);
         if found.is_none() {
             self.plain_until = bytes.len();
         }
@@ -191,7 +191,7 @@ impl MarkupFinder {
             return None;
         }
         let mut at = from;
-        while let Some(found) = steps::find(bytes.get(at..)?, b"</") {
+        while let Some(found) = work_counter::find(bytes.get(at..)?, b"</") {
             at += found + 2;
             let after = at + name.len();
             if bytes
@@ -213,7 +213,7 @@ fn closing(bytes: &[u8], at: usize) -> Option<Markup> {
     }
     let (name, after) = name(bytes, at + 2);
     let end = plain_end(bytes, after)?;
-    steps::add(end - after);
+    work_counter::add(end - after);
     let blank = bytes.get(after..end - 1)?.trim_ascii().is_empty();
     let effect = match effect(name.lower()) {
         Some(effect) => effect,
@@ -225,13 +225,13 @@ fn closing(bytes: &[u8], at: usize) -> Option<Markup> {
 
 /// Position behind the next `>`, if no `<` comes first.
 fn plain_end(bytes: &[u8], from: usize) -> Option<usize> {
-    let found = steps::memchr2(b'>', b'<', bytes.get(from..)?)?;
+    let found = work_counter::memchr2(b'>', b'<', bytes.get(from..)?)?;
     (bytes.get(from + found) == Some(&b'>')).then_some(from + found + 1)
 }
 
 /// `name=`, or the slash of an empty element: distinguishes a tag with an unknown name from text in angle brackets.
 fn is_attributes(bytes: &[u8]) -> bool {
-    steps::add(bytes.len());
+    work_counter::add(bytes.len());
     let bytes = bytes.trim_ascii();
     let name = bytes
         .iter()
@@ -283,7 +283,7 @@ fn name(bytes: &[u8], from: usize) -> (Name, usize) {
         }
         at += 1;
     }
-    steps::add(at - from);
+    work_counter::add(at - from);
     (name, at)
 }
 

@@ -24,13 +24,13 @@ mod segment;
 mod sentences;
 pub(crate) mod shingler;
 pub(crate) mod shingles;
-mod steps;
 mod stop_words;
 mod swar;
 mod token;
-pub(crate) mod words;
+pub(crate) mod tokens;
+mod work_counter;
 
-pub use segment::{Word, load_dictionary, rarity};
+pub use segment::{Token, load_dictionary, rarity};
 pub use sentences::Sentence;
 
 /// The selected fields of one document, with JSON escapes decoded.
@@ -116,7 +116,7 @@ impl Scratch {
                 .unwrap_or_default();
             self.raw += part.len();
             // HTML that was escaped as a whole shows by its closing tags.
-            if steps::find(part.as_bytes(), b"&lt;/").is_some() {
+            if work_counter::find(part.as_bytes(), b"&lt;/").is_some() {
                 unescape(part, &mut self.unescaped);
                 cleaner.field(&self.unescaped);
             } else if post::words(part, &mut self.unescaped) {
@@ -154,7 +154,7 @@ fn unescape(part: &str, out: &mut String) {
     out.clear();
     let mut rest = part;
     while let Some((before, from)) =
-        steps::memchr(b'&', rest.as_bytes()).and_then(|at| rest.split_at_checked(at))
+        work_counter::memchr(b'&', rest.as_bytes()).and_then(|at| rest.split_at_checked(at))
     {
         out.push_str(before);
         let (escape, plain) = ESCAPES
@@ -223,6 +223,6 @@ pub fn warm_up() {
 }
 
 /// Calls `each` with every word of a piece of cleaned text, in order.
-pub fn words(cleaned: &str, each: impl FnMut(Word<'_>)) {
+pub fn words(cleaned: &str, each: impl FnMut(Token<'_>)) {
     segment::words(cleaned, each);
 }

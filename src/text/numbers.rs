@@ -32,7 +32,7 @@ const REFUSED_SHARE: usize = 15;
 
 /// The numbers of a document that are kept, in ascending order of their contexts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Sample {
+pub(crate) struct NumberSample {
     numbers: [u16; MAX_NUMBERS],
     len: u8,
 }
@@ -53,11 +53,11 @@ impl Comparison {
     }
 }
 
-impl Sample {
+impl NumberSample {
     /// Samples the numbers of a document. Sorts `numbers` by place, keeping the order of the text within a place. A
     /// place with several different numbers is weak evidence, because a dropped paragraph removes some of them: only
     /// the first counts, and only if the text has few other places.
-    pub(crate) fn of(numbers: &mut [Number]) -> Sample {
+    pub(crate) fn of(numbers: &mut [Number]) -> NumberSample {
         numbers.sort_by_key(|number| number.context);
         let clear = |place: &[Number]| {
             place
@@ -66,7 +66,7 @@ impl Sample {
         };
         let places = || numbers.chunk_by(|a, b| a.context == b.context);
         let few = places().filter(|place| clear(place)).take(FEW).count() < FEW;
-        let mut sample = Sample::default();
+        let mut sample = NumberSample::default();
         for place in places().filter(|place| few || clear(place)) {
             let Some(first) = place.first() else { continue };
             let context = (first.context >> (16 + VALUE_BITS)) as u16;
@@ -79,8 +79,8 @@ impl Sample {
     }
 
     /// Inverse of `words`. Extra words are ignored.
-    pub(crate) fn from_words(words: impl Iterator<Item = u16>) -> Sample {
-        let mut sample = Sample::default();
+    pub(crate) fn from_words(words: impl Iterator<Item = u16>) -> NumberSample {
+        let mut sample = NumberSample::default();
         for word in words {
             sample.push(word);
         }
@@ -92,9 +92,9 @@ impl Sample {
         (self.numbers, self.len)
     }
 
-    /// Inverse of [`parts`](Sample::parts).
-    pub(crate) fn of_parts(numbers: [u16; MAX_NUMBERS], len: u8) -> Sample {
-        Sample { numbers, len }
+    /// Inverse of [`parts`](NumberSample::parts).
+    pub(crate) fn of_parts(numbers: [u16; MAX_NUMBERS], len: u8) -> NumberSample {
+        NumberSample { numbers, len }
     }
 
     pub(crate) fn words(&self) -> &[u16] {
@@ -117,9 +117,9 @@ impl Sample {
 
     /// Compares the numbers in the same places. A full sample knows nothing of contexts above its last one, so the
     /// comparison ends there.
-    pub(crate) fn compare(&self, other: &Sample) -> Comparison {
+    pub(crate) fn compare(&self, other: &NumberSample) -> Comparison {
         let context = |word: &u16| word >> VALUE_BITS;
-        let last = |sample: &Sample| match sample.words() {
+        let last = |sample: &NumberSample| match sample.words() {
             words @ [.., last] if words.len() == MAX_NUMBERS => context(last),
             _ => u16::MAX,
         };
@@ -168,9 +168,9 @@ mod tests {
         }
     }
 
-    fn sample(numbers: &[(u32, u32)]) -> Sample {
+    fn sample(numbers: &[(u32, u32)]) -> NumberSample {
         let mut numbers: Vec<Number> = numbers.iter().map(|&(c, v)| number(c, v)).collect();
-        Sample::of(&mut numbers)
+        NumberSample::of(&mut numbers)
     }
 
     #[test]
@@ -266,7 +266,7 @@ mod tests {
             };
             prop_assert_eq!(x.compare(&y), expected);
             prop_assert_eq!(y.compare(&x), expected);
-            prop_assert_eq!(Sample::from_words(x.words().iter().copied()), x);
+            prop_assert_eq!(NumberSample::from_words(x.words().iter().copied()), x);
         }
     }
 }

@@ -6,13 +6,13 @@ use std::sync::LazyLock;
 use jieba_rs::Jieba;
 
 use super::fold::{Class, Tables};
-use super::steps;
 use super::stop_words::is_stop_word;
 use super::token::word_hash;
+use super::work_counter;
 
 /// A word of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Word<'t> {
+pub struct Token<'t> {
     /// The word in the cleaned text.
     pub text: &'t str,
     /// XXH3 (64 bits) of the text: the feature that fingerprints are made of.
@@ -37,9 +37,9 @@ pub fn load_dictionary() {
 const LONGEST_RUN: usize = 4096;
 
 /// Calls `each` with every word of `text`, in order.
-pub(super) fn words<'t>(text: &'t str, mut each: impl FnMut(Word<'t>)) {
+pub(super) fn words<'t>(text: &'t str, mut each: impl FnMut(Token<'t>)) {
     let tables = Tables::get();
-    let mut runs = Runs {
+    let mut runs = LetterRuns {
         tables,
         text,
         at: 0,
@@ -47,7 +47,7 @@ pub(super) fn words<'t>(text: &'t str, mut each: impl FnMut(Word<'t>)) {
     // A number whose measure word may follow.
     let mut number: Option<&'t str> = None;
     while let Some((class, run)) = runs.next() {
-        steps::add(run.len());
+        work_counter::add(run.len());
         match class {
             Class::Han => chinese(text, run, number.take(), &mut each),
             _ => {
@@ -82,7 +82,7 @@ fn chinese<'t>(
     text: &'t str,
     run: &'t str,
     number: Option<&'t str>,
-    each: &mut impl FnMut(Word<'t>),
+    each: &mut impl FnMut(Token<'t>),
 ) {
     let mut number = number;
     let mut rest = run;
@@ -92,7 +92,7 @@ fn chinese<'t>(
             .nth(LONGEST_RUN)
             .map_or(rest.len(), |(at, _)| at);
         let (part, behind) = rest.split_at_checked(cut).unwrap_or((rest, ""));
-        steps::add(part.len());
+        work_counter::add(part.len());
         for token in JIEBA.cut(part, false) {
             let token = token.word;
             let chinese = chinese_word(token);
@@ -132,7 +132,7 @@ fn is_particle(token: &str) -> bool {
     )
 }
 
-fn chinese_word(text: &str) -> Word<'_> {
+fn chinese_word(text: &str) -> Token<'_> {
     let level = match text.len().div_ceil(3) {
         0 | 1 => 1,
         2 => 4,
@@ -147,7 +147,7 @@ const CORPUS: f64 = 60_101_967.0;
 /// How rare a word is in general, 1..=18: the logarithm of its inverse frequency, in place of the inverse document
 /// frequency of tf-idf, which is only defined for a collection that does not change. For Chinese words the frequency is that of
 /// jieba's dictionary. No such list is at hand for other words, so they go by their level: 5, 7, 9, 11, 13.
-pub fn rarity(word: &Word<'_>) -> u8 {
+pub fn rarity(word: &Token<'_>) -> u8 {
     let tables = Tables::get();
     let chinese = word
         .text
@@ -162,12 +162,12 @@ pub fn rarity(word: &Word<'_>) -> u8 {
 }
 
 /// `number` and `measure` are adjacent in `text`.
-fn measured<'t>(text: &'t str, number: &'t str, measure: &str) -> Word<'t> {
+fn measured<'t>(text: &'t str, number: &'t str, measure: &str) -> Token<'t> {
     let start = number.as_ptr() as usize - text.as_ptr() as usize;
     let both = text
         .get(start..start + number.len() + measure.len())
         .unwrap_or(number);
-    Word {
+    Token {
         text: both,
         hash: word_hash(both),
         level: 3,
@@ -176,7 +176,7 @@ fn measured<'t>(text: &'t str, number: &'t str, measure: &str) -> Word<'t> {
 }
 
 /// A word of a script with spaces.
-fn word(text: &str) -> Word<'_> {
+fn word(text: &str) -> Token<'_> {
     let level = match text.chars().count() {
         0..=2 => 1,
         3..=4 => 2,
@@ -187,9 +187,9 @@ fn word(text: &str) -> Word<'_> {
     with_level(text, level)
 }
 
-fn with_level(text: &str, level: u8) -> Word<'_> {
+fn with_level(text: &str, level: u8) -> Token<'_> {
     let hash = word_hash(text);
-    Word {
+    Token {
         text,
         hash,
         level,
@@ -198,9 +198,9 @@ fn with_level(text: &str, level: u8) -> Word<'_> {
 }
 
 /// Pairs of neighbouring characters; a single character is itself.
-fn pairs<'t>(run: &'t str, each: &mut impl FnMut(Word<'t>)) {
+fn pairs<'t>(run: &'t str, each: &mut impl FnMut(Token<'t>)) {
     let mut each = |text: &'t str| {
-        each(Word {
+        each(Token {
             text,
             hash: word_hash(text),
             level: 1,
@@ -218,20 +218,20 @@ fn pairs<'t>(run: &'t str, each: &mut impl FnMut(Word<'t>)) {
 }
 
 /// Iterates over runs of letters of one kind.
-struct Runs<'t> {
+struct LetterRuns<'t> {
     tables: &'static Tables,
     text: &'t str,
     at: usize,
 }
 
-impl<'t> Runs<'t> {
+impl<'t> LetterRuns<'t> {
     /// Next run. Combining marks belong to it, as do an apostrophe inside a word and a point or comma between digits.
     /// A possessive `'s` is dropped.
     fn next(&mut self) -> Option<(Class, &'t str)> {
         let mut chars = self.text.get(self.at..)?.char_indices();
         let (skipped, class, len) = loop {
             let (at, c) = chars.next()?;
-            steps::add(1);
+            work_counter::add(1);
             let class = self.tables.class(c);
             if class.is_letter() {
                 break (at, class, c.len_utf8());

@@ -4,7 +4,7 @@
 use super::entities;
 use super::fold::{Class, Tables};
 use super::markup::{self, Effect};
-use super::steps;
+use super::work_counter;
 
 /// A sentence as a range of the cleaned text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +58,7 @@ fn next_char(behind: &[u8]) -> (Option<char>, bool) {
     let mut parted = false;
     let mut at = 0;
     while let Some(rest) = window.get(at..).filter(|rest| !rest.is_empty()) {
-        steps::add(1);
+        work_counter::add(1);
         let (c, len) = match rest.first() {
             Some(b'<') => match markup::MarkupFinder::default().find(window, at) {
                 Some(found) if found.effect == Effect::Break => return (None, true),

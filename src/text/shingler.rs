@@ -10,10 +10,10 @@ use super::byte_class::decode;
 use super::fold::{Class, Tables};
 use super::numbers::Number;
 use super::shingles::Shingles;
-use super::steps;
 use super::swar::{Lanes, leading};
 use super::token::{FNV_OFFSET, FNV_PRIME, WORD_SEED, is_numeral, wyhash_step};
-use super::words::sum_of;
+use super::tokens::sum_of;
+use super::work_counter;
 use crate::hash::{GOLDEN_RATIO, mix64, mix64_to_32};
 
 /// A window is closed when its tokens weigh this much: five Chinese characters or two words.
@@ -152,7 +152,7 @@ impl<'s> Shingler<'s> {
         self.out.row.begin_sentence();
         let mut at = 0;
         while let Some(&b) = bytes.get(at) {
-            steps::add(1);
+            work_counter::add(1);
             if b.is_ascii_alphanumeric() {
                 at = self.ascii_run(bytes, at);
             } else if b.is_ascii() {
@@ -319,7 +319,7 @@ impl<'s> Shingler<'s> {
 
     #[inline]
     fn token(&mut self, token: u64, size: Size, number: bool) {
-        steps::add(1);
+        work_counter::add(1);
         if let Some((context, value)) = self.pending.take() {
             let behind = if number {
                 NUMBER_FOLLOWS

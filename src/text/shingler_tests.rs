@@ -73,7 +73,7 @@ fn short_sentences_are_one() {
     let long = read("Yes! No! Nobody knows for certain. Why? Well. They will ask again tomorrow.");
     boilerplate.find(
         &long,
-        &crate::text::boilerplate::Taught::default(),
+        &crate::text::boilerplate::PendingSentences::default(),
         crate::text::boilerplate::Titled::No,
         &mut mask,
     );
@@ -111,7 +111,7 @@ fn beyond_the_budget_nothing_is_lost_but_the_sentences() {
 
 #[test]
 fn of_many_numbers_those_of_the_smallest_contexts_stay() {
-    use crate::text::numbers::Sample;
+    use crate::text::numbers::NumberSample;
     let random = |n| crate::hash::splitmix64(n) >> 32;
     let mut all: Vec<Number> = (0..5_000)
         .map(|n| Number {
@@ -127,7 +127,10 @@ fn of_many_numbers_those_of_the_smallest_contexts_stay() {
     }
     shingles.finish();
     assert!(shingles.numbers.len() <= 1_800, "two of each context");
-    let (kept, whole) = (Sample::of(&mut shingles.numbers), Sample::of(&mut all));
+    let (kept, whole) = (
+        NumberSample::of(&mut shingles.numbers),
+        NumberSample::of(&mut all),
+    );
     assert_eq!(kept, whole);
 }
 

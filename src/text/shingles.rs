@@ -2,8 +2,8 @@
 //! hashes (min-wise sampling in its bottom-k form: Broder, "On the resemblance and containment of documents", 1997).
 
 use super::numbers::Number;
-use super::steps;
-use super::words::Row;
+use super::tokens::TokenRow;
+use super::work_counter;
 
 /// How many of the smallest hashes of a document are kept. More than are used, because those of sentences that turn out
 /// to be boilerplate are left out later.
@@ -44,7 +44,7 @@ pub struct Shingles {
     rest: Option<Box<Rest>>,
     budget: Budget,
     /// Tokens at the beginning of the text for the alignment check, and where those of each of `sentences` end.
-    pub(super) row: Row,
+    pub(super) row: TokenRow,
     /// A hash of all tokens in their order.
     pub(crate) whole: u64,
     /// How many of the tokens are single characters, and how many words or numbers.
@@ -277,9 +277,9 @@ impl Shingles {
     }
 
     /// Keeps the first number and the first different one of each context, and then the smallest contexts: a
-    /// [`Sample`](super::numbers::Sample) needs no more.
+    /// [`Sample`](super::numbers::NumberSample) needs no more.
     fn keep_numbers(&mut self) {
-        steps::add(self.numbers.len());
+        work_counter::add(self.numbers.len());
         self.numbers.sort_by_key(|number| number.context);
         let mut place: Option<(u32, u32, bool)> = None;
         self.numbers.retain(|number| match &mut place {
@@ -359,7 +359,7 @@ impl Shingles {
                 min_hashes.push(MinHash { hash, sentence });
             }
         }
-        steps::add(candidates.len() + min_hashes.len());
+        work_counter::add(candidates.len() + min_hashes.len());
         min_hashes.sort_unstable_by_key(|min| min.hash);
         min_hashes.dedup_by(|later, kept| {
             let equal = later.hash == kept.hash;

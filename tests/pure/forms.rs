@@ -1,4 +1,4 @@
-//! What a second look is for, on the project's own pairs (scripts/sample/forms.py): forms filled in for another town, firm or
+//! What an alignment check is for, on the project's own pairs (scripts/sample/forms.py): forms filled in for another town, firm or
 //! amount, annual notices, notices over one disclaimer; and the same texts in another notation, or with a sentence
 //! changed.
 
@@ -43,7 +43,7 @@ fn forms_stay_apart_and_other_notations_are_found() {
 
 #[test]
 fn without_evidence_only_the_proof_decides() {
-    let (with, without) = (found(""), found("evidence_memory = \"0\""));
+    let (with, without) = (found(""), found("founder_tokens_memory = \"0\""));
     let notation = ("same".to_owned(), "notation".to_owned());
     assert!(without[&notation].1 < with[&notation].1, "{without:?}");
 }

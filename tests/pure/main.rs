@@ -1,4 +1,4 @@
-//! Everything that needs no search server: the rooms from the outside, against naive models and the project's own sample,
+//! Everything that needs no search server: the modules from the outside, against naive models and the project's own sample,
 //! and the commands that read from standard input. One program, so that it is linked once and its tests run side by side.
 
 #![allow(
@@ -23,10 +23,10 @@ mod docs;
 mod eval;
 mod forest_laws;
 mod forms;
-mod furniture;
 mod hostile;
 mod memory;
 mod methods;
+mod page_chrome;
 mod quality;
 mod response_check;
 mod shared_model;

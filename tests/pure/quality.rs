@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
-use crate::furniture::corpus::shuffled;
+use crate::page_chrome::corpus::shuffled;
 use crate::stamping;
 
 /// Lines of `method label kind lang pairs together`, tab-separated: what was found when this was last looked at.

@@ -1,6 +1,6 @@
 //! What must hold of an answer however it comes in pieces. Shared by the small mutation run and the fuzz target.
 
-use spinney::bulk::{Outcome, ResponseScanner};
+use spinney::bulk::{ItemStatuses, ResponseScanner};
 
 /// The answer, and where it is cut: the first byte says how many of the next ones are distances between cuts.
 fn parts(data: &[u8]) -> (&[u8], &[u8]) {
@@ -10,7 +10,7 @@ fn parts(data: &[u8]) -> (&[u8], &[u8]) {
     rest.split_at(usize::from(cuts % 16).min(rest.len()))
 }
 
-fn scanned<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
+fn scanned<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> ItemStatuses {
     let mut scanner = ResponseScanner::default();
     for chunk in chunks {
         scanner.push(chunk);
@@ -20,7 +20,7 @@ fn scanned<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
 
 /// Checks that the answer reads the same however it is cut, and that a part of it never passes for all of it. Answers what
 /// was read.
-pub fn check(data: &[u8]) -> Outcome {
+pub fn check(data: &[u8]) -> ItemStatuses {
     let (cuts, answer) = parts(data);
     let whole = scanned([answer]);
     assert_eq!(scanned(answer.chunks(1)), whole, "byte by byte");

@@ -427,13 +427,13 @@ fn boilerplate_that_was_learned_can_be_looked_through_and_given_back() {
     };
     let list = file("footers.txt");
     std::fs::write(&list, format!("\n  {footer}.\n")).unwrap();
-    let proof_alone = ["--evidence-memory", "0"];
+    let proof_alone = ["--founder-tokens-memory", "0"];
     assert_eq!(roots(&proof_alone).len(), 1);
     assert_eq!(
         roots(&[&proof_alone[..], &["--boilerplate", &list]].concat()).len(),
         2
     );
-    // A second look tells them apart by itself.
+    // An alignment check tells them apart by itself.
     assert_eq!(roots(&[]).len(), 2);
 
     for (args, reason) in [

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use futures_executor::block_on;
-use spinney::store::{DataDir, Durability, Identity, Lsn, Record, Replay, Store};
+use spinney::store::{DataDir, Durability, ForestIdentity, Lsn, Replay, Store, StoredRecord};
 
 /// Made by `write_the_files_of_this_format` when the format was new, and not again.
 const VERSION_1: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/pure/store_v1");
@@ -27,8 +27,8 @@ impl Drop for Scratch {
     }
 }
 
-fn identity() -> Identity {
-    let named = Identity::new("News");
+fn identity() -> ForestIdentity {
+    let named = ForestIdentity::new("News");
     named.with("method", "verified").with("k", 3)
 }
 
@@ -42,10 +42,10 @@ fn lines(replay: &mut Replay) -> Vec<String> {
     let mut lines = Vec::new();
     while let Some(record) = replay.next().unwrap() {
         lines.push(match record {
-            Record::Block { section, bytes } => {
+            StoredRecord::Block { section, bytes } => {
                 format!("{section} {}", String::from_utf8_lossy(bytes))
             }
-            Record::Batch { lsn, payload } => {
+            StoredRecord::Batch { lsn, payload } => {
                 format!("{lsn} {}", String::from_utf8_lossy(payload))
             }
         });

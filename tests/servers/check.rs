@@ -149,7 +149,7 @@ async fn foretold_and_stored(upstream: &str, form: &str) {
     assert_eq!(
         stats(&spinney.url)["refusals"],
         json!({
-            "proof": 0, "numbers": 1, "names": 0, "scattered": 0, "part": 0, "boilerplate": 0, "titles": 0, "furniture": 0, "full": 0, "radius": 0
+            "proof": 0, "numbers": 1, "names": 0, "scattered": 0, "part": 0, "boilerplate": 0, "titles": 0, "page_chrome": 0, "full": 0, "radius": 0
         })
     );
     let metrics = Request::get("/_spinney/_metrics").to(&spinney.url).text();
@@ -553,15 +553,15 @@ fn closed_trees_are_told_of() {
     let spinney = start(&cluster.url, &["--title-field", "title"]);
     let notice = reasons(&spinney, &under_headlines(NOTICE));
     assert_eq!(notice[..3], [nobody; 3]);
-    assert_eq!(notice[3], ["furniture"]);
+    assert_eq!(notice[3], ["page_chrome"]);
     let forest = stats(&spinney.url)["forests"]["news-*"].clone();
-    assert_eq!(forest["furniture_trees"], 1, "{forest}");
-    assert_eq!(forest["furniture"][0]["documents"], 3, "{forest}");
-    spinney.log_line("furniture", |line| {
+    assert_eq!(forest["page_chrome_trees"], 1, "{forest}");
+    assert_eq!(forest["page_chrome"][0]["documents"], 3, "{forest}");
+    spinney.log_line("page_chrome", |line| {
         line.contains("takes no other document") && line.contains("titles=3")
     });
     let metrics = Request::get("/_spinney/_metrics").to(&spinney.url);
-    let line = "spinney_forest_furniture_trees{forest=\"news-*\"} 1";
+    let line = "spinney_forest_page_chrome_trees{forest=\"news-*\"} 1";
     assert!(metrics.text().contains(line), "{}", metrics.text());
 
     let spinney = start(&cluster.url, &["--max-tree", "2"]);

@@ -16,7 +16,7 @@
     reason = "the standard lock poisons: a fake server that panicked must fail its test"
 )]
 
-mod adopt;
+mod backfill;
 mod budget;
 mod check;
 mod clients;
@@ -29,7 +29,7 @@ mod limits;
 mod malformed;
 mod mapping;
 mod monitoring;
-mod page;
+mod overrides;
 mod protocol;
 mod reading;
 mod readme;
@@ -38,6 +38,6 @@ mod restart;
 mod secure;
 mod service;
 mod shared;
-mod strangers;
+mod ui;
 mod unasked;
-mod words;
+mod unverified;

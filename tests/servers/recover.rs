@@ -360,7 +360,7 @@ async fn looks_for_what_nobody_told_of(upstream: &str, more: &[&str]) {
         line.contains("of which the cluster had not told")
     });
     assert!(told.contains("caught_up=30"), "{told}");
-    let shown = stats(&client, &spinney.url).await["recovery"][&index]["unanswered"].clone();
+    let shown = stats(&client, &spinney.url).await["recovery"][&index]["indeterminate"].clone();
     assert_eq!(
         (&shown["caught_up"], &shown["elsewhere"]),
         (&json!(30), &json!(0)),

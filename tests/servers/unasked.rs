@@ -41,7 +41,7 @@ fn error_type(answer: &Answer) -> Value {
     answer.json()["error"]["type"].clone()
 }
 
-/// A filter that stands for very many paths, of a stranger and of a writer.
+/// A filter that stands for very many paths, of an unverified writer and of a writer.
 #[test]
 fn filters_take_no_memory() {
     for code in [401, 200] {
@@ -212,7 +212,7 @@ fn bulk_of_names(names: usize) -> String {
     lines.collect()
 }
 
-/// A stranger's bulk does not make spinney ask about name after name in vain.
+/// An unverified writer's bulk does not make spinney ask about name after name in vain.
 #[test]
 fn names_are_asked_about_until_the_cluster_denies_it() {
     const NAMES: usize = 64;
@@ -245,7 +245,7 @@ fn names_are_asked_about_until_the_cluster_denies_it() {
         let names: Vec<String> = (0..NAMES).map(|n| format!("news-{n}")).collect();
         let adopting = bulk.header("x-spinney-adopt", &names.join(","));
         assert_eq!(adopting.to(&spinney.url).status, 200);
-        // And one about the next name, where the first has been denied to a stranger, or to nobody.
+        // And one about the next name, where the first has been denied to an unverified writer, or to nobody.
         let about_names = usize::from(expected == 1);
         assert_eq!(
             asked.load(SeqCst),
@@ -255,13 +255,13 @@ fn names_are_asked_about_until_the_cluster_denies_it() {
     }
 }
 
-/// What a stranger may ask besides, whatever it is: with the method, and the path behind that of spinney's own endpoints.
+/// What an unverified writer may ask besides, whatever it is: with the method, and the path behind that of spinney's own endpoints.
 const OTHERS: [(&str, &str); 12] = [
     ("GET", "news-1/_similar/a"),
     ("GET", "news-1/_roots/00000000000000ab"),
-    ("GET", "news-1/_words"),
+    ("GET", "news-1/_overrides"),
     ("GET", "news-1/_merges"),
-    ("DELETE", "news-1/_words/7"),
+    ("DELETE", "news-1/_overrides/7"),
     ("GET", "_stats"),
     ("GET", "_metrics"),
     ("GET", "_ready"),

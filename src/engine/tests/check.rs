@@ -88,9 +88,9 @@ fn refused(stamped: &Stamped) -> Vec<(Root, Refusal)> {
 }
 
 /// Checks documents and places them right after; answers how often each fate was met, and each reason.
-fn follow(options: Value) -> (Vec<(Fate, usize)>, [u64; 7]) {
+fn follow(options: Value) -> (Vec<(RootOrigin, usize)>, [u64; 7]) {
     let engine = engine(&[route(options)]);
-    let (mut fates, mut reasons): (Vec<(Fate, usize)>, _) = (Vec::new(), [0; 7]);
+    let (mut fates, mut reasons): (Vec<(RootOrigin, usize)>, _) = (Vec::new(), [0; 7]);
     for seed in 0..400 {
         let (source, id) = (document(seed), format!("{}", seed % 300));
         let now = 1_700_000_000_000 + 600_000 * seed as i64;
@@ -100,8 +100,8 @@ fn follow(options: Value) -> (Vec<(Fate, usize)>, [u64; 7]) {
         let stamped = stamp(&engine, &body, Some("news-1"), call(now));
         let tally = stamped.tally();
         let expected = match checked.fate {
-            Fate::OwnRoot => (1, 0),
-            Fate::Placed(Decision::NewRoot) => {
+            RootOrigin::OwnRoot => (1, 0),
+            RootOrigin::Placed(Decision::NewRoot) => {
                 let mut foretold = refusals(&checked);
                 foretold.sort_by_key(|&(root, _)| root);
                 let told = refused(&stamped);
@@ -115,14 +115,14 @@ fn follow(options: Value) -> (Vec<(Fate, usize)>, [u64; 7]) {
                 }
                 (0, 0)
             }
-            Fate::Placed(_) => (0, 1),
+            RootOrigin::Placed(_) => (0, 1),
         };
         assert_eq!(
             (tally.without_text, tally.joined),
             expected,
             "{seed}: {checked:?}"
         );
-        if checked.fate == Fate::Placed(Decision::Refreshed) {
+        if checked.fate == RootOrigin::Placed(Decision::Refreshed) {
             assert!(nodes(&engine) <= before, "{seed} brought a node");
         }
         let stamp: Value = serde_json::from_slice(&checked.stamp.unwrap()).unwrap();
@@ -142,7 +142,7 @@ fn follow(options: Value) -> (Vec<(Fate, usize)>, [u64; 7]) {
     (fates, reasons)
 }
 
-fn count(fates: &[(Fate, usize)], wanted: impl Fn(Fate) -> bool) -> usize {
+fn count(fates: &[(RootOrigin, usize)], wanted: impl Fn(RootOrigin) -> bool) -> usize {
     fates
         .iter()
         .filter(|(fate, _)| wanted(*fate))
@@ -163,11 +163,13 @@ fn what_is_foretold_happens() {
         json!({"method": "field:phash"}),
     ] {
         let (fates, reasons) = follow(options.clone());
-        let new = count(&fates, |fate| fate == Fate::Placed(Decision::NewRoot));
-        let joined = |fate| matches!(fate, Fate::Placed(Decision::Joined { .. }));
+        let new = count(&fates, |fate| fate == RootOrigin::Placed(Decision::NewRoot));
+        let joined = |fate| matches!(fate, RootOrigin::Placed(Decision::Joined { .. }));
         assert!(new > 3 && count(&fates, joined) > 3, "{options} {fates:?}");
         assert!(
-            count(&fates, |fate| fate == Fate::Placed(Decision::Refreshed)) > 5,
+            count(&fates, |fate| fate
+                == RootOrigin::Placed(Decision::Refreshed))
+                > 5,
             "{options} {fates:?}"
         );
         let [proof, numbers, boilerplate, _, _, _, radius] = reasons;
@@ -207,7 +209,7 @@ fn a_document_without_text_and_id_has_no_root_to_foretell() {
     let engine = engine(&[route(json!({}))]);
     let empty = json!({"content": ""});
     let checked = check(&engine, &empty, None, 0);
-    assert_eq!((checked.fate, checked.root), (Fate::OwnRoot, None));
+    assert_eq!((checked.fate, checked.root), (RootOrigin::OwnRoot, None));
     assert!(checked.stamp.is_none() && checked.fingerprints.is_empty());
     let named = check(&engine, &empty, Some("1"), 0).root.unwrap();
     let (lines, ..) = bulk(&engine, &index("1", &empty), 0);
@@ -239,7 +241,11 @@ fn last_refused(options: Value, texts: &[String]) -> Vec<(Root, Refusal)> {
     }
     let last = json!({"content": last});
     let checked = check(&engine, &last, None, 0);
-    assert_eq!(checked.fate, Fate::Placed(Decision::NewRoot), "{checked:?}");
+    assert_eq!(
+        checked.fate,
+        RootOrigin::Placed(Decision::NewRoot),
+        "{checked:?}"
+    );
     let body = index("x", &last);
     let stamped = stamp(&engine, &body, Some("news-1"), call(0));
     assert_eq!(refused(&stamped), {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::bulk::ResponseScanner;
 use crate::config::RawRoute;
-use crate::forest::shared::memory::Memory;
+use crate::forest::shared::memory::InMemoryStore;
 
 mod check;
 mod methods;
@@ -67,7 +67,7 @@ fn call(now: i64) -> RequestContext {
     }
 }
 
-fn written(body: &str, stamped: Stamped) -> (Vec<Value>, Placed) {
+fn written(body: &str, stamped: Stamped) -> (Vec<Value>, PlacedDocuments) {
     let (splice, placed) = stamped.into_parts();
     let chunks: Vec<Bytes> = splice
         .chunks(Bytes::copy_from_slice(body.as_bytes()), 64)
@@ -81,7 +81,7 @@ fn written(body: &str, stamped: Stamped) -> (Vec<Value>, Placed) {
     )
 }
 
-fn bulk(engine: &Arc<Engine>, body: &str, now: i64) -> (Vec<Value>, Placed, Tally) {
+fn bulk(engine: &Arc<Engine>, body: &str, now: i64) -> (Vec<Value>, PlacedDocuments, StampTally) {
     let stamped = stamp(engine, body, Some("news-1"), call(now));
     let tally = stamped.tally();
     let (lines, placed) = written(body, stamped);
@@ -96,7 +96,7 @@ impl Engine {
 }
 
 /// The same from a writer whose documents the cluster may refuse yet.
-fn bulk_of_writer(engine: &Arc<Engine>, body: &str, now: i64) -> (Vec<Value>, Placed) {
+fn bulk_of_writer(engine: &Arc<Engine>, body: &str, now: i64) -> (Vec<Value>, PlacedDocuments) {
     const WRITER: u64 = 3;
     engine.know_writer(WRITER, Millis(now));
     let context = RequestContext {
@@ -147,7 +147,7 @@ fn reprints_in_one_bulk_share_the_root_of_the_first() {
     assert_eq!(lines[1]["cluster_key"], root as i64);
     assert_eq!(
         tally,
-        Tally {
+        StampTally {
             stamped: 3,
             without_text: 0,
             unstamped: 0,
@@ -302,11 +302,11 @@ fn a_refused_item_takes_its_node_along_and_a_stored_one_does_not() {
         answered(json!([{"index": {"status": 201}}, {"index": {"status": 400, "error": {}}}]));
     assert_eq!(
         wait(engine.settle(placed, verdict, Millis(0))).unwrap(),
-        Settled {
+        SettledRequest {
             failed: 1,
             withdrawn: 1,
             learned: 0,
-            ..Settled::default()
+            ..SettledRequest::default()
         }
     );
     assert_eq!(nodes(&engine), 1);
@@ -456,7 +456,7 @@ fn one_object_a_line() {
     let stamped = wait(engine.stamp_lines(body.clone().into(), call(0))).unwrap();
     assert_eq!(
         stamped.tally(),
-        Tally {
+        StampTally {
             stamped: 3,
             without_text: 1,
             unstamped: 1,
@@ -590,10 +590,10 @@ fn large_documents_are_read_in_batches_of_their_own() {
 /// What an engine that several share cannot forget it is not asked for, again and again.
 #[test]
 fn a_shared_forest_is_not_asked_what_it_has_forgotten() {
-    let store = Memory::default();
+    let store = InMemoryStore::default();
     let keys: Arc<dyn KeyStore> = Arc::new(store.clone());
     let routes = [route(json!({}))];
-    let (key, on_loss) = (HashKey::FIXED, OnLoss::Refuse);
+    let (key, on_loss) = (HashKey::FIXED, OnRedisFailure::Refuse);
     let shared = Engine::shared(&routes, "cluster_", 2, key, &keys, on_loss).unwrap();
     assert_eq!(wait(shared.stats()).unwrap().len(), 1);
     // From now on every question fails.

@@ -1,15 +1,16 @@
-//! Forests that are out of service, for the tests of the rooms above.
+//! Forests that are out of service, for the tests of the modules above.
 
 use std::future::ready;
 use std::sync::Arc;
 
 use crate::engine::{Engine, Unavailable};
-use crate::forest::local::Recovery;
+use crate::forest::local::RecoveryPass;
+use crate::forest::overrides::{Override, Overrides, RestampPass};
 use crate::forest::port::{
-    Answer, Batch, CheckReply, Document, Placements, Port, Rehearsal, Settled, Settlement,
+    Batch, CheckReply, DryPlacement, ForestPort, PlacementDocument, Placements, PortFuture,
+    SettleReport, Settlement,
 };
-use crate::forest::words::{RestampPass, Word, Words};
-use crate::forest::{Late, Root, Stats, TreeView};
+use crate::forest::{ForestStats, LateMergeLog, Root, TreeView};
 use crate::time::Millis;
 
 /// A forest after a panic in the middle of a change.
@@ -26,71 +27,76 @@ impl OutOfService {
         }
     }
 
-    fn refuse<T: Send + 'static>(&self) -> Answer<T> {
+    fn refuse<T: Send + 'static>(&self) -> PortFuture<T> {
         Box::pin(ready(Err(self.reason())))
     }
 }
 
-impl Port for OutOfService {
-    fn place(&self, _: Batch) -> Answer<Placements> {
+impl ForestPort for OutOfService {
+    fn place(&self, _: Batch) -> PortFuture<Placements> {
         self.refuse()
     }
 
-    fn rehearsal(&self) -> Box<dyn Rehearsal> {
+    fn dry_placement(&self) -> Box<dyn DryPlacement> {
         Box::new(OutOfService {
             name: self.name.clone(),
         })
     }
 
-    fn settle(&self, _: Vec<Settlement>, _: Millis) -> Answer<Settled> {
+    fn settle(&self, _: Vec<Settlement>, _: Millis) -> PortFuture<SettleReport> {
         self.refuse()
     }
 
-    fn recover(&self, _: Vec<Document>, _: Recovery, _: bool) -> Answer<Recovery> {
+    fn recover(
+        &self,
+        _: Vec<PlacementDocument>,
+        _: RecoveryPass,
+        _: bool,
+    ) -> PortFuture<RecoveryPass> {
         self.refuse()
     }
 
-    fn forget_unknown(&self, _: Millis, _: usize) -> Answer<Settled> {
+    fn forget_unknown(&self, _: Millis, _: usize) -> PortFuture<SettleReport> {
         self.refuse()
     }
 
-    fn check(&self, _: Document) -> Answer<CheckReply> {
+    fn check(&self, _: PlacementDocument) -> PortFuture<CheckReply> {
         self.refuse()
     }
 
-    fn tree(&self, _: Root) -> Answer<Option<TreeView>> {
+    fn tree(&self, _: Root) -> PortFuture<Option<TreeView>> {
         self.refuse()
     }
 
-    fn say(&self, _: Word, _: Vec<Root>) -> Answer<Option<u64>> {
+    fn add_override(&self, _: Override, _: Vec<Root>) -> PortFuture<Option<u64>> {
         self.refuse()
     }
 
-    fn take_back(&self, _: u64) -> Answer<Option<Word>> {
+    fn undo_override(&self, _: u64) -> PortFuture<Option<Override>> {
         self.refuse()
     }
 
-    fn restamped(&self, _: RestampPass) -> Answer<()> {
+    fn restamped(&self, _: RestampPass) -> PortFuture<()> {
         self.refuse()
     }
 
-    fn words(&self) -> Answer<Arc<Words>> {
+    fn overrides(&self) -> PortFuture<Arc<Overrides>> {
         self.refuse()
     }
 
-    fn late(&self) -> Answer<Late> {
+    fn late(&self) -> PortFuture<LateMergeLog> {
         self.refuse()
     }
 
-    fn stats(&self) -> Answer<Stats> {
+    fn stats(&self) -> PortFuture<ForestStats> {
         self.refuse()
     }
 
-    fn expire(&self, _: Millis, _: usize) -> Answer<usize> {
+    fn expire(&self, _: Millis, _: usize) -> PortFuture<usize> {
         self.refuse()
     }
 
-    fn set_memory_limit(&self, _: usize) -> Answer<()> {
+    fn set_memory_limit(&self, _: usize) -> PortFuture<()> {
         self.refuse()
     }
 
@@ -99,8 +105,8 @@ impl Port for OutOfService {
     }
 }
 
-impl Rehearsal for OutOfService {
-    fn place(&self, _: Vec<Document>) -> Answer<Placements> {
+impl DryPlacement for OutOfService {
+    fn place(&self, _: Vec<PlacementDocument>) -> PortFuture<Placements> {
         self.refuse()
     }
 }

@@ -7,7 +7,7 @@ use super::*;
 use crate::config::{OnFailure, OnUnreadable, Storage};
 use crate::forest::Change;
 use crate::forest::local::StateChange;
-use crate::store::{DataDir, Durability, Record, Store};
+use crate::store::{DataDir, Durability, Store, StoredRecord};
 
 const PRODUCERS: u64 = 8;
 const BULKS: u64 = 6;
@@ -37,7 +37,7 @@ fn order(dir: &Path) -> Vec<u64> {
     let mut replay = Store::open(&data_dir, &identity, Durability::None).unwrap();
     let mut order = Vec::new();
     while let Some(record) = replay.next().unwrap() {
-        let Record::Batch { mut payload, .. } = record else {
+        let StoredRecord::Batch { mut payload, .. } = record else {
             continue;
         };
         while let Some(change) = StateChange::<()>::read(&mut payload) {

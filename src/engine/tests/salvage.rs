@@ -6,10 +6,10 @@ use super::*;
 use crate::config::{OnFailure, OnUnreadable, Storage};
 use crate::fingerprint::Fingerprint;
 use crate::forest::local::StateChange;
-use crate::forest::words::{By, Restamp, Word, WordChange};
+use crate::forest::overrides::{Override, OverrideChange, ResolvedBy, Restamp};
 use crate::forest::{Change, Root, Tick};
 use crate::method::Founder;
-use crate::store::{DataDir, Durability, Record, Store};
+use crate::store::{DataDir, Durability, Store, StoredRecord};
 
 /// Stories, and how many documents each has.
 const STORIES: u64 = 6;
@@ -89,13 +89,13 @@ fn rewrite(from: &Path, to: &Path, mut change: impl FnMut(Option<u8>, &mut Vec<u
     let mut snapshot = None;
     while let Some(record) = replay.next().unwrap() {
         match record {
-            Record::Block { section, bytes } => {
+            StoredRecord::Block { section, bytes } => {
                 let snapshot = snapshot.get_or_insert_with(|| store.begin_snapshot().unwrap());
                 let mut bytes = bytes.to_vec();
                 change(Some(section), &mut bytes);
                 snapshot.write(section, &bytes).unwrap();
             }
-            Record::Batch { payload, .. } => {
+            StoredRecord::Batch { payload, .. } => {
                 let mut payload = payload.to_vec();
                 change(None, &mut payload);
                 store.append(payload);
@@ -213,21 +213,21 @@ fn one_change_of_each_kind_that_does_not_read_costs_its_batch_alone() {
 /// One change of each of the other kinds, as the journal has it.
 fn rare_changes() -> Vec<(&'static str, Vec<u8>)> {
     let root = |number| Root(Fingerprint(number));
-    let [merge, taken_back] = [1, 2].map(|number| WordChange::Say {
+    let [merge, taken_back] = [1, 2].map(|number| OverrideChange::Say {
         number,
-        word: (number == 1).then(|| Word::Merge {
+        word: (number == 1).then(|| Override::Merge {
             winner: root(1),
             losers: vec![root(2)],
         }),
     });
-    let restamp = WordChange::Restamp {
+    let restamp = OverrideChange::Restamp {
         number: 1,
         restamp: Some(Restamp {
             roots: vec![root(1)],
-            by: By::Root,
+            by: ResolvedBy::Root,
         }),
     };
-    let forget = WordChange::Forget {
+    let forget = OverrideChange::Forget {
         numbers: vec![7, 8],
     };
     let fingerprint = Fingerprint(77);

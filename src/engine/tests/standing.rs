@@ -1,4 +1,4 @@
-//! What strangers and known writers leave behind.
+//! What unverified writers and verified writers leave behind.
 
 use serde_json::json;
 
@@ -15,7 +15,11 @@ fn from(caller: u64, now: i64) -> RequestContext {
 }
 
 /// The roots that the documents of a bulk got, and what is to be settled.
-fn send(engine: &Arc<Engine>, body: &str, context: RequestContext) -> (Vec<String>, Placed) {
+fn send(
+    engine: &Arc<Engine>,
+    body: &str,
+    context: RequestContext,
+) -> (Vec<String>, PlacedDocuments) {
     let stamped = stamp(engine, body, Some("news-1"), context);
     let (lines, placed) = written(body, stamped);
     let roots = lines
@@ -28,7 +32,7 @@ fn accepted(items: usize) -> Resolution {
     answered(vec![json!({"index": {"status": 201}}); items].into())
 }
 
-fn settle(engine: &Arc<Engine>, placed: Placed, resolution: Resolution) {
+fn settle(engine: &Arc<Engine>, placed: PlacedDocuments, resolution: Resolution) {
     wait(engine.settle(placed, resolution, Millis(0))).unwrap();
 }
 
@@ -75,7 +79,7 @@ fn a_stranger_leaves_nothing_before_the_cluster_has_accepted_it() {
 
 /// Neither knows of the other, and the text gives both one new root: whoever counts groups must be told of it.
 #[test]
-fn strangers_with_one_text_at_the_same_moment_are_a_group() {
+fn unverified_with_one_text_at_the_same_moment_are_a_group() {
     let engine = engine(&[route(json!({}))]);
     let (first, second) = (
         index("1", &json!({"content": LONG})),
@@ -85,7 +89,7 @@ fn strangers_with_one_text_at_the_same_moment_are_a_group() {
     let (same, other) = send(&engine, &second, from(CALLER + 1, 0));
     assert_eq!(roots, same);
     let told = accepted(1);
-    let joined = |placed: &Placed| placed.joined(&told).count();
+    let joined = |placed: &PlacedDocuments| placed.joined(&told).count();
     assert_eq!((joined(&one), joined(&other)), (1, 1));
 }
 
@@ -124,7 +128,7 @@ fn who_was_accepted_is_known_for_that_route_until_it_is_denied() {
 }
 
 #[test]
-fn a_strangers_date_moves_no_clock() {
+fn an_unverified_date_moves_no_clock() {
     let engine = engine(&[route(
         json!({"clock": "field:published_at", "window": "1d"}),
     )]);

@@ -5,9 +5,9 @@
 //! not, others of the same moment get their turn before it, and the first one that has puts its proof in the place of
 //! that document's.
 //!
-//! Where a forest stands already ([`Recovery::of_the_rest`]), nothing of it changes: a document that it knows keeps its
+//! Where a forest stands already ([`RecoveryPass::of_the_rest`]), nothing of it changes: a document that it knows keeps its
 //! root, whatever is stored with it, and no node changes its tree. What a start has missed
-//! ([`Recovery::of_the_missed`]) is of this forest besides: a document whose root has no tree here, and which cannot
+//! ([`RecoveryPass::of_the_missed`]) is of this forest besides: a document whose root has no tree here, and which cannot
 //! have founded it by the method of this forest, was stamped by another one and is left out.
 //!
 //! Documents of one moment are taken for those of one request, as they mostly are: what they teach counts once for all of
@@ -16,13 +16,15 @@
 use std::collections::HashSet;
 use std::vec::IntoIter;
 
-use super::State;
+use super::ForestState;
 use crate::fingerprint::Fingerprint;
-use crate::forest::law::may_found;
-use crate::forest::port::{Document, Earlier, Outcome, Settlement, When};
-use crate::forest::seen::{Claim, Stored};
+use crate::forest::candidates::{PriorClaim, StoredRoot};
+use crate::forest::placement::may_found;
+use crate::forest::port::{
+    DocumentTime, EarlierDocuments, ItemOutcome, PlacementDocument, Settlement,
+};
 use crate::forest::{Decision, Placement, Root};
-use crate::method::{Count, Family, Features, Query};
+use crate::method::{Features, MethodKind, PlacementQuery, TallyEntry};
 use crate::time::Millis;
 
 /// Documents, and bytes of their features, that are taken for one moment.
@@ -61,9 +63,9 @@ impl Recovered {
 
 /// What is known of a recovery from one batch of documents to the next.
 #[derive(Debug, Default)]
-pub struct Recovery {
+pub struct RecoveryPass {
     /// Documents of one moment, of which more may come.
-    waiting: Vec<Document>,
+    waiting: Vec<PlacementDocument>,
     waiting_bytes: usize,
     /// Roots of trees that keep the proof of a document that cannot have founded them.
     unproved: HashSet<Fingerprint>,
@@ -76,31 +78,31 @@ pub struct Recovery {
     keeps_living: bool,
     /// Documents of the last moment that are left out unless more of that moment comes, and with it the founders of
     /// their trees.
-    orphans: Vec<Document>,
+    orphans: Vec<PlacementDocument>,
     orphan_bytes: usize,
     recovered: Recovered,
 }
 
-impl Recovery {
+impl RecoveryPass {
     #[cfg(test)]
     pub(in crate::forest) const GROUP: usize = GROUP;
 
     /// Into a forest that may know the documents already: those that it knows change nothing.
-    pub fn of_the_rest() -> Recovery {
-        Recovery {
+    pub fn of_the_rest() -> RecoveryPass {
+        RecoveryPass {
             passes_known: true,
-            ..Recovery::default()
+            ..RecoveryPass::default()
         }
     }
 
     /// The same of documents that nobody has called this forest's: those whose roots it cannot have given are left out.
     /// `is_dated`: their time is their own word, which must not let anything expire that the forest has; otherwise it
     /// is the machine's.
-    pub fn of_the_missed(is_dated: bool) -> Recovery {
-        Recovery {
+    pub fn of_the_missed(is_dated: bool) -> RecoveryPass {
+        RecoveryPass {
             leaves_out_foreign: true,
             keeps_living: is_dated,
-            ..Recovery::of_the_rest()
+            ..RecoveryPass::of_the_rest()
         }
     }
 
@@ -113,7 +115,7 @@ impl Recovery {
     }
 
     /// Keeps a document whose founder may come with the rest of its moment.
-    fn add_orphan(&mut self, document: Document) {
+    fn add_orphan(&mut self, document: PlacementDocument) {
         let bytes = document.features.as_ref().map_or(0, Features::heap_bytes);
         if self.orphans.len() < GROUP && self.orphan_bytes + bytes <= GROUP_BYTES {
             self.orphan_bytes += bytes;
@@ -124,7 +126,7 @@ impl Recovery {
     }
 
     /// Those that were kept of this moment.
-    fn take_orphans(&mut self, of: When) -> Vec<Document> {
+    fn take_orphans(&mut self, of: DocumentTime) -> Vec<PlacementDocument> {
         self.orphan_bytes = 0;
         let mut orphans = std::mem::take(&mut self.orphans);
         let before = orphans.len();
@@ -136,11 +138,11 @@ impl Recovery {
     /// The documents of the next moment, once all of them are there.
     pub(in crate::forest) fn next_group(
         &mut self,
-        documents: &mut IntoIter<Document>,
+        documents: &mut IntoIter<PlacementDocument>,
         over: bool,
-    ) -> Option<Vec<Document>> {
+    ) -> Option<Vec<PlacementDocument>> {
         while let Some(document) = documents.as_slice().first() {
-            let is_other = |first: &Document| first.when != document.when;
+            let is_other = |first: &PlacementDocument| first.when != document.when;
             let is_over = self.waiting.first().is_some_and(is_other);
             if is_over || self.waiting.len() >= GROUP || self.waiting_bytes >= GROUP_BYTES {
                 return self.take_group();
@@ -152,7 +154,7 @@ impl Recovery {
         if over { self.take_group() } else { None }
     }
 
-    fn take_group(&mut self) -> Option<Vec<Document>> {
+    fn take_group(&mut self) -> Option<Vec<PlacementDocument>> {
         self.waiting_bytes = 0;
         let group = std::mem::take(&mut self.waiting);
         Some(group).filter(|group| !group.is_empty())
@@ -160,7 +162,7 @@ impl Recovery {
 }
 
 /// What came of one document.
-enum Fate {
+enum RecoveredAs {
     Known,
     /// Others of its moment may found its tree.
     Later,
@@ -176,26 +178,30 @@ enum Fate {
 }
 
 /// The documents of one moment.
-struct Moment<'a> {
+struct RecoveredMoment<'a> {
     /// The roots of all of them, where there are several.
     roots: Option<&'a HashSet<Fingerprint>>,
-    earlier: Earlier,
+    earlier: EarlierDocuments,
     settlements: Vec<Settlement>,
     /// The clock goes no further.
     latest: Option<Millis>,
 }
 
-impl<F: Family> State<F> {
+impl<F: MethodKind> ForestState<F> {
     /// Takes in the documents of one moment.
-    pub(in crate::forest) fn recover(&mut self, group: Vec<Document>, recovery: &mut Recovery) {
+    pub(in crate::forest) fn recover(
+        &mut self,
+        group: Vec<PlacementDocument>,
+        recovery: &mut RecoveryPass,
+    ) {
         let roots = group.iter().filter_map(|document| document.given);
         let roots: HashSet<Fingerprint> = match group.len() {
             0 | 1 => HashSet::new(),
             _ => roots.map(|root| root.0).collect(),
         };
-        let mut moment = Moment {
+        let mut moment = RecoveredMoment {
             roots: Some(&roots).filter(|roots| !roots.is_empty()),
-            earlier: Earlier::default(),
+            earlier: EarlierDocuments::default(),
             settlements: Vec::with_capacity(group.len()),
             latest: match recovery.keeps_living {
                 true => self.forest.all_live_until(),
@@ -217,11 +223,11 @@ impl<F: Family> State<F> {
     /// Takes in one document; gives it back if others are to come first, unless it is `last`.
     fn recover_one(
         &mut self,
-        mut document: Document,
-        moment: &mut Moment<'_>,
-        recovery: &mut Recovery,
+        mut document: PlacementDocument,
+        moment: &mut RecoveredMoment<'_>,
+        recovery: &mut RecoveryPass,
         last: bool,
-    ) -> Option<Document> {
+    ) -> Option<PlacementDocument> {
         let at = self.time(document.when, &moment.earlier);
         let at = at.map(|at| moment.latest.map_or(at, |latest| at.min(latest)));
         let features = document.features.as_mut().and_then(F::features);
@@ -230,10 +236,10 @@ impl<F: Family> State<F> {
             return None;
         };
         match self.place_recovered(features, root, at, moment, recovery, last) {
-            Fate::Known => recovery.recovered.known += 1,
-            Fate::Later => return Some(document),
-            Fate::Foreign => recovery.add_orphan(document),
-            Fate::Placed {
+            RecoveredAs::Known => recovery.recovered.known += 1,
+            RecoveredAs::Later => return Some(document),
+            RecoveredAs::Foreign => recovery.add_orphan(document),
+            RecoveredAs::Placed {
                 placement,
                 founds,
                 is_elsewhere,
@@ -244,7 +250,7 @@ impl<F: Family> State<F> {
                 if let Some(hashes) = &lesson {
                     moment.earlier.taught.add(hashes);
                 }
-                let count = Count {
+                let count = TallyEntry {
                     title: document.title,
                     sign: placement.sign,
                 };
@@ -256,7 +262,7 @@ impl<F: Family> State<F> {
                     claimed: None,
                     lesson,
                     counted: (placement.root, count),
-                    outcome: Outcome::Accepted,
+                    outcome: ItemOutcome::Accepted,
                 });
             }
         }
@@ -268,10 +274,10 @@ impl<F: Family> State<F> {
         features: &mut F::Features,
         root: Root,
         at: Option<Millis>,
-        moment: &Moment<'_>,
-        recovery: &mut Recovery,
+        moment: &RecoveredMoment<'_>,
+        recovery: &mut RecoveryPass,
         last: bool,
-    ) -> Fate {
+    ) -> RecoveredAs {
         let Self {
             forest,
             learned,
@@ -282,7 +288,7 @@ impl<F: Family> State<F> {
         let earlier = &moment.earlier;
         let may_have_named = F::may_have_named(features, root.0);
         F::ask(features, learned, &earlier.taught, |query| {
-            let query = &Query {
+            let query = &PlacementQuery {
                 earlier: Some(&earlier.tallies),
                 ..*query
             };
@@ -290,21 +296,21 @@ impl<F: Family> State<F> {
             if let Some(tree) = known {
                 // What is stored may be of another method, or of a time before this forest: what the forest has answered stands.
                 // Where somebody has spoken of its group, it is stored with another root than that of its tree.
-                let is_elsewhere = words.answer(query.whole, tree) != root;
+                let is_elsewhere = words.shown_root(query.whole, tree) != root;
                 if is_elsewhere || !forest.is_in_flight(query) {
                     recovery.recovered.elsewhere += u64::from(is_elsewhere);
-                    return Fate::Known;
+                    return RecoveredAs::Known;
                 }
             }
             let root = known.unwrap_or(root);
             let may_found = may_found(query, root);
             if !may_found && !forest.has_tree(root) {
                 if !last {
-                    return Fate::Later;
+                    return RecoveredAs::Later;
                 }
                 let is_named = may_have_named || words.is_pinned(query.whole);
                 if recovery.leaves_out_foreign && !is_named {
-                    return Fate::Foreign;
+                    return RecoveredAs::Foreign;
                 }
             }
             // Only now: time does not go on for what changes nothing.
@@ -317,15 +323,15 @@ impl<F: Family> State<F> {
                 && forest.is_root_in_flight(root)
                 && recovery.founded.insert(root.0);
             if !has_tree && !may_found && !last {
-                return Fate::Later;
+                return RecoveredAs::Later;
             }
             let founds_again = has_tree && may_found && recovery.unproved.remove(&root.0);
             if founds_again {
                 forest.found_again(root, query);
             }
-            let claim = Claim {
+            let claim = PriorClaim {
                 root,
-                stored: Some(Stored {
+                stored: Some(StoredRoot {
                     is_proved: match has_tree {
                         true => !recovery.unproved.contains(&root.0),
                         false => may_found,
@@ -339,7 +345,7 @@ impl<F: Family> State<F> {
             if is_new && placement.root == root && !may_found {
                 recovery.unproved.insert(root.0);
             }
-            Fate::Placed {
+            RecoveredAs::Placed {
                 // Of one that cannot be the founder it is not known what it taught.
                 founds: founds_again
                     || has_founded

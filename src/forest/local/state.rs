@@ -3,27 +3,30 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::forest::late_merges::{Candidates, Late, LateMerges, are_one, may_be_one};
+use crate::forest::late_merges::{LateMergeLog, LateMerges, MergeCandidates, are_one, may_be_one};
+use crate::forest::overrides::{Override, OverrideChange, Overrides, RestampPass};
 use crate::forest::port::{
-    Check, CheckReply, CheckedFingerprint, CheckedTree, Commit, Document, Earlier, Outcome, Placed,
-    Reply, Settled, Settlement, When,
+    CheckReply, CheckedDocument, CheckedFingerprint, CheckedTree, Commit, DocumentTime,
+    EarlierDocuments, ItemOutcome, Placed, PlacementDocument, PlacementReply, SettleReport,
+    Settlement,
 };
-use crate::forest::words::{RestampPass, Word, WordChange, Words};
 use crate::forest::{
-    Change, Decision, Forest, ForestError, LateStats, Near, Rollback, Root, Settings,
+    Change, Decision, Forest, ForestError, LateMergeStats, NearNode, Rollback, Root, Settings,
 };
-use crate::method::{Count, Family, Lesson, Measure, Proof, Query, Refusal};
-use crate::text::boilerplate::Taught;
+use crate::method::{
+    BoilerplateLesson, Measure, MethodKind, PlacementQuery, Proof, Refusal, TallyEntry,
+};
+use crate::text::boilerplate::PendingSentences;
 use crate::time::Millis;
 /// Trees and what was learned: pure, documents in and places out.
 #[derive(Debug)]
-pub struct State<F: Family> {
+pub struct ForestState<F: MethodKind> {
     pub(super) forest: Forest<F::Proof>,
     pub(super) learned: F::Learned,
     /// What people have said about groups. Whoever reads it keeps it as it is now.
-    pub(super) words: Arc<Words>,
+    pub(super) words: Arc<Overrides>,
     /// Trees that may be one.
-    late: Candidates,
+    late: MergeCandidates,
     /// Placements of unknown outcome, and when they are taken back, in that order.
     unknown: VecDeque<(Millis, Rollback)>,
     /// The changes since they were last taken; `None` where nobody wants to know.
@@ -50,10 +53,10 @@ pub enum StateChange<P> {
         founders: u64,
     },
     /// Of what was said about groups.
-    Words(WordChange),
+    Words(OverrideChange),
 }
 
-impl<F: Family> State<F> {
+impl<F: MethodKind> ForestState<F> {
     /// A state without trees.
     ///
     /// # Errors
@@ -62,19 +65,19 @@ impl<F: Family> State<F> {
         settings: Settings,
         thresholds: <F::Proof as Proof>::Thresholds,
         learned: F::Learned,
-    ) -> Result<State<F>, ForestError> {
-        Ok(State {
+    ) -> Result<ForestState<F>, ForestError> {
+        Ok(ForestState {
             forest: Forest::new(settings)?.with_thresholds(thresholds),
             learned,
             words: Arc::default(),
-            late: Candidates::default(),
+            late: MergeCandidates::default(),
             unknown: VecDeque::new(),
             recorded: None,
         })
     }
 
     /// The same state with room for so many bytes of evidence. To be chosen before anything is placed.
-    pub fn with_evidence(mut self, bytes: usize) -> State<F> {
+    pub fn with_evidence(mut self, bytes: usize) -> ForestState<F> {
         self.forest.set_evidence(bytes);
         self
     }
@@ -84,13 +87,13 @@ impl<F: Family> State<F> {
         self.late.mode = mode;
     }
 
-    /// From now on every change is taken down, for [`take_changes`](State::take_changes).
+    /// From now on every change is taken down, for [`take_changes`](ForestState::take_changes).
     pub fn record(&mut self) {
         self.forest.record();
         self.recorded.get_or_insert_default();
     }
 
-    /// The changes since they were last taken, in their order; none where nobody asked to [`record`](State::record)
+    /// The changes since they were last taken, in their order; none where nobody asked to [`record`](ForestState::record)
     /// them.
     pub fn take_changes(&mut self) -> Vec<StateChange<F::Proof>> {
         self.collect_changes();
@@ -122,28 +125,28 @@ impl<F: Family> State<F> {
 
     /// Somebody says this about groups. `shown`: the roots that documents of a pin show. Answers the number of the word; `None`:
     /// there are as many as a forest remembers.
-    pub fn say(&mut self, word: Word, shown: &[Root]) -> Option<u64> {
-        let (number, changes) = Arc::make_mut(&mut self.words).say(word, shown)?;
-        self.late.words_have_changed();
-        self.words_have_changed(changes);
+    pub fn add_override(&mut self, word: Override, shown: &[Root]) -> Option<u64> {
+        let (number, changes) = Arc::make_mut(&mut self.words).add(word, shown)?;
+        self.late.overrides_changed();
+        self.overrides_changed(changes);
         Some(number)
     }
 
     /// Takes a word back. Answers what it was, if there was one of this number.
-    pub fn take_back(&mut self, number: u64) -> Option<Word> {
-        let (word, changes) = Arc::make_mut(&mut self.words).take_back(number)?;
-        self.late.words_have_changed();
-        self.words_have_changed(changes);
+    pub fn take_back(&mut self, number: u64) -> Option<Override> {
+        let (word, changes) = Arc::make_mut(&mut self.words).undo(number)?;
+        self.late.overrides_changed();
+        self.overrides_changed(changes);
         Some(word)
     }
 
     /// The stored documents obey the words that this pass was for, as far as it is still what was to be done for them.
     pub fn restamped(&mut self, done: &RestampPass) {
         let changes = Arc::make_mut(&mut self.words).restamped(done);
-        self.words_have_changed(changes);
+        self.overrides_changed(changes);
     }
 
-    fn words_have_changed(&mut self, changes: Vec<WordChange>) {
+    fn overrides_changed(&mut self, changes: Vec<OverrideChange>) {
         if self.recorded.is_some() && !changes.is_empty() {
             self.collect_changes();
             let recorded = self.recorded.get_or_insert_default();
@@ -152,29 +155,29 @@ impl<F: Family> State<F> {
     }
 
     /// What was met since the start, as far as it still holds.
-    pub fn late(&self) -> Late {
+    pub fn late(&self) -> LateMergeLog {
         self.late.late(&self.words)
     }
 
     /// The same as figures.
-    pub fn late_stats(&self) -> LateStats {
+    pub fn late_stats(&self) -> LateMergeStats {
         self.late().stats()
     }
 
     /// The forest itself says that the groups of two trees are one, if there is room for it.
-    fn say_late(&mut self, winner: Root, loser: Root) {
+    fn merge_late(&mut self, winner: Root, loser: Root) {
         if self.late.is_time_to_forget() {
             let now = self.forest.clock();
             let is_alive = |root| self.forest.tree_at(root, now).is_some();
             let numbers = self.words.outlived(is_alive);
             if !numbers.is_empty() {
-                let change = WordChange::Forget { numbers };
+                let change = OverrideChange::Forget { numbers };
                 Arc::make_mut(&mut self.words).apply(&change);
-                self.words_have_changed(vec![change]);
+                self.overrides_changed(vec![change]);
             }
         }
         let said = match self.words.has_room_for_late() {
-            true => self.say(Word::Late { winner, loser }, &[]),
+            true => self.add_override(Override::Late { winner, loser }, &[]),
             false => None,
         };
         match said {
@@ -201,18 +204,18 @@ impl<F: Family> State<F> {
                 Some(agree)
             });
             if agree == Some(true) && self.late.mode == LateMerges::Apply {
-                self.say_late(tree, other);
+                self.merge_late(tree, other);
             }
         }
     }
 
     /// What people have said about groups.
-    pub fn words(&self) -> &Arc<Words> {
+    pub fn overrides(&self) -> &Arc<Overrides> {
         &self.words
     }
 
     /// The words of a copy, in place of these.
-    pub(in crate::forest) fn set_words(&mut self, words: Words) {
+    pub(in crate::forest) fn set_overrides(&mut self, words: Overrides) {
         self.words = Arc::new(words);
     }
 
@@ -236,23 +239,28 @@ impl<F: Family> State<F> {
     }
 
     /// Finds or makes the place of a document that counts at once.
-    pub fn place(&mut self, document: Document) -> Reply {
-        self.place_by(document, Commit::AtOnce, &mut Earlier::default())
+    pub fn place(&mut self, document: PlacementDocument) -> PlacementReply {
+        self.place_by(document, Commit::AtOnce, &mut EarlierDocuments::default())
     }
 
     /// Brings what placing this document reads first into the cache; nothing depends on it but time.
-    pub(super) fn prefetch(&self, document: &mut Document) {
+    pub(super) fn prefetch(&self, document: &mut PlacementDocument) {
         if let Some(features) = document.features.as_mut().and_then(F::features) {
             F::expected(features, |fingerprint| self.forest.prefetch(&[fingerprint]));
         }
     }
 
     /// Finds or makes the place of a document. Until it is settled, what it teaches counts for its own request only.
-    pub fn place_by(&mut self, document: Document, commit: Commit, earlier: &mut Earlier) -> Reply {
+    pub fn place_by(
+        &mut self,
+        document: PlacementDocument,
+        commit: Commit,
+        earlier: &mut EarlierDocuments,
+    ) -> PlacementReply {
         let now = self.time(document.when, earlier);
         // Who has no date comes when the one before it came, and that one may be refused.
         let claimed = match (document.when, commit) {
-            (When::Claimed(_) | When::AsBefore, Commit::Provisional) => now,
+            (DocumentTime::Claimed(_) | DocumentTime::AsBefore, Commit::Provisional) => now,
             _ => None,
         };
         let mut features = document.features;
@@ -282,7 +290,7 @@ impl<F: Family> State<F> {
             }
             placed
         });
-        Reply { now, placed }
+        PlacementReply { now, placed }
     }
 
     fn place_features(
@@ -291,13 +299,13 @@ impl<F: Family> State<F> {
         (title, given): (Option<u32>, Option<Root>),
         at: Millis,
         claimed: Option<Millis>,
-        earlier: &Earlier,
+        earlier: &EarlierDocuments,
     ) -> Placed {
         let Self {
             forest, learned, ..
         } = self;
         let (mut placement, text) = F::ask(features, learned, &earlier.taught, |query| {
-            let query = &Query {
+            let query = &PlacementQuery {
                 earlier: Some(&earlier.tallies),
                 ..*query
             };
@@ -313,7 +321,7 @@ impl<F: Family> State<F> {
         }
         Placed {
             root: placement.root,
-            answer: self.words.answer(text, placement.root),
+            answer: self.words.shown_root(text, placement.root),
             decision: placement.decision,
             arrived: placement.arrived,
             founded: placement.founded,
@@ -329,7 +337,7 @@ impl<F: Family> State<F> {
             learned: Vec::new(),
             claimed,
             lesson: None,
-            count: Count {
+            count: TallyEntry {
                 title,
                 sign: placement.sign,
             },
@@ -355,7 +363,7 @@ impl<F: Family> State<F> {
     }
 
     /// Learns from a document that founded a tree. Answers which of its sentences became boilerplate.
-    fn learn_at_once(&mut self, lesson: Lesson) -> Vec<usize> {
+    fn learn_at_once(&mut self, lesson: BoilerplateLesson) -> Vec<usize> {
         let became = self.learn(lesson.hashes, 1).into_iter();
         let became = became.filter_map(|at| lesson.sentences.get(at).copied());
         became.collect()
@@ -374,13 +382,13 @@ impl<F: Family> State<F> {
 
     /// Lets count what was accepted, takes back what was refused, and keeps for a while what may come again. All of it is
     /// of one request, and `now` is when its answer came.
-    pub fn settle(&mut self, batch: Vec<Settlement>, now: Millis) -> Settled {
+    pub fn settle(&mut self, batch: Vec<Settlement>, now: Millis) -> SettleReport {
         let (mut refused, mut lessons, mut met) = (Vec::new(), Vec::new(), Vec::new());
         let merged_before = self.late.applied;
         let due = 2 * batch.len();
         for settlement in batch {
             match settlement.outcome {
-                Outcome::Accepted => {
+                ItemOutcome::Accepted => {
                     let (root, count) = settlement.counted;
                     if let Some(claimed) = settlement.claimed {
                         self.forest.arrive(&settlement.rollback, claimed);
@@ -392,8 +400,8 @@ impl<F: Family> State<F> {
                     }
                     lessons.extend(settlement.lesson);
                 }
-                Outcome::Refused => refused.push(settlement.rollback),
-                Outcome::Unknown => {
+                ItemOutcome::Refused => refused.push(settlement.rollback),
+                ItemOutcome::Unknown => {
                     let due = Millis(now.0.saturating_add(RETRY_WINDOW.0));
                     self.unknown.push_back((due, settlement.rollback));
                 }
@@ -425,23 +433,23 @@ impl<F: Family> State<F> {
     }
 
     /// Takes back up to `budget` placements whose outcome has been unknown for [`RETRY_WINDOW`].
-    pub fn forget_unknown(&mut self, now: Millis, budget: usize) -> Settled {
+    pub fn forget_unknown(&mut self, now: Millis, budget: usize) -> SettleReport {
         let due = self.unknown.partition_point(|&(due, _)| due <= now);
         let due: Vec<_> = self.unknown.drain(..due.min(budget)).collect();
         self.withdraw(due.into_iter().map(|(_, rollback)| rollback))
     }
 
-    pub(super) fn withdraw(&mut self, rollbacks: impl Iterator<Item = Rollback>) -> Settled {
+    pub(super) fn withdraw(&mut self, rollbacks: impl Iterator<Item = Rollback>) -> SettleReport {
         let withdrawn = rollbacks.map(|rollback| self.forest.withdraw(&rollback) as u64);
-        Settled {
+        SettleReport {
             withdrawn: withdrawn.sum(),
-            ..Settled::default()
+            ..SettleReport::default()
         }
     }
 
-    /// What [`place`](State::place) would do.
-    pub fn check(&mut self, document: Document) -> CheckReply {
-        let now = self.time(document.when, &Earlier::default());
+    /// What [`place`](ForestState::place) would do.
+    pub fn check(&mut self, document: PlacementDocument) -> CheckReply {
+        let now = self.time(document.when, &EarlierDocuments::default());
         let at = now.unwrap_or(Millis(0));
         let mut features = document.features;
         match features.as_mut().and_then(F::features) {
@@ -453,11 +461,11 @@ impl<F: Family> State<F> {
         }
     }
 
-    fn check_features(&mut self, features: &mut F::Features, at: Millis) -> Check {
+    fn check_features(&mut self, features: &mut F::Features, at: Millis) -> CheckedDocument {
         let Self {
             forest, learned, ..
         } = self;
-        let (check, measures) = F::ask(features, learned, &Taught::default(), |query| {
+        let (check, measures) = F::ask(features, learned, &PendingSentences::default(), |query| {
             let check = forest.check(query, at);
             let measures = check.trees.iter().map(|tree| {
                 let proof = forest.proof(tree.root);
@@ -509,10 +517,10 @@ impl<F: Family> State<F> {
         }
         trees.sort_by_key(|tree| (tree.root != check.root, tree.verdict.is_err(), tree.root));
         let is_known = check.decision.finds_a_tree();
-        Check {
+        CheckedDocument {
             root: check.root,
-            answer: self.words.answer(text, check.root),
-            looked: self.words.looked(text, check.root, is_known),
+            answer: self.words.shown_root(text, check.root),
+            looked: self.words.resolve(text, check.root, is_known),
             decision: check.decision,
             stage: check.by.and_then(|by| F::stage(features, by)),
             fingerprints,
@@ -522,14 +530,14 @@ impl<F: Family> State<F> {
     }
 
     /// The time of a document; `None` where time stands still.
-    pub(super) fn time(&self, when: When, earlier: &Earlier) -> Option<Millis> {
+    pub(super) fn time(&self, when: DocumentTime, earlier: &EarlierDocuments) -> Option<Millis> {
         match when {
-            When::At(at) | When::Claimed(at) => Some(at),
-            When::AsBefore => {
+            DocumentTime::At(at) | DocumentTime::Claimed(at) => Some(at),
+            DocumentTime::AsBefore => {
                 let before = earlier.time.max(Some(self.forest.clock()));
                 before.filter(|clock| *clock > Millis(i64::MIN))
             }
-            When::Still => None,
+            DocumentTime::Still => None,
         }
     }
 }
@@ -537,7 +545,7 @@ impl<F: Family> State<F> {
 /// Adds the trees that only boilerplate leads to.
 fn add_hidden<P: Proof>(
     forest: &Forest<P>,
-    near: &[Near],
+    near: &[NearNode],
     own: Root,
     at: Millis,
     trees: &mut Vec<CheckedTree>,

@@ -3,26 +3,27 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::Inner;
-use super::glance::Glance;
-use super::picture::{Missing, Picture, Plans, Read};
+use super::SharedInner;
+use super::read_set::{BatchPlan, MissingKeys, ReadSet, ReadValues};
+use super::read_set_view::ReadSetView;
 use crate::fingerprint::Fingerprint;
-use crate::forest::law;
+use crate::forest::overrides::ResolvedDocument;
+use crate::forest::placement;
 use crate::forest::port::{
-    Check, CheckReply, CheckedFingerprint, CheckedTree, Document, Earlier, Unavailable,
+    CheckReply, CheckedDocument, CheckedFingerprint, CheckedTree, EarlierDocuments,
+    PlacementDocument, Unavailable,
 };
-use crate::forest::words::Looked;
 use crate::forest::{Decision, Root};
-use crate::method::{Family, Measure, Proof, Query, Refusal};
-use crate::text::boilerplate::Taught;
+use crate::method::{Measure, MethodKind, PlacementQuery, Proof, Refusal};
+use crate::text::boilerplate::PendingSentences;
 use crate::time::Millis;
 
-impl<F: Family> Inner<F> {
+impl<F: MethodKind> SharedInner<F> {
     pub(super) async fn check(
         self: Arc<Self>,
-        document: Document,
+        document: PlacementDocument,
     ) -> Result<CheckReply, Unavailable> {
-        let mut work = self.arrivals(vec![document], &Earlier::default());
+        let mut work = self.arrivals(vec![document], &EarlierDocuments::default());
         let Some(work) = work.pop() else {
             return Ok(CheckReply {
                 now: None,
@@ -38,10 +39,10 @@ impl<F: Family> Inner<F> {
                 check: None,
             });
         }
-        self.hear().await?;
-        self.words().await?;
+        self.refresh_boilerplate().await?;
+        self.overrides().await?;
         self.follow().await?;
-        let mut read = Read::default();
+        let mut read = ReadValues::default();
         loop {
             let (check, kept, read_again, missing) = self
                 .compute(move |inner| {
@@ -63,43 +64,48 @@ impl<F: Family> Inner<F> {
 
     fn check_by(
         &self,
-        document: &mut Document,
+        document: &mut PlacementDocument,
         at: Millis,
-        read: &Read<F::Proof>,
-    ) -> (Option<Check>, Missing) {
+        read: &ReadValues<F::Proof>,
+    ) -> (Option<CheckedDocument>, MissingKeys) {
         let features = document.features.as_mut().and_then(F::features);
         let Some(features) = features else {
-            return (None, Missing::default());
+            return (None, MissingKeys::default());
         };
         let thresholds = self.thresholds;
         let found_by = (self.settings.max_tree, &self.blocks);
-        let mut picture: Picture<'_, F::Proof> = Picture::new(
+        let mut picture: ReadSet<'_, F::Proof> = ReadSet::new(
             read,
-            Plans::default(),
+            BatchPlan::default(),
             thresholds,
             self.calendar(),
             found_by,
         );
         picture.joins_all = true;
         let mut learned = self.learned.lock();
-        let (mut check, asked) = F::ask(features, &mut learned, &Taught::default(), |query| {
-            let mut glance = Glance::of(&picture, query, at);
-            let outcome = glance.decide();
-            match law::widened(query, &outcome) {
-                Some(wide) => {
-                    let mut glance = Glance::of(&picture, &wide, at);
-                    let outcome = glance.decide();
-                    (
-                        self.checked(&picture, &wide, &glance, &outcome, at),
-                        wide.fingerprints.to_vec(),
-                    )
+        let (mut check, asked) = F::ask(
+            features,
+            &mut learned,
+            &PendingSentences::default(),
+            |query| {
+                let mut glance = ReadSetView::of(&picture, query, at);
+                let outcome = glance.decide();
+                match placement::widened(query, &outcome) {
+                    Some(wide) => {
+                        let mut glance = ReadSetView::of(&picture, &wide, at);
+                        let outcome = glance.decide();
+                        (
+                            self.checked(&picture, &wide, &glance, &outcome, at),
+                            wide.fingerprints.to_vec(),
+                        )
+                    }
+                    None => {
+                        let asked = query.fingerprints.to_vec();
+                        (self.checked(&picture, query, &glance, &outcome, at), asked)
+                    }
                 }
-                None => {
-                    let asked = query.fingerprints.to_vec();
-                    (self.checked(&picture, query, &glance, &outcome, at), asked)
-                }
-            }
-        });
+            },
+        );
         let (by, left_out) = (check.1, F::left_out(features, &learned));
         let check = &mut check.0;
         check.stage = by.and_then(|by| F::stage(features, by));
@@ -140,13 +146,13 @@ impl<F: Family> Inner<F> {
     /// The trees near a document.
     fn checked(
         &self,
-        picture: &Picture<'_, F::Proof>,
-        query: &Query<'_, F::Proof>,
-        glance: &Glance<'_, '_, '_, F::Proof>,
-        outcome: &law::Outcome,
+        picture: &ReadSet<'_, F::Proof>,
+        query: &PlacementQuery<'_, F::Proof>,
+        glance: &ReadSetView<'_, '_, '_, F::Proof>,
+        outcome: &placement::PlacementPlan,
         at: Millis,
-    ) -> (Check, Option<Fingerprint>) {
-        let verdicts = law::verdicts(query, &glance.seen, self.thresholds);
+    ) -> (CheckedDocument, Option<Fingerprint>) {
+        let verdicts = placement::verdicts(query, &glance.seen, self.thresholds);
         let trees = verdicts.into_iter().filter_map(|(tree, shared, verdict)| {
             let root = glance.seen.trees.get(tree)?.root;
             let kept = picture.read.root(root.0)?;
@@ -159,22 +165,22 @@ impl<F: Family> Inner<F> {
             })
         });
         let (known, is_known) = (self.said.known(), outcome.decision.finds_a_tree());
-        let check = Check {
-            answer: known.words().answer(query.whole, outcome.root),
+        let check = CheckedDocument {
+            answer: known.words().shown_root(query.whole, outcome.root),
             decision: outcome.decision,
             trees: trees.collect(),
-            looked: known.words().looked(query.whole, outcome.root, is_known),
+            looked: known.words().resolve(query.whole, outcome.root, is_known),
             ..empty(outcome.root)
         };
         (check, outcome.by)
     }
 }
 
-fn empty(root: Root) -> Check {
-    Check {
+fn empty(root: Root) -> CheckedDocument {
+    CheckedDocument {
         root,
         answer: root,
-        looked: Looked {
+        looked: ResolvedDocument {
             text: root.0,
             answer: None,
         },

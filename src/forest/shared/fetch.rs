@@ -3,17 +3,17 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::Inner;
-use super::keys::{Kind, Reply, What};
+use super::SharedInner;
+use super::keys::{KeyKind, KeyOp, StoreReply};
 use super::layout::{read_bucket, read_evidence};
 use super::mirror::at_first;
-use super::picture::{Missing, Read};
-use super::words::since;
+use super::overrides::since;
+use super::read_set::{MissingKeys, ReadValues};
 use crate::fingerprint::Fingerprint;
 use crate::forest::port::Unavailable;
-use crate::method::Family;
+use crate::method::MethodKind;
 
-impl<F: Family> Inner<F> {
+impl<F: MethodKind> SharedInner<F> {
     pub(super) fn has_evidence(&self) -> bool {
         F::EVIDENCE && self.settings.evidence_bytes > 0
     }
@@ -23,8 +23,8 @@ impl<F: Family> Inner<F> {
     /// gives what was there before. Without that, a living leaf would be taken for a dead one.
     pub(super) async fn fetch(
         self: &Arc<Self>,
-        read: &mut Read<F::Proof>,
-        missing: Missing,
+        read: &mut ReadValues<F::Proof>,
+        missing: MissingKeys,
     ) -> Result<(), Unavailable> {
         let mut due: BTreeSet<Fingerprint> = missing.nodes;
         let mut evidence: BTreeSet<Fingerprint> = missing.evidence;
@@ -41,26 +41,26 @@ impl<F: Family> Inner<F> {
         let mut reads_clock = self.calendar.is_dated;
         let mut known = Some(self.said.known());
         while !due.is_empty() || !evidence.is_empty() || !buckets.is_empty() {
-            let get = |kind| move |&fingerprint: &Fingerprint| (kind, fingerprint, What::Get);
+            let get = |kind| move |&fingerprint: &Fingerprint| (kind, fingerprint, KeyOp::Get);
             let clock = self.read_clock().filter(|_| reads_clock);
             let words = known.as_deref().map(since);
             let commands = clock.into_iter().chain(words);
-            let commands = commands.chain(due.iter().map(get(Kind::Node)));
-            let commands = commands.chain(evidence.iter().map(get(Kind::Evidence)));
-            let commands = commands.chain(buckets.iter().map(get(Kind::Bucket)));
+            let commands = commands.chain(due.iter().map(get(KeyKind::Node)));
+            let commands = commands.chain(evidence.iter().map(get(KeyKind::Evidence)));
+            let commands = commands.chain(buckets.iter().map(get(KeyKind::Bucket)));
             let mut replies = self.run_all(commands.collect()).await?;
             if std::mem::take(&mut reads_clock) {
-                self.hear_clock(replies.next());
+                self.refresh_clock(replies.next());
             }
             if let Some(known) = known.take() {
-                self.hear_words(known, replies.next()).await?;
+                self.refresh_overrides(known, replies.next()).await?;
             }
             let mut next = BTreeSet::new();
             for fingerprint in due {
                 let bytes = replies.next().and_then(bytes);
                 let is_news = read.put(fingerprint, bytes);
                 if is_news && read.is_unreadable(fingerprint) {
-                    self.unreadable(Kind::Node, fingerprint);
+                    self.unreadable(KeyKind::Node, fingerprint);
                 }
                 if let Some(leaf) = read.leaf(fingerprint).filter(|_| is_news) {
                     next.insert(leaf.root.0);
@@ -70,7 +70,7 @@ impl<F: Family> Inner<F> {
                 let found = replies.next().and_then(bytes);
                 let evidence = found.as_deref().and_then(read_evidence);
                 if found.is_some() && evidence.is_none() {
-                    self.unreadable(Kind::Evidence, root);
+                    self.unreadable(KeyKind::Evidence, root);
                 }
                 read.put_evidence(root, evidence);
             }
@@ -78,7 +78,7 @@ impl<F: Family> Inner<F> {
                 let found = replies.next().and_then(bytes).unwrap_or_default();
                 let names = read_bucket(&found);
                 if names.is_none() {
-                    self.unreadable(Kind::Bucket, bucket);
+                    self.unreadable(KeyKind::Bucket, bucket);
                 }
                 read.put_bucket(bucket, names.unwrap_or_default());
             }
@@ -95,9 +95,9 @@ impl<F: Family> Inner<F> {
     }
 }
 
-fn bytes(reply: Reply) -> Option<Vec<u8>> {
+fn bytes(reply: StoreReply) -> Option<Vec<u8>> {
     match reply {
-        Reply::Bytes(bytes) => Some(bytes),
-        Reply::Nothing | Reply::Number(_) => None,
+        StoreReply::Bytes(bytes) => Some(bytes),
+        StoreReply::Nothing | StoreReply::Number(_) => None,
     }
 }

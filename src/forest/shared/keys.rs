@@ -6,34 +6,34 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use crate::fingerprint::Fingerprint;
-use crate::method::Tally;
+use crate::method::TreeTally;
 use crate::time::Millis;
 
 /// What is asked of an engine, when it has answered.
-pub type Asked<T> = Pin<Box<dyn Future<Output = Result<T, Away>> + Send>>;
+pub type StoreFuture<T> = Pin<Box<dyn Future<Output = Result<T, StoreUnavailable>> + Send>>;
 
 /// The engine cannot be asked, or did not answer in time. What became of the commands is not known.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
-pub struct Away {
+pub struct StoreUnavailable {
     /// Why.
     pub reason: String,
     /// It is there, and refuses what needs room: what it is asked for otherwise it does.
     pub is_full: bool,
 }
 
-impl Away {
+impl StoreUnavailable {
     /// It cannot be asked.
-    pub fn of(reason: impl Into<String>) -> Away {
-        Away {
+    pub fn of(reason: impl Into<String>) -> StoreUnavailable {
+        StoreUnavailable {
             reason: reason.into(),
             is_full: false,
         }
     }
 
     /// It has no room.
-    pub fn full(reason: impl Into<String>) -> Away {
-        Away {
+    pub fn full(reason: impl Into<String>) -> StoreUnavailable {
+        StoreUnavailable {
             reason: reason.into(),
             is_full: true,
         }
@@ -44,30 +44,39 @@ impl Away {
 pub trait KeyStore: std::fmt::Debug + Send + Sync {
     /// Runs the commands and gives as many replies, in their order. In which order they are run is not known; that of one
     /// key is theirs.
-    fn run(&self, commands: Vec<Command>) -> Asked<Vec<Reply>>;
+    fn run(&self, commands: Vec<Command>) -> StoreFuture<Vec<StoreReply>>;
 
     /// The number of the forest of this name, which it gets when it is asked for the first time. `identity`: what its nodes are
     /// of; the outer error is that of the engine, the inner one says that a forest of that name is of something else.
-    fn enroll(&self, name: &str, identity: &str) -> Asked<Result<u8, String>>;
+    fn enroll(&self, name: &str, identity: &str) -> StoreFuture<Result<u8, String>>;
 
     /// The name, the number and the identity of every forest that was ever [enrolled](KeyStore::enroll).
-    fn forests(&self) -> Asked<Vec<(String, u8, String)>>;
+    fn forests(&self) -> StoreFuture<Vec<(String, u8, String)>>;
 
     /// Some keys of a forest, and where the next are; a key that is there all the while comes at least once.
-    fn keys(&self, forest: u8, place: Place) -> Asked<(Vec<Key>, Option<Place>)>;
+    fn keys(
+        &self,
+        forest: u8,
+        place: ScanPosition,
+    ) -> StoreFuture<(Vec<Key>, Option<ScanPosition>)>;
 
     /// Puts a lesson at the end of those of a forest, if there is one, and gives those after one that was heard, in their order; and
     /// whether that was all.
-    fn lessons(&self, forest: u8, lesson: Option<Lesson>, after: Heard) -> Asked<Lessons>;
+    fn sync_entries(
+        &self,
+        forest: u8,
+        lesson: Option<SyncEntry>,
+        after: SyncPosition,
+    ) -> StoreFuture<SyncEntries>;
 
     /// Removes all lessons of a forest.
-    fn forget_lessons(&self, forest: u8) -> Asked<()>;
+    fn remove_sync_entries(&self, forest: u8) -> StoreFuture<()>;
 
     /// Keys that it holds and bytes that they take, for all forests.
-    fn size(&self) -> Asked<(usize, usize)>;
+    fn size(&self) -> StoreFuture<(usize, usize)>;
 
     /// Some keys of a forest, drawn about evenly, and how long their values are. `seed`: any number.
-    fn sample(&self, forest: u8, seed: u64) -> Asked<Sample>;
+    fn sample(&self, forest: u8, seed: u64) -> StoreFuture<KeySample>;
 
     /// Works a job off, whoever waits for it.
     fn spawn(&self, job: Pin<Box<dyn Future<Output = ()> + Send>>);
@@ -82,7 +91,7 @@ pub trait KeyStore: std::fmt::Debug + Send + Sync {
     fn now(&self) -> Millis;
 
     /// Why it cannot be asked now, if that is known. Never waits.
-    fn away(&self) -> Option<Away>;
+    fn away(&self) -> Option<StoreUnavailable>;
 }
 
 /// The name of a value: 9 bytes, and one more for all but nodes.
@@ -93,12 +102,12 @@ pub struct Key {
     /// Whose it is.
     pub fingerprint: Fingerprint,
     /// What it is.
-    pub kind: Kind,
+    pub kind: KeyKind,
 }
 
 /// What a key holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
+pub enum KeyKind {
     /// The node of the fingerprint.
     Node,
     /// More of the text that founded the tree of the fingerprint.
@@ -118,18 +127,18 @@ pub enum Kind {
     Log,
 }
 
-impl Kind {
+impl KeyKind {
     /// What the key ends with.
     fn end(self) -> &'static [u8] {
         match self {
-            Kind::Node => b"",
-            Kind::Evidence => b"E",
-            Kind::Bucket => b"B",
-            Kind::Clock => b"C",
-            Kind::Sweep => b"S",
-            Kind::Words => b"W",
-            Kind::Obeyed => b"O",
-            Kind::Log => b"L",
+            KeyKind::Node => b"",
+            KeyKind::Evidence => b"E",
+            KeyKind::Bucket => b"B",
+            KeyKind::Clock => b"C",
+            KeyKind::Sweep => b"S",
+            KeyKind::Words => b"W",
+            KeyKind::Obeyed => b"O",
+            KeyKind::Log => b"L",
         }
     }
 }
@@ -151,13 +160,13 @@ impl Key {
         let (&forest, rest) = bytes.split_first()?;
         let (fingerprint, end) = rest.split_first_chunk()?;
         let kinds = [
-            Kind::Node,
-            Kind::Evidence,
-            Kind::Bucket,
-            Kind::Clock,
-            Kind::Sweep,
-            Kind::Words,
-            Kind::Obeyed,
+            KeyKind::Node,
+            KeyKind::Evidence,
+            KeyKind::Bucket,
+            KeyKind::Clock,
+            KeyKind::Sweep,
+            KeyKind::Words,
+            KeyKind::Obeyed,
         ];
         Some(Key {
             forest,
@@ -169,7 +178,7 @@ impl Key {
 
 /// What somebody has taught all who share a forest.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lesson {
+pub struct SyncEntry {
     /// What it says.
     pub bytes: Vec<u8>,
     /// Lessons that are kept, about: the oldest go.
@@ -180,7 +189,7 @@ pub struct Lesson {
 
 /// The place of a lesson: two numbers, as the engine counts them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Heard(pub u64, pub u64);
+pub struct SyncPosition(pub u64, pub u64);
 
 /// The last entry that was read of a log of names. Its number is how many names there were with it, 0 if none was read; no other entry has
 /// that number and its mark.
@@ -193,11 +202,11 @@ pub struct Followed {
 }
 
 /// Some lessons in their order, and whether there are no more.
-pub type Lessons = (Vec<(Heard, Vec<u8>)>, bool);
+pub type SyncEntries = (Vec<(SyncPosition, Vec<u8>)>, bool);
 
 /// Keys of a forest that stand for all of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Sample {
+pub struct KeySample {
     /// Keys, and bytes of their values.
     pub drawn: Vec<(Key, usize)>,
     /// Of so many keys, those of other forests and of other people included.
@@ -206,7 +215,7 @@ pub struct Sample {
     pub keys: usize,
 }
 
-impl Sample {
+impl KeySample {
     /// How many there are in all of what was so often drawn, about.
     pub fn all(&self, drawn: usize) -> usize {
         let all = drawn as u128 * self.keys as u128 / self.of.max(1) as u128;
@@ -216,7 +225,7 @@ impl Sample {
 
 /// How far the keys of an engine were gone through.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct ScanPosition {
     /// How many of its nodes are done.
     pub node: usize,
     /// What the next one has said last.
@@ -225,7 +234,7 @@ pub struct Place {
 
 /// How long a value is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Life {
+pub enum Lifetime {
     /// For ever.
     Endless,
     /// For so long.
@@ -240,27 +249,27 @@ pub struct Command {
     /// The key.
     pub key: Key,
     /// What is to be done.
-    pub what: What,
+    pub what: KeyOp,
 }
 
 /// What is to be done with a key.
 #[derive(Debug, Clone, PartialEq)]
-pub enum What {
-    /// [`Reply::Bytes`], or [`Reply::Nothing`].
+pub enum KeyOp {
+    /// [`StoreReply::Bytes`], or [`StoreReply::Nothing`].
     Get,
-    /// Puts a value where none is. [`Reply::Nothing`] if it did, else the [`Reply::Bytes`] that are there.
+    /// Puts a value where none is. [`StoreReply::Nothing`] if it did, else the [`StoreReply::Bytes`] that are there.
     Claim {
         /// The value.
         value: Vec<u8>,
         /// How long it is kept.
-        life: Life,
+        life: Lifetime,
     },
-    /// Puts a value, whatever is there. [`Reply::Nothing`].
+    /// Puts a value, whatever is there. [`StoreReply::Nothing`].
     Put {
         /// The value.
         value: Vec<u8>,
         /// How long it is kept.
-        life: Life,
+        life: Lifetime,
     },
     /// Puts a value in the place of another one. `Number(1)` if it did or if it is there already, else `Number(0)`.
     Swap {
@@ -271,28 +280,28 @@ pub enum What {
         /// The value.
         value: Vec<u8>,
         /// How long it is kept.
-        life: Life,
+        life: Lifetime,
     },
     /// Makes a provisional root of a token a confirmed one. `Number(1)` if it did or if a confirmed root of that token is there, whatever
     /// has come to it since; else `Number(0)`.
     Confirm {
         /// Of the root.
-        token: Token,
+        token: FoundingToken,
         /// The root, confirmed.
         value: Vec<u8>,
         /// How long it is kept.
-        life: Life,
+        life: Lifetime,
     },
     /// Removes a value. `Number(1)` if it was there, else `Number(0)`.
     Remove {
         /// What has to be there.
         value: Vec<u8>,
     },
-    /// Has a root stand for more documents. The `Number` of pins so far, below 65,536; [`Reply::Nothing`] if no confirmed root of
+    /// Has a root stand for more documents. The `Number` of pins so far, below 65,536; [`StoreReply::Nothing`] if no confirmed root of
     /// that token is there.
     Pin {
         /// Of the root.
-        token: Token,
+        token: FoundingToken,
         /// Documents.
         uses: u16,
         /// Leaves that they bring.
@@ -300,12 +309,12 @@ pub enum What {
         /// The step of time that it is now.
         step: u16,
         /// Until when it is kept, if its own step is an earlier one.
-        life: Life,
+        life: Lifetime,
     },
     /// The same, which leaves the time of the root alone.
     Hold {
         /// Of the root.
-        token: Token,
+        token: FoundingToken,
         /// Documents.
         uses: u16,
         /// Leaves that they bring.
@@ -315,11 +324,11 @@ pub enum What {
     /// `Number(0)`.
     Arrive {
         /// Of the root.
-        token: Token,
+        token: FoundingToken,
         /// All bits of the step.
         step: u32,
         /// Until when it is kept, if its own step is an earlier one.
-        life: Life,
+        life: Lifetime,
     },
     /// Sets the time of a dated leaf forward, or puts it back where nothing is. `Number(1)` if a leaf of that tree is there then, else
     /// `Number(0)`.
@@ -327,14 +336,14 @@ pub enum What {
         /// The leaf.
         value: Vec<u8>,
         /// Until when it is kept, if its own step is an earlier one.
-        life: Life,
+        life: Lifetime,
     },
     /// Removes a leaf of a tree, whenever it arrived. `Number(1)` if it was there, else `Number(0)`.
     RemoveLeaf {
         /// The tree.
         root: Fingerprint,
         /// Of its root.
-        token: Token,
+        token: FoundingToken,
     },
     /// Has a bucket name a fingerprint, and lets go of those whose step is over. `Number` of names then.
     Enter {
@@ -343,7 +352,7 @@ pub enum What {
         /// The end of the number of the step in which it arrives.
         step: u8,
         /// Until when the bucket is kept at least.
-        life: Life,
+        life: Lifetime,
     },
     /// Writes an entry of names to the end of a log, which lets go of some that are over. The `Number` of names then.
     Name {
@@ -358,7 +367,7 @@ pub enum What {
         /// Names that are kept; then the first go.
         most: u64,
         /// Until when the log is kept at least.
-        life: Life,
+        life: Lifetime,
     },
     /// The entries after one that was read, or all of them if that is not there any more: `Bytes` of a page.
     Follow {
@@ -374,15 +383,15 @@ pub enum What {
         /// What it shows at least.
         to: Millis,
     },
-    /// Has a root stand for fewer documents, and removes it where it stands for none. [`Reply::Nothing`] if no confirmed root of
+    /// Has a root stand for fewer documents, and removes it where it stands for none. [`StoreReply::Nothing`] if no confirmed root of
     /// that token is there, `Number(-1)` if it went, else the number of pins.
     Release {
         /// Of the root.
-        token: Token,
+        token: FoundingToken,
         /// Documents.
         uses: u16,
     },
-    /// Reads a value that begins otherwise. [`Reply::Nothing`] if it begins so, else its [`Reply::Bytes`]; none at all where there is no
+    /// Reads a value that begins otherwise. [`StoreReply::Nothing`] if it begins so, else its [`StoreReply::Bytes`]; none at all where there is no
     /// value.
     Since {
         /// What it may begin with.
@@ -396,7 +405,7 @@ pub enum What {
         /// The value.
         value: Vec<u8>,
     },
-    /// Says that a process is there, and up to which change of words all that it has on its way obeys. [`Reply::Bytes`]: `1` if of those
+    /// Says that a process is there, and up to which change of words all that it has on its way obeys. [`StoreReply::Bytes`]: `1` if of those
     /// that are there it came first, else `0`; a space; what all of them obey.
     Tell {
         /// The process.
@@ -406,18 +415,18 @@ pub enum What {
         /// So long it is there, in milliseconds of the engine.
         life: u64,
     },
-    /// Counts accepted documents at a root. [`Reply::Nothing`].
+    /// Counts accepted documents at a root. [`StoreReply::Nothing`].
     Count {
         /// Of the root.
-        token: Token,
+        token: FoundingToken,
         /// What came.
-        tally: Tally,
+        tally: TreeTally,
     },
 }
 
 /// What came of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reply {
+pub enum StoreReply {
     /// See the command.
     Nothing,
     /// A value.
@@ -428,12 +437,12 @@ pub enum Reply {
 
 /// Tells one attempt to found a tree from all others of the same fingerprint: 24 bits, by chance, never 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Token(pub u32);
+pub struct FoundingToken(pub u32);
 
-impl Token {
+impl FoundingToken {
     /// Of any bits.
-    pub(super) fn of(bits: u64) -> Token {
-        Token(((bits >> 24) as u32 & 0x00FF_FFFF).max(1))
+    pub(super) fn of(bits: u64) -> FoundingToken {
+        FoundingToken(((bits >> 24) as u32 & 0x00FF_FFFF).max(1))
     }
 
     /// Big endian.
@@ -442,8 +451,8 @@ impl Token {
         [high, middle, low]
     }
 
-    /// What [`bytes`](Token::bytes) gave.
-    pub fn from_bytes([high, middle, low]: [u8; 3]) -> Token {
-        Token(u32::from_be_bytes([0, high, middle, low]))
+    /// What [`bytes`](FoundingToken::bytes) gave.
+    pub fn from_bytes([high, middle, low]: [u8; 3]) -> FoundingToken {
+        FoundingToken(u32::from_be_bytes([0, high, middle, low]))
     }
 }

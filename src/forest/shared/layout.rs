@@ -16,10 +16,10 @@
 
 use std::time::Duration;
 
-use super::keys::{Life, Token};
+use super::keys::{FoundingToken, Lifetime};
 use crate::fingerprint::Fingerprint;
 use crate::forest::Root;
-use crate::method::{Durable, FounderTokens, Tally, take};
+use crate::method::{Durable, FounderTokens, TreeTally, take};
 use crate::time::Millis;
 
 /// Steps in a window.
@@ -133,23 +133,23 @@ impl Calendar {
 
     /// Until when what arrives now is kept: roots longer than leaves, by more than the clocks of the engine's nodes differ. For a
     /// dated forest `now` is what the engine's clock shows.
-    pub(super) fn life(self, now: Millis, is_root: bool) -> Life {
+    pub(super) fn life(self, now: Millis, is_root: bool) -> Lifetime {
         let (Some(window), Some(length)) = (self.window, self.length()) else {
-            return Life::Endless;
+            return Lifetime::Endless;
         };
         if self.is_dated {
             let life = Calendar::dated_life(window.0, length, is_root);
-            return Life::Until(Millis(now.0.saturating_add(life)));
+            return Lifetime::Until(Millis(now.0.saturating_add(life)));
         }
         let begun = now.0.div_euclid(length) * length;
         let more = if is_root { 3 } else { 1 };
-        Life::Until(Millis(
+        Lifetime::Until(Millis(
             begun.saturating_add(window.0).saturating_add(more * length),
         ))
     }
 
     /// Until when a log of names is kept that somebody writes to now, by the engine's clock: longer than all that it names.
-    pub(super) fn log_life(self, now: Millis) -> Life {
+    pub(super) fn log_life(self, now: Millis) -> Lifetime {
         let window = self.window.map_or(0, |window| window.0);
         self.life(Millis(now.0.saturating_add(window)), true)
     }
@@ -180,8 +180,8 @@ impl Calendar {
     }
 
     /// A leaf that arrives at a time.
-    pub(super) fn leaf(self, root: Root, token: Token, now: Millis) -> Leaf {
-        Leaf {
+    pub(super) fn leaf(self, root: Root, token: FoundingToken, now: Millis) -> LeafValue {
+        LeafValue {
             root,
             token,
             step: self.leaf_step(now),
@@ -192,15 +192,15 @@ impl Calendar {
 
 /// What a key of a node holds.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Node<P> {
-    Leaf(Leaf),
+pub(super) enum NodeValue<P> {
+    Leaf(LeafValue),
     Root(RootValue<P>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Leaf {
+pub(super) struct LeafValue {
     pub(super) root: Root,
-    pub(super) token: Token,
+    pub(super) token: FoundingToken,
     /// The last 8 bits of its number, or all of them in a dated forest.
     pub(super) step: u32,
     pub(super) is_dated: bool,
@@ -210,7 +210,7 @@ pub(super) struct Leaf {
 pub(super) struct RootValue<P> {
     /// A provisional one is not.
     pub(super) is_confirmed: bool,
-    pub(super) token: Token,
+    pub(super) token: FoundingToken,
     pub(super) added: Millis,
     /// The last 16 bits of its number, or all of them in a dated forest.
     pub(super) step: u32,
@@ -222,11 +222,11 @@ pub(super) struct RootValue<P> {
     pub(super) children: u16,
     pub(super) before: u16,
     /// What came to it, from its second accepted document on.
-    pub(super) tally: Option<Tally>,
+    pub(super) tally: Option<TreeTally>,
     pub(super) proof: P,
 }
 
-impl Leaf {
+impl LeafValue {
     pub(super) fn bytes(self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(DATED_LEAF);
         bytes.extend(self.root.0.0.to_be_bytes());
@@ -274,8 +274,8 @@ impl<P: Durable> RootValue<P> {
     }
 
     /// What came to the tree: its founder counts from the start.
-    pub(super) fn tally(&self) -> Tally {
-        self.tally.unwrap_or_else(Tally::of_founder)
+    pub(super) fn tally(&self) -> TreeTally {
+        self.tally.unwrap_or_else(TreeTally::of_founder)
     }
 
     pub(super) fn living_children(&self, calendar: Calendar, now: Millis) -> u32 {
@@ -283,20 +283,20 @@ impl<P: Durable> RootValue<P> {
     }
 }
 
-impl<P: Durable> Node<P> {
+impl<P: Durable> NodeValue<P> {
     /// Whether a value of so many bytes is a root.
     pub(super) fn is_root(bytes: usize) -> bool {
         bytes > DATED_LEAF
     }
 
     /// `None`: the value is of something else.
-    pub(super) fn read(bytes: &[u8]) -> Option<Node<P>> {
+    pub(super) fn read(bytes: &[u8]) -> Option<NodeValue<P>> {
         let mut rest = bytes;
         let is_dated = bytes.len() == DATED_LEAF;
         if bytes.len() == LEAF || is_dated {
-            return Some(Node::Leaf(Leaf {
+            return Some(NodeValue::Leaf(LeafValue {
                 root: Root(Fingerprint(u64::from_be_bytes(take(&mut rest)?))),
-                token: Token::from_bytes(take(&mut rest)?),
+                token: FoundingToken::from_bytes(take(&mut rest)?),
                 step: match is_dated {
                     true => u32::from_be_bytes(take(&mut rest)?),
                     false => u32::from(take::<1>(&mut rest)?[0]),
@@ -305,7 +305,7 @@ impl<P: Durable> Node<P> {
             }));
         }
         let [state] = take(&mut rest)?;
-        let token = Token::from_bytes(take(&mut rest)?);
+        let token = FoundingToken::from_bytes(take(&mut rest)?);
         let [a, b, c, d, e, f] = take(&mut rest)?;
         let sign = if a < 0x80 { 0 } else { 0xFF };
         let added = Millis(i64::from_be_bytes([sign, sign, a, b, c, d, e, f]));
@@ -314,7 +314,7 @@ impl<P: Durable> Node<P> {
         let (children, before) = (number()?, number()?);
         let tally = match state {
             PROVISIONAL | CONFIRMED => None,
-            COUNTED => Some(Tally::read(&mut rest)?),
+            COUNTED => Some(TreeTally::read(&mut rest)?),
             _ => return None,
         };
         let proof = P::read(&mut rest)?;
@@ -323,7 +323,7 @@ impl<P: Durable> Node<P> {
             &[high, low] => (true, u16::from_be_bytes([high, low])),
             _ => return None,
         };
-        Some(Node::Root(RootValue {
+        Some(NodeValue::Root(RootValue {
             is_confirmed: state != PROVISIONAL,
             token,
             added,
@@ -340,7 +340,7 @@ impl<P: Durable> Node<P> {
 }
 
 /// The evidence of a root as a value.
-pub(super) fn write_evidence(token: Token, words: &[u16]) -> Vec<u8> {
+pub(super) fn write_evidence(token: FoundingToken, words: &[u16]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(3 + 2 * words.len());
     bytes.extend(token.bytes());
     for word in words {
@@ -372,9 +372,9 @@ pub(super) fn living_names(bytes: &[u8], step: u8) -> Option<Vec<u8>> {
 }
 
 /// What [`write_evidence`] wrote.
-pub(super) fn read_evidence(bytes: &[u8]) -> Option<(Token, FounderTokens)> {
+pub(super) fn read_evidence(bytes: &[u8]) -> Option<(FoundingToken, FounderTokens)> {
     let mut rest = bytes;
-    let token = Token::from_bytes(take(&mut rest)?);
+    let token = FoundingToken::from_bytes(take(&mut rest)?);
     let (words, []) = rest.as_chunks::<2>() else {
         return None;
     };

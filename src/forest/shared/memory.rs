@@ -10,25 +10,25 @@ use futures_executor::block_on;
 use parking_lot::Mutex;
 
 use super::keys::{
-    Asked, Away, Command, Heard, Key, KeyStore, Kind, Lesson, Lessons, Life, Place, Reply, Sample,
-    What,
+    Command, Key, KeyKind, KeyOp, KeySample, KeyStore, Lifetime, ScanPosition, StoreFuture,
+    StoreReply, StoreUnavailable, SyncEntries, SyncEntry, SyncPosition,
 };
 use crate::fingerprint::Fingerprint;
-use crate::method::{Durable, Tally};
+use crate::method::{Durable, TreeTally};
 use crate::time::Millis;
 
 /// Forests that take one of these share it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Memory(Arc<Inner>);
+pub(crate) struct InMemoryStore(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
     clock: AtomicI64,
     values: Mutex<HashMap<Key, Value>>,
     forests: Mutex<Vec<(String, String)>>,
-    lessons: Mutex<Vec<(u8, Heard, Vec<u8>)>>,
+    lessons: Mutex<Vec<(u8, SyncPosition, Vec<u8>)>>,
     logs: Mutex<HashMap<Key, Vec<Names>>>,
-    away: Mutex<Option<Away>>,
+    away: Mutex<Option<StoreUnavailable>>,
 }
 
 #[derive(Debug, Clone)]
@@ -46,7 +46,7 @@ struct Names {
     names: Vec<Fingerprint>,
 }
 
-impl Memory {
+impl InMemoryStore {
     /// Loses what was written to logs last.
     pub(crate) fn lose_names(&self, entries: usize) {
         for log in self.0.logs.lock().values_mut() {
@@ -63,7 +63,7 @@ impl Memory {
 
     /// Answers nobody, or everybody again.
     pub(crate) fn set_away(&self, why: Option<&str>) {
-        *self.0.away.lock() = why.map(|why| Away::of(why.to_owned()));
+        *self.0.away.lock() = why.map(|why| StoreUnavailable::of(why.to_owned()));
     }
 
     /// Time goes on.
@@ -76,7 +76,7 @@ impl Memory {
         let values = self.0.values.lock();
         let now = self.0.clock.load(Relaxed);
         let living = values.iter().filter(|(key, value)| {
-            key.kind == Kind::Node && value.until.is_none_or(|until| until > now)
+            key.kind == KeyKind::Node && value.until.is_none_or(|until| until > now)
         });
         let mut nodes: Vec<_> = living
             .map(|(key, value)| (*key, value.bytes.clone(), value.until))
@@ -86,8 +86,8 @@ impl Memory {
     }
 
     /// The same values, and nothing else, in another engine.
-    pub(crate) fn copy(&self) -> Memory {
-        let copy = Memory::default();
+    pub(crate) fn copy(&self) -> InMemoryStore {
+        let copy = InMemoryStore::default();
         let values = self.0.values.lock();
         let mut into = copy.0.values.lock();
         for (key, value) in values.iter() {
@@ -106,7 +106,7 @@ impl Memory {
     }
 
     /// What is there of one kind.
-    pub(crate) fn of_kind(&self, kind: Kind) -> Vec<(Key, Vec<u8>)> {
+    pub(crate) fn of_kind(&self, kind: KeyKind) -> Vec<(Key, Vec<u8>)> {
         let values = self.0.values.lock();
         let now = self.0.clock.load(Relaxed);
         let living = values
@@ -117,7 +117,7 @@ impl Memory {
             .collect()
     }
 
-    fn run_one(&self, command: &Command) -> Reply {
+    fn run_one(&self, command: &Command) -> StoreReply {
         let now = self.0.clock.load(Relaxed);
         // One lock a command: what others do comes in between.
         let mut values = self.0.values.lock();
@@ -128,28 +128,28 @@ impl Memory {
         {
             values.remove(&key);
         }
-        let until = |life: Life| match life {
-            Life::Endless => None,
-            Life::For(time) => Some(now.saturating_add(time.as_millis() as i64)),
-            Life::Until(at) => Some(at.0),
+        let until = |life: Lifetime| match life {
+            Lifetime::Endless => None,
+            Lifetime::For(time) => Some(now.saturating_add(time.as_millis() as i64)),
+            Lifetime::Until(at) => Some(at.0),
         };
         let there = values.get(&key).map(|value| value.bytes.clone());
         match &command.what {
-            What::Get => there.map_or(Reply::Nothing, Reply::Bytes),
-            What::Claim { value, life } => match there {
-                Some(there) => Reply::Bytes(there),
+            KeyOp::Get => there.map_or(StoreReply::Nothing, StoreReply::Bytes),
+            KeyOp::Claim { value, life } => match there {
+                Some(there) => StoreReply::Bytes(there),
                 None => {
                     let (bytes, until) = (value.clone(), until(*life));
                     values.insert(key, Value { bytes, until });
-                    Reply::Nothing
+                    StoreReply::Nothing
                 }
             },
-            What::Put { value, life } => {
+            KeyOp::Put { value, life } => {
                 let (bytes, until) = (value.clone(), until(*life));
                 values.insert(key, Value { bytes, until });
-                Reply::Nothing
+                StoreReply::Nothing
             }
-            What::Swap {
+            KeyOp::Swap {
                 before,
                 or_nothing,
                 value,
@@ -163,9 +163,9 @@ impl Memory {
                     let (bytes, until) = (value.clone(), until(*life));
                     values.insert(key, Value { bytes, until });
                 }
-                Reply::Number(i64::from(fits))
+                StoreReply::Number(i64::from(fits))
             }
-            What::Confirm { token, value, life } => {
+            KeyOp::Confirm { token, value, life } => {
                 let of_token = there
                     .as_ref()
                     .filter(|there| there.len() >= 20 && there.get(1..4) == Some(&token.bytes()));
@@ -174,16 +174,16 @@ impl Memory {
                     let (bytes, until) = (value.clone(), until(*life));
                     values.insert(key, Value { bytes, until });
                 }
-                Reply::Number(i64::from(state.is_some()))
+                StoreReply::Number(i64::from(state.is_some()))
             }
-            What::Remove { value } => {
+            KeyOp::Remove { value } => {
                 let is_it = there.as_ref() == Some(value);
                 if is_it {
                     values.remove(&key);
                 }
-                Reply::Number(i64::from(is_it))
+                StoreReply::Number(i64::from(is_it))
             }
-            What::Pin {
+            KeyOp::Pin {
                 token,
                 uses,
                 children,
@@ -191,7 +191,7 @@ impl Memory {
                 life,
             } => {
                 let Some(mut bytes) = root(there, token.bytes()) else {
-                    return Reply::Nothing;
+                    return StoreReply::Nothing;
                 };
                 let number = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
                 let (before, kept) = (number(10), number(16));
@@ -220,15 +220,15 @@ impl Memory {
                         value.until = until(*life);
                     }
                 }
-                Reply::Number(i64::from(pins))
+                StoreReply::Number(i64::from(pins))
             }
-            What::Hold {
+            KeyOp::Hold {
                 token,
                 uses,
                 children,
             } => {
                 let Some(mut bytes) = root(there, token.bytes()) else {
-                    return Reply::Nothing;
+                    return StoreReply::Nothing;
                 };
                 let mut add = |at: usize, more: u16| {
                     let number = u16::from_be_bytes([bytes[at], bytes[at + 1]]);
@@ -240,17 +240,17 @@ impl Memory {
                 if let Some(value) = values.get_mut(&key) {
                     value.bytes = bytes;
                 }
-                Reply::Number(0)
+                StoreReply::Number(0)
             }
-            What::Arrive { token, step, life } => {
+            KeyOp::Arrive { token, step, life } => {
                 let Some(mut bytes) = root(there, token.bytes()) else {
-                    return Reply::Number(0);
+                    return StoreReply::Number(0);
                 };
                 let end = bytes.len() - 2;
                 let before = [bytes[end], bytes[end + 1], bytes[10], bytes[11]];
                 let before = u32::from_be_bytes(before);
                 if step.wrapping_sub(before).cast_signed() <= 0 {
-                    return Reply::Number(1);
+                    return StoreReply::Number(1);
                 }
                 let [a, b, c, d] = step.to_be_bytes();
                 bytes[end..].copy_from_slice(&[a, b]);
@@ -263,31 +263,31 @@ impl Memory {
                 }
                 let until = until(*life);
                 values.insert(key, Value { bytes, until });
-                Reply::Number(1)
+                StoreReply::Number(1)
             }
-            What::Touch { value, life } => {
+            KeyOp::Touch { value, life } => {
                 if let Some(there) = &there {
                     if there.len() != 15 || there[..11] != value[..11] {
-                        return Reply::Number(0);
+                        return StoreReply::Number(0);
                     }
                     let step = |leaf: &[u8]| u32::from_be_bytes(leaf[11..15].try_into().unwrap());
                     if step(value).wrapping_sub(step(there)).cast_signed() <= 0 {
-                        return Reply::Number(1);
+                        return StoreReply::Number(1);
                     }
                 }
                 let (bytes, until) = (value.clone(), until(*life));
                 values.insert(key, Value { bytes, until });
-                Reply::Number(1)
+                StoreReply::Number(1)
             }
-            What::RemoveLeaf { root, token } => {
+            KeyOp::RemoveLeaf { root, token } => {
                 let tree = [&root.0.to_be_bytes()[..], &token.bytes()].concat();
                 let is_it = there.is_some_and(|there| there.len() < 20 && there[..11] == tree);
                 if is_it {
                     values.remove(&key);
                 }
-                Reply::Number(i64::from(is_it))
+                StoreReply::Number(i64::from(is_it))
             }
-            What::Enter {
+            KeyOp::Enter {
                 fingerprint,
                 step,
                 life,
@@ -305,9 +305,9 @@ impl Memory {
                 let before = values.get(&key).and_then(|value| value.until);
                 let until = until(*life).max(before);
                 values.insert(key, Value { bytes, until });
-                Reply::Number(names as i64)
+                StoreReply::Number(names as i64)
             }
-            What::Name {
+            KeyOp::Name {
                 names,
                 step,
                 mark,
@@ -328,9 +328,9 @@ impl Memory {
                 let over = log.iter().take(4).take_while(|entry| is_over(entry));
                 let over = over.count();
                 log.drain(..over);
-                Reply::Number(log.iter().map(|entry| entry.names.len() as i64).sum())
+                StoreReply::Number(log.iter().map(|entry| entry.names.len() as i64).sum())
             }
-            What::Follow { after, .. } => {
+            KeyOp::Follow { after, .. } => {
                 let logs = self.0.logs.lock();
                 let log = logs.get(&key).map(Vec::as_slice).unwrap_or_default();
                 let is_there =
@@ -354,26 +354,26 @@ impl Memory {
                     let names = entry.names.iter();
                     page.extend(names.flat_map(|name| name.0.to_be_bytes()));
                 }
-                Reply::Bytes(page)
+                StoreReply::Bytes(page)
             }
-            What::Clear => {
+            KeyOp::Clear => {
                 let was = self.0.logs.lock().remove(&key).is_some();
-                Reply::Number(i64::from(was || values.remove(&key).is_some()))
+                StoreReply::Number(i64::from(was || values.remove(&key).is_some()))
             }
-            What::Advance { to } => {
+            KeyOp::Advance { to } => {
                 let shown = there.map_or(i64::MIN, |there| {
                     std::str::from_utf8(&there).unwrap().parse().unwrap()
                 });
                 let shown = shown.max(to.0);
                 let bytes = shown.to_string().into_bytes();
                 values.insert(key, Value { bytes, until: None });
-                Reply::Number(shown)
+                StoreReply::Number(shown)
             }
-            What::Since { head } => match there {
-                Some(there) if there.get(..16) == Some(&head[..]) => Reply::Nothing,
-                there => Reply::Bytes(there.unwrap_or_default()),
+            KeyOp::Since { head } => match there {
+                Some(there) if there.get(..16) == Some(&head[..]) => StoreReply::Nothing,
+                there => StoreReply::Bytes(there.unwrap_or_default()),
             },
-            What::Turn { before, value } => {
+            KeyOp::Turn { before, value } => {
                 let head = there.as_ref().map(|there| there[..16].to_vec());
                 let is_done = head.as_deref() == Some(&value[..16]);
                 let fits = head == before.map(|before| before.to_vec());
@@ -381,9 +381,9 @@ impl Memory {
                     let bytes = value.clone();
                     values.insert(key, Value { bytes, until: None });
                 }
-                Reply::Number(i64::from(fits || is_done))
+                StoreReply::Number(i64::from(fits || is_done))
             }
-            What::Tell {
+            KeyOp::Tell {
                 process,
                 obeys,
                 life,
@@ -406,34 +406,34 @@ impl Memory {
                     .map(|of| format!("{} {} {}\n", of[0], of[1], of[2]));
                 let bytes = lines.collect::<String>().into_bytes();
                 values.insert(key, Value { bytes, until: None });
-                Reply::Bytes(format!("{} {least}", u8::from(is_first)).into_bytes())
+                StoreReply::Bytes(format!("{} {least}", u8::from(is_first)).into_bytes())
             }
-            What::Release { token, uses } => {
+            KeyOp::Release { token, uses } => {
                 let Some(mut bytes) = root(there, token.bytes()) else {
-                    return Reply::Nothing;
+                    return StoreReply::Nothing;
                 };
                 let pins = u16::from_be_bytes([bytes[14], bytes[15]]);
                 let before = u16::from_be_bytes([bytes[12], bytes[13]]);
                 if before == u16::MAX {
-                    return Reply::Number(i64::from(pins));
+                    return StoreReply::Number(i64::from(pins));
                 }
                 if before <= *uses {
                     values.remove(&key);
-                    return Reply::Number(-1);
+                    return StoreReply::Number(-1);
                 }
                 bytes[12..14].copy_from_slice(&(before - uses).to_be_bytes());
                 if let Some(value) = values.get_mut(&key) {
                     value.bytes = bytes;
                 }
-                Reply::Number(i64::from(pins))
+                StoreReply::Number(i64::from(pins))
             }
-            What::Count { token, tally } => {
+            KeyOp::Count { token, tally } => {
                 if let Some(bytes) = root(there, token.bytes())
                     && let Some(value) = values.get_mut(&key)
                 {
                     value.bytes = counted(&bytes, tally);
                 }
-                Reply::Nothing
+                StoreReply::Nothing
             }
         }
     }
@@ -444,17 +444,17 @@ fn root(there: Option<Vec<u8>>, token: [u8; 3]) -> Option<Vec<u8>> {
     there.filter(|bytes| bytes.len() >= 20 && bytes[0] != 0 && bytes[1..4] == token)
 }
 
-fn counted(bytes: &[u8], more: &Tally) -> Vec<u8> {
+fn counted(bytes: &[u8], more: &TreeTally) -> Vec<u8> {
     let (mut documents, mut titles, mut signs, mut last) = (1, 0, 0, 0);
     let mut rest = &bytes[20..];
     if bytes[0] == 2 {
-        (documents, titles, signs, last) = Tally::read(&mut rest).unwrap().parts();
+        (documents, titles, signs, last) = TreeTally::read(&mut rest).unwrap().parts();
     }
     let (more, more_titles, more_signs, more_last) = more.parts();
     if more_signs > 0 && (signs == 0 || last != more_last) {
-        (signs, last) = ((signs + more_signs).min(Tally::FURNITURE), more_last);
+        (signs, last) = ((signs + more_signs).min(TreeTally::PAGE_CHROME), more_last);
     }
-    let tally = Tally::of_parts(
+    let tally = TreeTally::of_parts(
         documents.saturating_add(more),
         titles | more_titles,
         signs,
@@ -467,8 +467,8 @@ fn counted(bytes: &[u8], more: &Tally) -> Vec<u8> {
     counted
 }
 
-impl KeyStore for Memory {
-    fn run(&self, commands: Vec<Command>) -> Asked<Vec<Reply>> {
+impl KeyStore for InMemoryStore {
+    fn run(&self, commands: Vec<Command>) -> StoreFuture<Vec<StoreReply>> {
         if let Some(away) = self.away() {
             return Box::pin(std::future::ready(Err(away)));
         }
@@ -481,7 +481,7 @@ impl KeyStore for Memory {
         Box::pin(std::future::ready(Ok(replies)))
     }
 
-    fn enroll(&self, name: &str, identity: &str) -> Asked<Result<u8, String>> {
+    fn enroll(&self, name: &str, identity: &str) -> StoreFuture<Result<u8, String>> {
         if let Some(away) = self.away() {
             return Box::pin(std::future::ready(Err(away)));
         }
@@ -498,34 +498,46 @@ impl KeyStore for Memory {
         Box::pin(std::future::ready(Ok(enrolled)))
     }
 
-    fn forests(&self) -> Asked<Vec<(String, u8, String)>> {
+    fn forests(&self) -> StoreFuture<Vec<(String, u8, String)>> {
         let forests = self.0.forests.lock();
         let forests = forests.iter().zip(0..);
         let forests = forests.map(|((name, of), number)| (name.clone(), number, of.clone()));
         Box::pin(std::future::ready(Ok(forests.collect())))
     }
 
-    fn keys(&self, forest: u8, place: Place) -> Asked<(Vec<Key>, Option<Place>)> {
+    fn keys(
+        &self,
+        forest: u8,
+        place: ScanPosition,
+    ) -> StoreFuture<(Vec<Key>, Option<ScanPosition>)> {
         let values = self.0.values.lock();
         let mut keys: Vec<Key> = values.keys().copied().collect();
         keys.retain(|key| key.forest == forest && key.fingerprint.0 >= place.cursor);
         keys.sort_unstable();
         // In small parts, and some keys twice, as an engine may do it.
-        let next = keys.get(6).filter(|_| keys.len() > 7).map(|key| Place {
-            node: 0,
-            cursor: key.fingerprint.0,
-        });
+        let next = keys
+            .get(6)
+            .filter(|_| keys.len() > 7)
+            .map(|key| ScanPosition {
+                node: 0,
+                cursor: key.fingerprint.0,
+            });
         keys.truncate(7);
         Box::pin(std::future::ready(Ok((keys, next))))
     }
 
-    fn lessons(&self, forest: u8, lesson: Option<Lesson>, after: Heard) -> Asked<Lessons> {
+    fn sync_entries(
+        &self,
+        forest: u8,
+        lesson: Option<SyncEntry>,
+        after: SyncPosition,
+    ) -> StoreFuture<SyncEntries> {
         if let Some(away) = self.away() {
             return Box::pin(std::future::ready(Err(away)));
         }
         let mut all = self.0.lessons.lock();
         if let Some(lesson) = lesson {
-            let at = Heard(1, all.last().map_or(1, |(_, last, _)| last.1 + 1));
+            let at = SyncPosition(1, all.last().map_or(1, |(_, last, _)| last.1 + 1));
             all.push((forest, at, lesson.bytes));
         }
         let heard = all
@@ -538,18 +550,18 @@ impl KeyStore for Memory {
         Box::pin(std::future::ready(Ok((heard, is_all))))
     }
 
-    fn forget_lessons(&self, forest: u8) -> Asked<()> {
+    fn remove_sync_entries(&self, forest: u8) -> StoreFuture<()> {
         self.0.lessons.lock().retain(|(of, ..)| *of != forest);
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn size(&self) -> Asked<(usize, usize)> {
+    fn size(&self) -> StoreFuture<(usize, usize)> {
         let nodes = self.nodes();
         let bytes = nodes.iter().map(|(_, bytes, _)| bytes.len()).sum();
         Box::pin(std::future::ready(Ok((nodes.len(), bytes))))
     }
 
-    fn sample(&self, forest: u8, _: u64) -> Asked<Sample> {
+    fn sample(&self, forest: u8, _: u64) -> StoreFuture<KeySample> {
         if let Some(away) = self.away() {
             return Box::pin(std::future::ready(Err(away)));
         }
@@ -561,7 +573,7 @@ impl KeyStore for Memory {
         let drawn: Vec<(Key, usize)> = living
             .map(|(key, value)| (*key, value.bytes.len()))
             .collect();
-        Box::pin(std::future::ready(Ok(Sample {
+        Box::pin(std::future::ready(Ok(KeySample {
             of: drawn.len(),
             keys: drawn.len(),
             drawn,
@@ -587,7 +599,7 @@ impl KeyStore for Memory {
         Millis(self.0.clock.load(Relaxed))
     }
 
-    fn away(&self) -> Option<Away> {
+    fn away(&self) -> Option<StoreUnavailable> {
         self.0.away.lock().clone()
     }
 }

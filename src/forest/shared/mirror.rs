@@ -1,4 +1,4 @@
-//! The names of all nodes of a forest, where the distance is too wide for [`blocks`](super::blocks): one log in the engine, to whose end
+//! The names of all nodes of a forest, where the distance is too wide for [`blocks`](super::lsh_buckets): one log in the engine, to whose end
 //! whoever claims a node writes its name, and a mirror of it in each process, which finds what is near a fingerprint. A name says nothing of
 //! a tree: whoever finds one reads the node.
 //!
@@ -10,14 +10,14 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::Inner;
-use super::keys::{Followed, Kind, Reply, What};
+use super::SharedInner;
+use super::keys::{Followed, KeyKind, KeyOp, StoreReply};
 use super::layout::STEPS;
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::forest::port::Unavailable;
 use crate::hamming::{Entry, HammingError, NodeIndex};
 use crate::hash::{HashKey, splitmix64};
-use crate::method::{Family, Proof, take};
+use crate::method::{MethodKind, Proof, take};
 use crate::time::Millis;
 
 /// The largest distance: that of the index.
@@ -151,7 +151,7 @@ impl Page {
     }
 }
 
-impl<F: Family> Inner<F> {
+impl<F: MethodKind> SharedInner<F> {
     /// Reads the log to where it ends now, where there is one. Every name that was written before is then in the mirror.
     pub(super) async fn follow(self: &Arc<Self>) -> Result<(), Unavailable> {
         let Some(mirror) = &self.mirror else {
@@ -160,14 +160,14 @@ impl<F: Family> Inner<F> {
         let mut after = mirror.read().place;
         loop {
             let bytes = PAGE;
-            let read = vec![(Kind::Log, Fingerprint(0), What::Follow { after, bytes })];
+            let read = vec![(KeyKind::Log, Fingerprint(0), KeyOp::Follow { after, bytes })];
             let page = match self.run_all(read).await?.next() {
-                Some(Reply::Bytes(bytes)) => Page::read(&bytes),
+                Some(StoreReply::Bytes(bytes)) => Page::read(&bytes),
                 _ => None,
             };
             let Some(page) = page else {
                 let reason = "the engine gave no names where it was asked for them";
-                return Err(self.away(super::Away::of(reason)));
+                return Err(self.away(super::StoreUnavailable::of(reason)));
             };
             after = page.end;
             let is_all = page.is_all;
@@ -222,7 +222,7 @@ impl<F: Family> Inner<F> {
         node: Fingerprint,
         now: Millis,
         is_new: bool,
-        commands: &mut Vec<(Kind, Fingerprint, What)>,
+        commands: &mut Vec<(KeyKind, Fingerprint, KeyOp)>,
     ) {
         let Some(mirror) = &self.mirror else { return };
         let step = self.calendar.whole_step(now);
@@ -232,7 +232,7 @@ impl<F: Family> Inner<F> {
         if let Some((
             _,
             _,
-            What::Name {
+            KeyOp::Name {
                 names, step: of, ..
             },
         )) = commands.last_mut()
@@ -243,7 +243,7 @@ impl<F: Family> Inner<F> {
             return;
         }
         let mark = splitmix64(self.tokens.fetch_add(1, Relaxed));
-        let what = What::Name {
+        let what = KeyOp::Name {
             names: vec![node],
             step,
             mark: mark as u32,
@@ -251,7 +251,7 @@ impl<F: Family> Inner<F> {
             most: MOST_NAMES,
             life: self.calendar.log_life(self.engine_time(now)),
         };
-        commands.push((Kind::Log, Fingerprint(0), what));
+        commands.push((KeyKind::Log, Fingerprint(0), what));
     }
 }
 

@@ -8,34 +8,34 @@
 //!               replies <-- confirm or yield <-- look again <-- claim --found.rs-+
 //! ```
 //!
-//! Requests that come at the same moment gather before that (`turns.rs`).
+//! Requests that come at the same moment gather before that (`batcher.rs`).
 //!
 //! `docs/shared-forest.md` has the protocol, why it is safe, and what a crash between two steps leaves behind.
 
-mod again;
-mod blocks;
-mod carry;
+mod batcher;
+mod boilerplate_sync;
 mod check;
-mod dated;
+mod claim;
+mod document_time;
+mod dry_placement;
 mod fetch;
-mod found;
-mod glance;
 pub mod keys;
-mod late;
+mod late_merges;
 mod layout;
-mod lessons;
+mod lsh_buckets;
 #[cfg(test)]
 pub(crate) mod memory;
 mod mirror;
-mod pace;
-mod picture;
+mod overrides;
 mod place;
-mod rehearsal;
+mod read_set;
+mod read_set_view;
+mod recheck;
 mod settle;
 #[cfg(test)]
 mod tests;
-mod turns;
-mod words;
+mod transfer;
+mod ttl_refresh;
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -46,27 +46,30 @@ use futures_channel::oneshot;
 use parking_lot::{Mutex, RwLock};
 use tracing::warn;
 
-use self::blocks::Blocks;
-pub use self::carry::{Carried, Carry, Told};
-use self::keys::{Away, Command, Heard, Key, KeyStore, Kind, Life, Reply, Token, What};
-use self::layout::{Calendar, Node};
+use self::batcher::Batcher;
+use self::keys::{
+    Command, FoundingToken, Key, KeyKind, KeyOp, KeyStore, Lifetime, StoreReply, StoreUnavailable,
+    SyncPosition,
+};
+use self::layout::{Calendar, NodeValue};
+use self::lsh_buckets::LshBuckets;
 pub(crate) use self::mirror::MOST as MOST_DISTANCE;
 use self::mirror::Mirror;
-use self::pace::Pace;
-use self::turns::Turns;
-use super::late_merges::Candidates;
-use super::local::{Executor, Recovery};
+pub use self::transfer::{ReportTransfer, Transfer, TransferReport};
+use self::ttl_refresh::TtlRefresh;
+use super::late_merges::MergeCandidates;
+use super::local::{Executor, RecoveryPass};
+use super::overrides::{Override, Overrides, RestampPass};
 use super::port::{
-    Answer, Batch, CheckReply, Document, Obeyed, OrBack, Placements, Port, Rehearsal, Settled,
-    Settlement, Unavailable,
+    Acknowledged, Batch, CheckReply, DryPlacement, ForestPort, PlacementDocument, Placements,
+    PlacementsOrBatch, PortFuture, SettleReport, Settlement, Unavailable,
 };
 use super::promise::Promise;
-use super::words::{RestampPass, Word, Words};
-use super::{EvidenceStats, Late, LateMerges, Rollback, Root, Stats, TreeView};
+use super::{ForestStats, FounderTokenStats, LateMergeLog, LateMerges, Rollback, Root, TreeView};
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::hamming::HammingError;
 use crate::hash::{HashKey, splitmix64};
-use crate::method::{Family, Proof};
+use crate::method::{MethodKind, Proof};
 use crate::time::Millis;
 
 /// What a shared forest is made with.
@@ -81,11 +84,11 @@ pub struct SharedSettings {
 }
 
 /// A forest that is kept elsewhere.
-pub struct Shared<F: Family> {
-    inner: Arc<Inner<F>>,
+pub struct SharedForest<F: MethodKind> {
+    inner: Arc<SharedInner<F>>,
 }
 
-struct Inner<F: Family> {
+struct SharedInner<F: MethodKind> {
     name: String,
     identity: String,
     keys: Arc<dyn KeyStore>,
@@ -94,7 +97,7 @@ struct Inner<F: Family> {
     thresholds: <F::Proof as Proof>::Thresholds,
     /// Where documents have dates of their own, without what its clock shows.
     calendar: Calendar,
-    blocks: Blocks,
+    blocks: LshBuckets,
     /// Where names stand in a log. Whoever looks does not wait for another one that does.
     mirror: Option<RwLock<Mirror>>,
     /// Its number in the engine, once that has said it.
@@ -103,7 +106,7 @@ struct Inner<F: Family> {
     /// mask here. Locked after `heard`.
     learned: Mutex<F::Learned>,
     /// The last lesson that it has heard.
-    heard: Mutex<Heard>,
+    heard: Mutex<SyncPosition>,
     /// The latest arrival here; of a dated forest what its clock has last shown.
     clock: AtomicI64,
     /// The step in which somebody has last begun to remove what is over, as far as it was heard.
@@ -114,14 +117,14 @@ struct Inner<F: Family> {
     sweeps_names: AtomicBool,
     /// Placements of unknown outcome, and when they are taken back, in that order.
     unknown: Mutex<VecDeque<(Millis, Rollback)>>,
-    turns: Turns,
+    turns: Batcher,
     tokens: AtomicU64,
     /// What people have said about groups.
-    said: words::Said,
+    said: overrides::KnownOverrides,
     /// Trees that may be one, as far as this process has met them.
-    late: Mutex<Candidates>,
+    late: Mutex<MergeCandidates>,
     /// Of the evidence that it has written.
-    pace: Mutex<Pace>,
+    pace: Mutex<TtlRefresh>,
     counters: Counters,
 }
 
@@ -142,7 +145,7 @@ pub(super) struct Counters {
     without_evidence: AtomicU64,
     unreadable: AtomicU64,
     /// Those of which the log has said so.
-    named: Mutex<HashSet<(Kind, Fingerprint)>>,
+    named: Mutex<HashSet<(KeyKind, Fingerprint)>>,
 }
 
 /// So many values that do not read are named in the log, each once; more are only counted.
@@ -171,7 +174,7 @@ pub struct SharedStats {
     pub mirror_bytes: u64,
 }
 
-impl<F: Family> Shared<F> {
+impl<F: MethodKind> SharedForest<F> {
     /// A forest in this engine, which need not be there yet. `identity`: what its nodes are of, for the engine to refuse others
     /// under the same name. `seed`: any number, another one for each process.
     pub fn new(
@@ -182,9 +185,9 @@ impl<F: Family> Shared<F> {
         executor: Arc<dyn Executor>,
         keys: Arc<dyn KeyStore>,
         seed: u64,
-    ) -> Shared<F> {
-        Shared {
-            inner: Arc::new(Inner {
+    ) -> SharedForest<F> {
+        SharedForest {
+            inner: Arc::new(SharedInner {
                 name: name.to_owned(),
                 identity: identity.to_owned(),
                 keys,
@@ -195,18 +198,18 @@ impl<F: Family> Shared<F> {
                 number: OnceLock::new(),
                 learned: Mutex::new(learned),
                 heard: Mutex::default(),
-                blocks: Blocks::new(Distance(0)),
+                blocks: LshBuckets::new(Distance(0)),
                 mirror: None,
                 clock: AtomicI64::new(i64::MIN),
                 swept: AtomicU32::new(0),
                 sweeps: AtomicBool::new(false),
                 sweeps_names: AtomicBool::new(false),
                 unknown: Mutex::default(),
-                turns: Turns::default(),
+                turns: Batcher::default(),
                 tokens: AtomicU64::new(seed),
-                said: words::Said::new(seed),
+                said: overrides::KnownOverrides::new(seed),
                 late: Mutex::default(),
-                pace: Mutex::new(Pace::new(settings.evidence_bytes)),
+                pace: Mutex::new(TtlRefresh::new(settings.evidence_bytes)),
                 counters: Counters::default(),
             }),
         }
@@ -216,8 +219,8 @@ impl<F: Family> Shared<F> {
     ///
     /// # Errors
     /// When it is more bits than the index of a process can look for: without it nothing near would be found.
-    pub fn with_distance(mut self, k: Distance) -> Result<Shared<F>, HammingError> {
-        let blocks = Blocks::new(k);
+    pub fn with_distance(mut self, k: Distance) -> Result<SharedForest<F>, HammingError> {
+        let blocks = LshBuckets::new(k);
         let secret = HashKey::FIXED.derived(self.inner.tokens.load(Relaxed));
         let mirror = blocks
             .is_log()
@@ -232,14 +235,14 @@ impl<F: Family> Shared<F> {
 
     /// The same forest, with this done about trees that are found to be one.
     #[must_use]
-    pub fn with_late_merges(self, mode: LateMerges) -> Shared<F> {
+    pub fn with_late_merges(self, mode: LateMerges) -> SharedForest<F> {
         self.inner.late.lock().mode = mode;
         self
     }
 
     /// The same forest, whose documents have dates of their own: its clock is the latest date of an accepted one.
     #[must_use]
-    pub fn dated(mut self) -> Shared<F> {
+    pub fn dated(mut self) -> SharedForest<F> {
         if let Some(inner) = Arc::get_mut(&mut self.inner) {
             inner.calendar.is_dated = true;
         }
@@ -250,7 +253,7 @@ impl<F: Family> Shared<F> {
     fn plain<T: Send + 'static>(
         &self,
         job: impl Future<Output = Result<T, Unavailable>> + Send + 'static,
-    ) -> Answer<T> {
+    ) -> PortFuture<T> {
         let (done, answer) = self.inner.promise();
         self.inner.keys.spawn(Box::pin(async move {
             done.answer(job.await);
@@ -259,8 +262,8 @@ impl<F: Family> Shared<F> {
     }
 }
 
-impl<F: Family> Inner<F> {
-    fn away(&self, away: Away) -> Unavailable {
+impl<F: MethodKind> SharedInner<F> {
+    fn away(&self, away: StoreUnavailable) -> Unavailable {
         let (forest, reason) = (self.name.clone(), away.reason);
         match away.is_full {
             true => Unavailable::Full { forest, reason },
@@ -303,9 +306,9 @@ impl<F: Family> Inner<F> {
     /// Runs commands on nodes.
     async fn run(
         &self,
-        commands: Vec<(Fingerprint, What)>,
-    ) -> Result<std::vec::IntoIter<Reply>, Unavailable> {
-        let of_node = |(fingerprint, what)| (Kind::Node, fingerprint, what);
+        commands: Vec<(Fingerprint, KeyOp)>,
+    ) -> Result<std::vec::IntoIter<StoreReply>, Unavailable> {
+        let of_node = |(fingerprint, what)| (KeyKind::Node, fingerprint, what);
         self.run_all(commands.into_iter().map(of_node).collect())
             .await
     }
@@ -313,8 +316,8 @@ impl<F: Family> Inner<F> {
     /// Runs commands on keys of any kind.
     async fn run_all(
         &self,
-        commands: Vec<(Kind, Fingerprint, What)>,
-    ) -> Result<std::vec::IntoIter<Reply>, Unavailable> {
+        commands: Vec<(KeyKind, Fingerprint, KeyOp)>,
+    ) -> Result<std::vec::IntoIter<StoreReply>, Unavailable> {
         if commands.is_empty() {
             return Ok(Vec::new().into_iter());
         }
@@ -338,7 +341,7 @@ impl<F: Family> Inner<F> {
             .map_err(|away| self.away(away))?;
         if replies.len() != count {
             let reason = "the engine gave fewer replies than it was asked for";
-            return Err(self.away(Away::of(reason)));
+            return Err(self.away(StoreUnavailable::of(reason)));
         }
         Ok(replies.into_iter())
     }
@@ -346,7 +349,7 @@ impl<F: Family> Inner<F> {
     /// Runs a job on the threads for text work.
     async fn compute<T: Send + 'static>(
         self: &Arc<Self>,
-        job: impl FnOnce(&Inner<F>) -> T + Send + 'static,
+        job: impl FnOnce(&SharedInner<F>) -> T + Send + 'static,
     ) -> Result<T, Unavailable> {
         self.computed(self.begin(job)).await
     }
@@ -354,7 +357,7 @@ impl<F: Family> Inner<F> {
     /// Begins to run a job there.
     fn begin<T: Send + 'static>(
         self: &Arc<Self>,
-        job: impl FnOnce(&Inner<F>) -> T + Send + 'static,
+        job: impl FnOnce(&SharedInner<F>) -> T + Send + 'static,
     ) -> oneshot::Receiver<T> {
         let (done, answer) = oneshot::channel();
         let inner = self.clone();
@@ -371,7 +374,7 @@ impl<F: Family> Inner<F> {
     }
 
     /// How long so many bytes of evidence are kept that are written now.
-    fn evidence_life(&self, bytes: usize, now: Millis) -> Life {
+    fn evidence_life(&self, bytes: usize, now: Millis) -> Lifetime {
         let life = self
             .pace
             .lock()
@@ -379,15 +382,15 @@ impl<F: Family> Inner<F> {
         let now = self.engine_time(now);
         match (self.life(now, true), life) {
             (life, None) => life,
-            (Life::Until(at), Some(life)) => {
-                Life::Until(at.min(Millis(now.0.saturating_add(life))))
+            (Lifetime::Until(at), Some(life)) => {
+                Lifetime::Until(at.min(Millis(now.0.saturating_add(life))))
             }
-            (_, Some(life)) => Life::For(Duration::from_millis(life.unsigned_abs())),
+            (_, Some(life)) => Lifetime::For(Duration::from_millis(life.unsigned_abs())),
         }
     }
 
-    fn new_token(&self) -> Token {
-        Token::of(splitmix64(self.tokens.fetch_add(1, Relaxed)))
+    fn new_token(&self) -> FoundingToken {
+        FoundingToken::of(splitmix64(self.tokens.fetch_add(1, Relaxed)))
     }
 
     /// When a document arrives that says so; `None`: time stands still for it.
@@ -400,15 +403,15 @@ impl<F: Family> Inner<F> {
     }
 
     async fn tree(&self, root: Root) -> Result<Option<TreeView>, Unavailable> {
-        let mut commands = vec![(Kind::Node, root.0, What::Get)];
+        let mut commands = vec![(KeyKind::Node, root.0, KeyOp::Get)];
         commands.extend(self.read_clock());
         let mut replies = self.run_all(commands).await?;
         let node = replies.next();
-        self.hear_clock(replies.next());
-        let Some(Reply::Bytes(bytes)) = node else {
+        self.refresh_clock(replies.next());
+        let Some(StoreReply::Bytes(bytes)) = node else {
             return Ok(None);
         };
-        let Some(Node::Root(kept)) = Node::<F::Proof>::read(&bytes) else {
+        let Some(NodeValue::Root(kept)) = NodeValue::<F::Proof>::read(&bytes) else {
             return Ok(None);
         };
         let now = self.arrives(None);
@@ -432,7 +435,7 @@ impl<F: Family> Inner<F> {
     }
 
     /// A value is none that this version reads. It counts as absent.
-    fn unreadable(&self, kind: Kind, fingerprint: Fingerprint) {
+    fn unreadable(&self, kind: KeyKind, fingerprint: Fingerprint) {
         self.counters.unreadable.fetch_add(1, Relaxed);
         let mut named = self.counters.named.lock();
         if named.len() < MOST_UNREADABLE_NAMED && named.insert((kind, fingerprint)) {
@@ -445,7 +448,7 @@ impl<F: Family> Inner<F> {
         }
     }
 
-    async fn stats(&self) -> Result<Stats, Unavailable> {
+    async fn stats(&self) -> Result<ForestStats, Unavailable> {
         let forest = self.number().await?;
         let size = self.keys.size().await;
         let (_, memory_bytes) = size.map_err(|away| self.away(away))?;
@@ -454,16 +457,16 @@ impl<F: Family> Inner<F> {
         let mirror = self.mirror.as_ref().map(|mirror| mirror.read().size());
         let (names, mirror_bytes) = mirror.unwrap_or_default();
         let clock = self.read_clock().into_iter().collect();
-        self.hear_clock(self.run_all(clock).await?.next());
+        self.refresh_clock(self.run_all(clock).await?.next());
         let drawn = |kind| sample.drawn.iter().filter(move |(key, _)| key.kind == kind);
-        let is_root = |(_, bytes): &&(Key, usize)| Node::<F::Proof>::is_root(*bytes);
-        let evidence_bytes: usize = drawn(Kind::Evidence).map(|(_, bytes)| bytes).sum();
+        let is_root = |(_, bytes): &&(Key, usize)| NodeValue::<F::Proof>::is_root(*bytes);
+        let evidence_bytes: usize = drawn(KeyKind::Evidence).map(|(_, bytes)| bytes).sum();
         let count = |counter: &AtomicU64| counter.load(Relaxed);
         let counters = &self.counters;
-        Ok(Stats {
+        Ok(ForestStats {
             clock: Some(Millis(self.clock.load(Relaxed))).filter(|clock| clock.0 > i64::MIN),
-            nodes: sample.all(drawn(Kind::Node).count()),
-            roots: sample.all(drawn(Kind::Node).filter(is_root).count()),
+            nodes: sample.all(drawn(KeyKind::Node).count()),
+            roots: sample.all(drawn(KeyKind::Node).filter(is_root).count()),
             dead_nodes: 0,
             late_merges: self.late_stats(),
             expired_total: count(&counters.expired),
@@ -471,10 +474,10 @@ impl<F: Family> Inner<F> {
             evicted_total: 0,
             memory_bytes,
             largest: None,
-            furniture_trees: 0,
-            furniture: Vec::new(),
-            evidence: EvidenceStats {
-                trees: sample.all(drawn(Kind::Evidence).count()),
+            page_chrome_trees: 0,
+            page_chrome: Vec::new(),
+            evidence: FounderTokenStats {
+                trees: sample.all(drawn(KeyKind::Evidence).count()),
                 bytes: sample.all(evidence_bytes),
                 evicted_total: 0,
                 missing_total: count(&counters.without_evidence),
@@ -495,93 +498,98 @@ impl<F: Family> Inner<F> {
     }
 }
 
-impl<F: Family> Port for Shared<F> {
-    fn place(&self, batch: Batch) -> Answer<Placements> {
+impl<F: MethodKind> ForestPort for SharedForest<F> {
+    fn place(&self, batch: Batch) -> PortFuture<Placements> {
         let placed = self.inner.queue(batch, false);
         Box::pin(async move { placed.await?.map_err(|(error, _)| error) })
     }
 
-    fn place_or_return(&self, batch: Batch) -> Answer<OrBack<Batch>> {
+    fn place_or_return(&self, batch: Batch) -> PortFuture<PlacementsOrBatch<Batch>> {
         self.inner.queue(batch, true)
     }
 
-    fn rehearsal(&self) -> Box<dyn Rehearsal> {
-        Box::new(rehearsal::SharedRehearsal::new(Shared {
+    fn dry_placement(&self) -> Box<dyn DryPlacement> {
+        Box::new(dry_placement::SharedDryPlacement::new(SharedForest {
             inner: self.inner.clone(),
         }))
     }
 
-    fn settle(&self, batch: Vec<Settlement>, now: Millis) -> Answer<Settled> {
+    fn settle(&self, batch: Vec<Settlement>, now: Millis) -> PortFuture<SettleReport> {
         let inner = self.inner.clone();
         self.plain(async move { inner.settle(batch, now).await })
     }
 
-    fn recover(&self, _: Vec<Document>, _: Recovery, _: bool) -> Answer<Recovery> {
+    fn recover(
+        &self,
+        _: Vec<PlacementDocument>,
+        _: RecoveryPass,
+        _: bool,
+    ) -> PortFuture<RecoveryPass> {
         let reason = "stored documents cannot be taken into a shared forest";
         Box::pin(std::future::ready(Err(self.inner.unsupported(reason))))
     }
 
-    fn forget_unknown(&self, now: Millis, budget: usize) -> Answer<Settled> {
+    fn forget_unknown(&self, now: Millis, budget: usize) -> PortFuture<SettleReport> {
         let inner = self.inner.clone();
         self.plain(async move { inner.forget_unknown(now, budget).await })
     }
 
-    fn check(&self, document: Document) -> Answer<CheckReply> {
+    fn check(&self, document: PlacementDocument) -> PortFuture<CheckReply> {
         let inner = self.inner.clone();
         self.plain(async move { inner.check(document).await })
     }
 
-    fn tree(&self, root: Root) -> Answer<Option<TreeView>> {
+    fn tree(&self, root: Root) -> PortFuture<Option<TreeView>> {
         let inner = self.inner.clone();
         self.plain(async move { inner.tree(root).await })
     }
 
-    fn stats(&self) -> Answer<Stats> {
+    fn stats(&self) -> PortFuture<ForestStats> {
         let inner = self.inner.clone();
         self.plain(async move { inner.stats().await })
     }
 
-    fn say(&self, word: Word, shown: Vec<Root>) -> Answer<Option<u64>> {
+    fn add_override(&self, word: Override, shown: Vec<Root>) -> PortFuture<Option<u64>> {
         let inner = self.inner.clone();
-        self.plain(async move { inner.say(word, &shown).await })
+        self.plain(async move { inner.add_override(word, &shown).await })
     }
 
-    fn take_back(&self, number: u64) -> Answer<Option<Word>> {
+    fn undo_override(&self, number: u64) -> PortFuture<Option<Override>> {
         let inner = self.inner.clone();
-        self.plain(async move { inner.take_back(number).await })
+        self.plain(async move { inner.undo_override(number).await })
     }
 
-    fn restamped(&self, done: RestampPass) -> Answer<()> {
+    fn restamped(&self, done: RestampPass) -> PortFuture<()> {
         let inner = self.inner.clone();
         self.plain(async move { inner.restamped(&done).await })
     }
 
-    fn words(&self) -> Answer<Arc<Words>> {
+    fn overrides(&self) -> PortFuture<Arc<Overrides>> {
         let inner = self.inner.clone();
-        self.plain(async move { Ok(inner.words().await?.words().clone()) })
+        self.plain(async move { Ok(inner.overrides().await?.words().clone()) })
     }
 
-    fn hear(&self) -> Answer<u64> {
+    fn refresh_overrides(&self) -> PortFuture<u64> {
         let inner = self.inner.clone();
-        self.plain(async move { Ok(inner.words().await?.version()) })
+        self.plain(async move { Ok(inner.overrides().await?.version()) })
     }
 
-    fn obeys(&self, heard: u64) -> Answer<Obeyed> {
+    fn acknowledge_overrides(&self, heard: u64) -> PortFuture<Acknowledged> {
         let inner = self.inner.clone();
-        self.plain(async move { inner.obeys(heard).await })
+        self.plain(async move { inner.acknowledge(heard).await })
     }
 
-    fn late(&self) -> Answer<Late> {
+    fn late(&self) -> PortFuture<LateMergeLog> {
         Box::pin(std::future::ready(Ok(self.inner.late())))
     }
 
     /// The engine lets nodes go by itself.
-    fn expire(&self, _: Millis, _: usize) -> Answer<usize> {
+    fn expire(&self, _: Millis, _: usize) -> PortFuture<usize> {
         Box::pin(std::future::ready(Ok(0)))
     }
 
     /// The engine has a limit of its own.
-    fn set_memory_limit(&self, _: usize) -> Answer<()> {
+    fn set_memory_limit(&self, _: usize) -> PortFuture<()> {
         Box::pin(std::future::ready(Ok(())))
     }
 
@@ -590,7 +598,7 @@ impl<F: Family> Port for Shared<F> {
     }
 }
 
-impl<F: Family> std::fmt::Debug for Shared<F> {
+impl<F: MethodKind> std::fmt::Debug for SharedForest<F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let inner = &self.inner;
         let mut shown = f.debug_struct("Shared");

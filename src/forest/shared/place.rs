@@ -6,28 +6,30 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use super::Inner;
-use super::found::Claimed;
-use super::keys::What;
-use super::picture::{Answered, Decided, Missing, Picture, Plans, Read};
-use super::turns::Request;
+use super::SharedInner;
+use super::batcher::PendingBatch;
+use super::claim::ClaimOutcome;
+use super::keys::KeyOp;
+use super::read_set::{BatchPlan, DecidedDocument, MissingKeys, QueryOutcome, ReadSet, ReadValues};
 use crate::fingerprint::Fingerprint;
-use crate::forest::port::{Commit, Document, Earlier, Placed, Reply, Unavailable, When};
-use crate::forest::seen::Claim;
+use crate::forest::candidates::PriorClaim;
+use crate::forest::port::{
+    Commit, DocumentTime, EarlierDocuments, Placed, PlacementDocument, PlacementReply, Unavailable,
+};
 use crate::forest::{Decision, Rollback, Root};
-use crate::method::{Count, Family, Lesson, Query, Stage};
+use crate::method::{BoilerplateLesson, MethodKind, PlacementQuery, Stage, TallyEntry};
 use crate::time::Millis;
 
 /// A document that waits for another process's tree may end that tree after so long.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// One document on its way.
-pub(super) struct Work {
+pub(super) struct DocumentInProgress {
     /// Its request, by its place among those that are placed together.
     pub(super) request: usize,
     /// Its place in the request.
     pub(super) place: usize,
-    pub(super) document: Document,
+    pub(super) document: PlacementDocument,
     /// What its reply says.
     pub(super) now: Option<Millis>,
     /// When it arrives. It founds with this rank, however often it is tried.
@@ -38,7 +40,7 @@ pub(super) struct Work {
 
 /// What a document needs to look again.
 #[derive(Debug, Clone)]
-pub(super) struct Question<P> {
+pub(super) struct RecheckQuery<P> {
     pub(super) fingerprints: Vec<Fingerprint>,
     pub(super) known_by: Vec<Fingerprint>,
     pub(super) whole: Fingerprint,
@@ -52,9 +54,9 @@ pub(super) struct Question<P> {
     pub(super) is_given: bool,
 }
 
-impl<P> Question<P> {
-    pub(super) fn query(&self) -> Query<'_, P> {
-        Query {
+impl<P> RecheckQuery<P> {
+    pub(super) fn query(&self) -> PlacementQuery<'_, P> {
+        PlacementQuery {
             fingerprints: &self.fingerprints,
             more: &[],
             whole: self.whole,
@@ -75,44 +77,48 @@ impl<P> Question<P> {
 }
 
 /// What is to become of one document.
-pub(super) struct Fate<P> {
-    pub(super) decided: Decided,
-    pub(super) question: Question<P>,
-    pub(super) lesson: Option<Lesson>,
+pub(super) struct DocumentFate<P> {
+    pub(super) decided: DecidedDocument,
+    pub(super) question: RecheckQuery<P>,
+    pub(super) lesson: Option<BoilerplateLesson>,
     stage: Option<Stage>,
 }
 
 /// Why documents were not placed, and those that have no place.
-pub(super) type Failed = (Unavailable, Vec<Work>);
+pub(super) type Failed = (Unavailable, Vec<DocumentInProgress>);
 
 /// What came of asking for documents.
-pub(super) struct Round<F: Family> {
-    pub(super) work: Vec<Work>,
+pub(super) struct PlacementRound<F: MethodKind> {
+    pub(super) work: Vec<DocumentInProgress>,
     /// One for each of `work`.
     pub(super) answers: Vec<Answer<F>>,
-    pub(super) read: Read<F::Proof>,
-    pub(super) missing: Missing,
-    pub(super) plans: Plans<F::Proof>,
+    pub(super) read: ReadValues<F::Proof>,
+    pub(super) missing: MissingKeys,
+    pub(super) plans: BatchPlan<F::Proof>,
 }
 
-pub(super) enum Answer<F: Family> {
+pub(super) enum Answer<F: MethodKind> {
     /// It has no place here.
     None,
     Unread,
     Waits(Vec<Root>),
-    Fate(Box<Fate<F::Proof>>),
+    Fate(Box<DocumentFate<F::Proof>>),
 }
 
-impl<F: Family> Inner<F> {
+impl<F: MethodKind> SharedInner<F> {
     /// The documents with their times.
-    pub(super) fn arrivals(&self, documents: Vec<Document>, earlier: &Earlier) -> Vec<Work> {
+    pub(super) fn arrivals(
+        &self,
+        documents: Vec<PlacementDocument>,
+        earlier: &EarlierDocuments,
+    ) -> Vec<DocumentInProgress> {
         let mut last = earlier.time;
         let each = documents.into_iter().enumerate();
         each.map(|(place, document)| {
             let said = match document.when {
-                When::At(at) | When::Claimed(at) => Some(at),
-                When::AsBefore => last.max(self.dated_clock()),
-                When::Still => None,
+                DocumentTime::At(at) | DocumentTime::Claimed(at) => Some(at),
+                DocumentTime::AsBefore => last.max(self.dated_clock()),
+                DocumentTime::Still => None,
             };
             let at = self.arrives(said);
             let now = match self.calendar.is_dated {
@@ -123,7 +129,7 @@ impl<F: Family> Inner<F> {
                 .max(self.dated_clock())
                 .filter(|_| now.is_some())
                 .or(last);
-            Work {
+            DocumentInProgress {
                 request: 0,
                 place,
                 document,
@@ -139,11 +145,11 @@ impl<F: Family> Inner<F> {
     /// error all that have no place.
     pub(super) async fn attempt(
         self: &Arc<Self>,
-        work: Vec<Work>,
-        requests: &mut [Request],
-    ) -> Result<Vec<Work>, Failed> {
+        work: Vec<DocumentInProgress>,
+        requests: &mut [PendingBatch],
+    ) -> Result<Vec<DocumentInProgress>, Failed> {
         let earlier = requests.iter().map(|request| request.earlier.clone());
-        let base = Plans::default();
+        let base = BatchPlan::default();
         let round = self.decide(work, earlier.collect(), base, false).await?;
         let claimed = match self.claim(&round).await {
             Ok(claimed) => claimed,
@@ -152,20 +158,20 @@ impl<F: Family> Inner<F> {
         self.end(round, claimed, requests).await
     }
 
-    /// Asks for the documents until all that they hang on was read. `earlier`: of each request. In a rehearsal nobody waits for trees that
+    /// Asks for the documents until all that they hang on was read. `earlier`: of each request. In a dry placement nobody waits for trees that
     /// others are founding.
     pub(super) async fn decide(
         self: &Arc<Self>,
-        work: Vec<Work>,
-        earlier: Vec<Earlier>,
-        base: Plans<F::Proof>,
+        work: Vec<DocumentInProgress>,
+        earlier: Vec<EarlierDocuments>,
+        base: BatchPlan<F::Proof>,
         is_rehearsal: bool,
-    ) -> Result<Round<F>, Failed> {
-        let mut round = Round {
+    ) -> Result<PlacementRound<F>, Failed> {
+        let mut round = PlacementRound {
             answers: Vec::new(),
             work,
-            read: Read::default(),
-            missing: Missing::default(),
+            read: ReadValues::default(),
+            missing: MissingKeys::default(),
             plans: base.clone(),
         };
         let decided = self.decide_in(&mut round, earlier, base, is_rehearsal);
@@ -177,12 +183,12 @@ impl<F: Family> Inner<F> {
 
     async fn decide_in(
         self: &Arc<Self>,
-        round: &mut Round<F>,
-        earlier: Vec<Earlier>,
-        base: Plans<F::Proof>,
+        round: &mut PlacementRound<F>,
+        earlier: Vec<EarlierDocuments>,
+        base: BatchPlan<F::Proof>,
         is_rehearsal: bool,
     ) -> Result<(), Unavailable> {
-        self.is_there().await?;
+        self.announce().await?;
         let mut hearing = self.hears().await?;
         self.follow().await?;
         loop {
@@ -206,7 +212,7 @@ impl<F: Family> Inner<F> {
             let missing = std::mem::take(&mut round.missing);
             self.fetch(&mut round.read, missing).await?;
             if self.calendar.is_dated {
-                let new = |work: &&mut Work| work.waited.is_zero();
+                let new = |work: &&mut DocumentInProgress| work.waited.is_zero();
                 for work in round.work.iter_mut().filter(new) {
                     work.at = self.dated_arrival(work.now);
                 }
@@ -217,17 +223,17 @@ impl<F: Family> Inner<F> {
     /// Asks for one document after the other.
     fn ask(
         &self,
-        mut work: Vec<Work>,
-        read: Read<F::Proof>,
-        mut earlier: Vec<Earlier>,
-        base: Plans<F::Proof>,
+        mut work: Vec<DocumentInProgress>,
+        read: ReadValues<F::Proof>,
+        mut earlier: Vec<EarlierDocuments>,
+        base: BatchPlan<F::Proof>,
         is_rehearsal: bool,
-    ) -> Round<F> {
+    ) -> PlacementRound<F> {
         let mut answers = Vec::with_capacity(work.len());
         let (missing, plans) = {
             let (thresholds, calendar) = (self.thresholds, self.calendar());
             let found_by = (self.settings.max_tree, &self.blocks);
-            let mut picture = Picture::new(&read, base, thresholds, calendar, found_by);
+            let mut picture = ReadSet::new(&read, base, thresholds, calendar, found_by);
             picture.joins_all = is_rehearsal;
             let mut learned = self.learned.lock();
             for work in &mut work {
@@ -238,7 +244,7 @@ impl<F: Family> Inner<F> {
                 let answer = self.ask_one(work, &mut picture, &mut learned, earlier);
                 if let Answer::Fate(fate) = &answer {
                     let outcome = &fate.decided.outcome;
-                    let count = Count {
+                    let count = TallyEntry {
                         title: work.document.title,
                         sign: fate.decided.sign,
                     };
@@ -251,7 +257,7 @@ impl<F: Family> Inner<F> {
             }
             picture.into_missing()
         };
-        Round {
+        PlacementRound {
             work,
             answers,
             read,
@@ -262,13 +268,13 @@ impl<F: Family> Inner<F> {
 
     fn ask_one(
         &self,
-        work: &mut Work,
-        picture: &mut Picture<'_, F::Proof>,
+        work: &mut DocumentInProgress,
+        picture: &mut ReadSet<'_, F::Proof>,
         learned: &mut F::Learned,
-        earlier: &Earlier,
+        earlier: &EarlierDocuments,
     ) -> Answer<F> {
         let at = work.at;
-        let claim = work.document.given.map(|root| Claim {
+        let claim = work.document.given.map(|root| PriorClaim {
             root,
             stored: None,
             reserved: None,
@@ -278,25 +284,27 @@ impl<F: Family> Inner<F> {
             return Answer::None;
         };
         let answered = F::ask(features, learned, &earlier.taught, |query| {
-            let query = &Query {
+            let query = &PlacementQuery {
                 earlier: Some(&earlier.tallies),
                 ..*query
             };
             let answered = picture.place(query, at, claim);
             let question = match &answered {
-                Answered::Decided(decided) => Some(Question::of(query, decided, claim.is_some())),
-                Answered::Unread | Answered::Waits(_) => None,
+                QueryOutcome::Decided(decided) => {
+                    Some(RecheckQuery::of(query, decided, claim.is_some()))
+                }
+                QueryOutcome::Unread | QueryOutcome::Waits(_) => None,
             };
             (answered, question)
         });
         let (decided, question) = match answered {
-            (Answered::Waits(roots), _) => return Answer::Waits(roots),
-            (Answered::Decided(decided), Some(question)) => (decided, question),
-            (Answered::Unread | Answered::Decided(_), _) => return Answer::Unread,
+            (QueryOutcome::Waits(roots), _) => return Answer::Waits(roots),
+            (QueryOutcome::Decided(decided), Some(question)) => (decided, question),
+            (QueryOutcome::Unread | QueryOutcome::Decided(_), _) => return Answer::Unread,
         };
         let founds = decided.outcome.decision == Decision::NewRoot;
         let by = decided.outcome.by;
-        Answer::Fate(Box::new(Fate {
+        Answer::Fate(Box::new(DocumentFate {
             lesson: founds.then(|| F::lesson(features)),
             stage: by.and_then(|by| F::stage(features, by)),
             question,
@@ -307,10 +315,10 @@ impl<F: Family> Inner<F> {
     /// Makes the replies of those that have their places, and gives the others back.
     async fn end(
         self: &Arc<Self>,
-        round: Round<F>,
-        mut claimed: Vec<Claimed>,
-        requests: &mut [Request],
-    ) -> Result<Vec<Work>, Failed> {
+        round: PlacementRound<F>,
+        mut claimed: Vec<ClaimOutcome>,
+        requests: &mut [PendingBatch],
+    ) -> Result<Vec<DocumentInProgress>, Failed> {
         let mut again = Vec::new();
         let (mut counted, mut arrived, mut killed) = (Vec::new(), Vec::new(), HashSet::new());
         let mut lessons: Vec<Vec<Vec<u64>>> = requests.iter().map(|_| Vec::new()).collect();
@@ -329,7 +337,7 @@ impl<F: Family> Inner<F> {
                     }
                     continue;
                 }
-                (Answer::Fate(fate), Claimed::Holds(rollback)) => (fate, rollback),
+                (Answer::Fate(fate), ClaimOutcome::Holds(rollback)) => (fate, rollback),
                 (Answer::Waits(roots), _) => {
                     if work.waited >= PATIENCE {
                         killed.extend(roots);
@@ -365,7 +373,7 @@ impl<F: Family> Inner<F> {
         let kill = killed.into_iter().filter_map(|root: Root| {
             let kept = round.read.kept(root.0)?;
             let value = kept.bytes.clone();
-            Some((root.0, What::Remove { value }))
+            Some((root.0, KeyOp::Remove { value }))
         });
         let kill = kill.collect();
         let ended = async {
@@ -384,12 +392,17 @@ impl<F: Family> Inner<F> {
         }
     }
 
-    fn reply(&self, work: &Work, placed: Option<Placed>, replies: &mut [Option<Reply>]) {
+    fn reply(
+        &self,
+        work: &DocumentInProgress,
+        placed: Option<Placed>,
+        replies: &mut [Option<PlacementReply>],
+    ) {
         self.counters
             .documents
             .fetch_add(u64::from(placed.is_some()), Relaxed);
         if let Some(reply) = replies.get_mut(work.place) {
-            *reply = Some(Reply {
+            *reply = Some(PlacementReply {
                 now: work.now,
                 placed,
             });
@@ -399,13 +412,13 @@ impl<F: Family> Inner<F> {
     /// What a document is told, and what it teaches.
     pub(super) fn placed(
         &self,
-        work: &Work,
-        fate: Fate<F::Proof>,
+        work: &DocumentInProgress,
+        fate: DocumentFate<F::Proof>,
         rollback: Rollback,
         commit: Commit,
-        earlier: &mut Earlier,
+        earlier: &mut EarlierDocuments,
     ) -> Placed {
-        let Fate {
+        let DocumentFate {
             decided,
             lesson,
             stage,
@@ -425,7 +438,7 @@ impl<F: Family> Inner<F> {
         };
         let mut placed = Placed {
             root: outcome.root,
-            answer: known.words().answer(question.whole, outcome.root),
+            answer: known.words().shown_root(question.whole, outcome.root),
             decision: outcome.decision,
             others,
             arrived: outcome.arrived(at),
@@ -437,7 +450,7 @@ impl<F: Family> Inner<F> {
             learned: Vec::new(),
             claimed,
             lesson: None,
-            count: Count {
+            count: TallyEntry {
                 title: work.document.title,
                 sign: decided.sign,
             },
@@ -454,13 +467,17 @@ impl<F: Family> Inner<F> {
     }
 }
 
-impl<P: Clone> Question<P> {
-    fn of(query: &Query<'_, P>, decided: &Decided, is_given: bool) -> Question<P> {
+impl<P: Clone> RecheckQuery<P> {
+    fn of(
+        query: &PlacementQuery<'_, P>,
+        decided: &DecidedDocument,
+        is_given: bool,
+    ) -> RecheckQuery<P> {
         let fingerprints = match decided.is_wide {
             true => query.more,
             false => query.fingerprints,
         };
-        Question {
+        RecheckQuery {
             fingerprints: fingerprints.to_vec(),
             known_by: query.known_by.to_vec(),
             whole: query.whole,

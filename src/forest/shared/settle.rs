@@ -4,20 +4,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::Inner;
-use super::keys::{Reply, Token, What};
+use super::SharedInner;
+use super::keys::{FoundingToken, KeyOp, StoreReply};
 use crate::fingerprint::Fingerprint;
 use crate::forest::local::RETRY_WINDOW;
-use crate::forest::port::{Outcome, Settled, Settlement, Unavailable};
+use crate::forest::port::{ItemOutcome, SettleReport, Settlement, Unavailable};
 use crate::forest::{Generation, NodeRef, Rollback, Root};
-use crate::method::{Count, Family, Tally};
+use crate::method::{MethodKind, TallyEntry, TreeTally};
 use crate::time::Millis;
 
 /// What a placement rests on, as its rollback names it: the root with its token and whether the document founded it, and its leaves.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Handle {
+pub(super) struct PlacementHandle {
     pub(super) root: Root,
-    pub(super) token: Token,
+    pub(super) token: FoundingToken,
     pub(super) has_founded: bool,
     /// In a dated forest, the step in which its new nodes were made.
     pub(super) placed: Option<u32>,
@@ -26,12 +26,12 @@ pub(super) struct Handle {
     /// Leaves that it brought.
     pub(super) leaves: Vec<Fingerprint>,
     /// In a dated forest, leaves that were there.
-    pub(super) used: Vec<Used>,
+    pub(super) used: Vec<UsedLeaf>,
 }
 
 /// A leaf that was there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Used {
+pub(super) struct UsedLeaf {
     pub(super) leaf: Fingerprint,
     /// It is of an earlier step than the document.
     pub(super) is_due: bool,
@@ -49,7 +49,7 @@ fn flag(is_set: bool, flag: u32) -> u32 {
     if is_set { flag } else { 0 }
 }
 
-impl Handle {
+impl PlacementHandle {
     pub(super) fn into_rollback(self) -> Rollback {
         let node = |fingerprint, generation| NodeRef {
             fingerprint,
@@ -64,13 +64,13 @@ impl Handle {
         let step = |step: u32| node(Fingerprint(u64::from(step)), 0);
         nodes.extend(self.placed.map(step));
         nodes.extend(self.leaves.iter().map(|&leaf| node(leaf, token)));
-        let used = |used: &Used| token | USED | flag(used.is_due, DUE);
+        let used = |used: &UsedLeaf| token | USED | flag(used.is_due, DUE);
         nodes.extend(self.used.iter().map(|leaf| node(leaf.leaf, used(leaf))));
         Rollback::of(nodes)
     }
 
     /// `None`: nothing rests on anything.
-    pub(super) fn of(rollback: &Rollback) -> Option<Handle> {
+    pub(super) fn of(rollback: &Rollback) -> Option<PlacementHandle> {
         let (root, mut leaves) = rollback.nodes().split_first()?;
         let has = |flag| root.generation.0 & flag != 0;
         let mut placed = None;
@@ -81,13 +81,13 @@ impl Handle {
         let (used, leaves): (Vec<&NodeRef>, Vec<&NodeRef>) = leaves
             .iter()
             .partition(|leaf| leaf.generation.0 & USED != 0);
-        let used = used.into_iter().map(|used| Used {
+        let used = used.into_iter().map(|used| UsedLeaf {
             leaf: used.fingerprint,
             is_due: used.generation.0 & DUE != 0,
         });
-        Some(Handle {
+        Some(PlacementHandle {
             root: Root(root.fingerprint),
-            token: Token(root.generation.0 & (FOUNDED - 1)),
+            token: FoundingToken(root.generation.0 & (FOUNDED - 1)),
             has_founded: has(FOUNDED),
             placed,
             is_due: has(DUE),
@@ -97,25 +97,25 @@ impl Handle {
     }
 }
 
-impl<F: Family> Inner<F> {
+impl<F: MethodKind> SharedInner<F> {
     pub(super) async fn settle(
         self: &Arc<Self>,
         batch: Vec<Settlement>,
         now: Millis,
-    ) -> Result<Settled, Unavailable> {
+    ) -> Result<SettleReport, Unavailable> {
         let (mut refused, mut accepted, mut lessons) = (Vec::new(), Vec::new(), Vec::new());
         let (mut arrived, mut met) = (Vec::new(), Vec::new());
         for settlement in batch {
             match settlement.outcome {
-                Outcome::Accepted => {
+                ItemOutcome::Accepted => {
                     let claimed = settlement.claimed.filter(|_| self.calendar.is_dated);
                     arrived.extend(claimed.map(|at| (settlement.rollback.clone(), at)));
                     met.push((settlement.counted.0, settlement.others));
                     accepted.push((settlement.rollback, settlement.counted.1));
                     lessons.extend(settlement.lesson);
                 }
-                Outcome::Refused => refused.push(settlement.rollback),
-                Outcome::Unknown => {
+                ItemOutcome::Refused => refused.push(settlement.rollback),
+                ItemOutcome::Unknown => {
                     let due = Millis(now.0.saturating_add(RETRY_WINDOW.0));
                     self.unknown.lock().push_back((due, settlement.rollback));
                 }
@@ -139,17 +139,20 @@ impl<F: Family> Inner<F> {
     /// Counts accepted documents at their trees. The founder of a tree counts from the start.
     pub(super) async fn count(
         &self,
-        accepted: impl Iterator<Item = (Rollback, Count)>,
+        accepted: impl Iterator<Item = (Rollback, TallyEntry)>,
     ) -> Result<(), Unavailable> {
-        let mut counted: BTreeMap<(Root, Token), Tally> = BTreeMap::new();
+        let mut counted: BTreeMap<(Root, FoundingToken), TreeTally> = BTreeMap::new();
         for (rollback, count) in accepted {
-            if let Some(handle) = Handle::of(&rollback).filter(|handle| !handle.has_founded) {
+            if let Some(handle) =
+                PlacementHandle::of(&rollback).filter(|handle| !handle.has_founded)
+            {
                 let tally = counted.entry((handle.root, handle.token)).or_default();
                 tally.add(count);
             }
         }
         let counted = counted.into_iter();
-        let commands = counted.map(|((root, token), tally)| (root.0, What::Count { token, tally }));
+        let commands =
+            counted.map(|((root, token), tally)| (root.0, KeyOp::Count { token, tally }));
         self.run(commands.collect()).await.map(drop)
     }
 
@@ -157,7 +160,7 @@ impl<F: Family> Inner<F> {
         &self,
         now: Millis,
         budget: usize,
-    ) -> Result<Settled, Unavailable> {
+    ) -> Result<SettleReport, Unavailable> {
         let due: Vec<Rollback> = {
             let mut unknown = self.unknown.lock();
             let due = unknown.partition_point(|&(due, _)| due <= now);
@@ -172,8 +175,11 @@ impl<F: Family> Inner<F> {
     ///
     /// While the engine cannot be asked they are kept for [`forget_unknown`](Self::forget_unknown). What was sent is
     /// not sent again: done twice, it would take a root from documents that rest on it.
-    pub(super) async fn withdraw(&self, rollbacks: Vec<Rollback>) -> Result<Settled, Unavailable> {
-        let mut settled = Settled::default();
+    pub(super) async fn withdraw(
+        &self,
+        rollbacks: Vec<Rollback>,
+    ) -> Result<SettleReport, Unavailable> {
+        let mut settled = SettleReport::default();
         if rollbacks.is_empty() {
             return Ok(settled);
         }
@@ -189,30 +195,30 @@ impl<F: Family> Inner<F> {
             }
             return Err(error);
         }
-        let mut trees: BTreeMap<(Root, Token), Vec<Handle>> = BTreeMap::new();
-        for handle in rollbacks.iter().filter_map(Handle::of) {
+        let mut trees: BTreeMap<(Root, FoundingToken), Vec<PlacementHandle>> = BTreeMap::new();
+        for handle in rollbacks.iter().filter_map(PlacementHandle::of) {
             let tree = trees.entry((handle.root, handle.token)).or_default();
             tree.push(handle);
         }
         let release = trees.iter().map(|(&(root, token), handles)| {
             let uses = u16::try_from(handles.len()).unwrap_or(u16::MAX);
-            (root.0, What::Release { token, uses })
+            (root.0, KeyOp::Release { token, uses })
         });
         let replies = self.run(release.collect()).await?;
         let mut commands = Vec::new();
         for (((root, token), handles), reply) in trees.into_iter().zip(replies) {
-            if reply != Reply::Number(-1) {
+            if reply != StoreReply::Number(-1) {
                 continue;
             }
             settled.withdrawn += 1;
             for handle in handles {
                 let root = root.0;
                 let leaves = handle.leaves.into_iter();
-                commands.extend(leaves.map(|leaf| (leaf, What::RemoveLeaf { root, token })));
+                commands.extend(leaves.map(|leaf| (leaf, KeyOp::RemoveLeaf { root, token })));
             }
         }
         for reply in self.run(commands).await? {
-            settled.withdrawn += u64::from(reply == Reply::Number(1));
+            settled.withdrawn += u64::from(reply == StoreReply::Number(1));
         }
         self.counters
             .withdrawn
@@ -238,19 +244,19 @@ mod tests {
             leaves in prop::collection::vec(any::<u64>(), 0..5),
             used in prop::collection::vec(any::<(u64, bool)>(), 0..5),
         ) {
-            let handle = Handle {
+            let handle = PlacementHandle {
                 root: Root(Fingerprint(root)),
-                token: Token(token),
+                token: FoundingToken(token),
                 has_founded,
                 placed,
                 is_due,
                 leaves: leaves.into_iter().map(Fingerprint).collect(),
                 used: used
                     .into_iter()
-                    .map(|(leaf, is_due)| Used { leaf: Fingerprint(leaf), is_due })
+                    .map(|(leaf, is_due)| UsedLeaf { leaf: Fingerprint(leaf), is_due })
                     .collect(),
             };
-            prop_assert_eq!(Handle::of(&handle.clone().into_rollback()), Some(handle));
+            prop_assert_eq!(PlacementHandle::of(&handle.clone().into_rollback()), Some(handle));
         }
     }
 }

@@ -11,14 +11,14 @@ use std::sync::{Arc, Barrier};
 use futures_executor::block_on;
 use proptest::prelude::*;
 
-use super::layout::{Leaf, Node, RootValue, read_evidence, write_evidence};
-use super::memory::Memory;
+use super::layout::{LeafValue, NodeValue, RootValue, read_evidence, write_evidence};
+use super::memory::InMemoryStore;
 use super::*;
 use crate::forest::Decision;
-use crate::forest::port::{Outcome, Placed, When};
+use crate::forest::port::{DocumentTime, ItemOutcome, Placed};
 use crate::method::{
-    Attributes, Count, Durable, Features, Founder, LearnedText, Method, Similarity, Strict, Tally,
-    Verified, VerifiedFeatures, Workspace,
+    Attributes, Durable, Features, Founder, LearnedText, Method, Similarity, Strict, TallyEntry,
+    TreeTally, Verified, VerifiedFeatures, Workspace,
 };
 use crate::text::{Fields, Scratch};
 
@@ -33,13 +33,13 @@ impl Executor for Threads {
 const WINDOW: i64 = 64_000;
 
 /// One of several processes that share an engine.
-fn process(memory: &Memory, seed: u64) -> Shared<Verified> {
+fn process(memory: &InMemoryStore, seed: u64) -> SharedForest<Verified> {
     let settings = SharedSettings {
         window: Some(Millis(WINDOW)),
         max_tree: None,
         evidence_bytes: 1 << 20,
     };
-    Shared::new(
+    SharedForest::new(
         ("test", "k=0"),
         settings,
         Similarity::default(),
@@ -69,16 +69,16 @@ fn story(number: u64, version: u64) -> Features {
     features.unwrap()
 }
 
-fn at(features: Features, now: i64) -> Document {
-    Document {
+fn at(features: Features, now: i64) -> PlacementDocument {
+    PlacementDocument {
         features: Some(features),
-        when: When::At(Millis(now)),
+        when: DocumentTime::At(Millis(now)),
         title: None,
         given: None,
     }
 }
 
-fn place(forest: &dyn Port, documents: Vec<Document>) -> Vec<Placed> {
+fn place(forest: &dyn ForestPort, documents: Vec<PlacementDocument>) -> Vec<Placed> {
     let batch = Batch {
         documents,
         ..Batch::default()
@@ -90,7 +90,7 @@ fn place(forest: &dyn Port, documents: Vec<Document>) -> Vec<Placed> {
         .collect()
 }
 
-fn settle(forest: &dyn Port, placed: Vec<Placed>, outcome: Outcome) -> Settled {
+fn settle(forest: &dyn ForestPort, placed: Vec<Placed>, outcome: ItemOutcome) -> SettleReport {
     let settled = placed.into_iter().map(|placed| placed.settled(outcome));
     let batch = settled.collect();
     block_on(forest.settle(batch, Millis(0))).unwrap()
@@ -106,15 +106,15 @@ fn wait_until(is_so: impl Fn() -> bool) {
 }
 
 /// Every node is a root or leads to one, whatever it took to get there.
-fn check_laws(memory: &Memory) {
+fn check_laws(memory: &InMemoryStore) {
     check_laws_of::<Founder>(memory);
 }
 
-fn check_laws_of<P: Durable>(memory: &Memory) {
+fn check_laws_of<P: Durable>(memory: &InMemoryStore) {
     let nodes = memory.nodes();
-    let read: BTreeMap<Fingerprint, Node<P>> = nodes
+    let read: BTreeMap<Fingerprint, NodeValue<P>> = nodes
         .iter()
-        .map(|(key, bytes, _)| (key.fingerprint, Node::read(bytes).unwrap()))
+        .map(|(key, bytes, _)| (key.fingerprint, NodeValue::read(bytes).unwrap()))
         .collect();
     let until: BTreeMap<Fingerprint, Option<i64>> = nodes
         .iter()
@@ -122,9 +122,11 @@ fn check_laws_of<P: Durable>(memory: &Memory) {
         .collect();
     for (fingerprint, node) in &read {
         match node {
-            Node::Root(root) => assert!(root.is_confirmed, "a root is left that nobody confirms"),
-            Node::Leaf(leaf) => {
-                let Some(Node::Root(root)) = read.get(&leaf.root.0) else {
+            NodeValue::Root(root) => {
+                assert!(root.is_confirmed, "a root is left that nobody confirms");
+            }
+            NodeValue::Leaf(leaf) => {
+                let Some(NodeValue::Root(root)) = read.get(&leaf.root.0) else {
                     panic!("{fingerprint} leads to nothing");
                 };
                 assert_eq!(root.token, leaf.token, "{fingerprint} is dead");
@@ -142,11 +144,11 @@ const STORIES: u64 = 24;
 
 /// Sends the same stories to all processes at once, in another order to each, and gives the roots of each story. `document` is what a
 /// process gets of a story.
-fn race<P: Port>(
+fn race<P: ForestPort>(
     processes: u64,
     rounds: u64,
     process: impl Fn(u64) -> P + Sync,
-    document: impl Fn(u64, u64) -> Document + Sync,
+    document: impl Fn(u64, u64) -> PlacementDocument + Sync,
 ) -> Vec<HashSet<Root>> {
     let barrier = Barrier::new(processes as usize);
     let mut roots: Vec<HashSet<Root>> = (0..rounds * STORIES).map(|_| HashSet::new()).collect();
@@ -167,7 +169,7 @@ fn race<P: Port>(
                         let placed = place(&forest, documents);
                         let named = stories.iter().zip(&placed);
                         found.extend(named.map(|(&story, placed)| (story, placed.root)));
-                        settle(&forest, placed, Outcome::Accepted);
+                        settle(&forest, placed, ItemOutcome::Accepted);
                     }
                     found
                 })
@@ -186,7 +188,7 @@ fn race<P: Port>(
 
 /// The same of texts, each process with a version of its own.
 fn race_of_texts(
-    memory: &Memory,
+    memory: &InMemoryStore,
     processes: u64,
     version: impl Fn(u64) -> u64 + Sync,
 ) -> Vec<HashSet<Root>> {
@@ -199,21 +201,21 @@ fn race_of_texts(
 }
 
 /// A forest of this process alone, to be compared with.
-fn local() -> crate::forest::local::Local<Verified> {
+fn local() -> crate::forest::local::LocalForest<Verified> {
     let settings = crate::forest::Settings {
         k: Distance(0),
         window: Some(Millis(WINDOW)),
         key: HashKey::FIXED,
     };
     let (similarity, learned) = (Similarity::default(), LearnedText::default());
-    crate::forest::local::Local::new("test", settings, similarity, learned, Arc::new(Threads))
+    crate::forest::local::LocalForest::new("test", settings, similarity, learned, Arc::new(Threads))
         .unwrap()
 }
 
 #[test]
 fn copies_that_come_at_once_get_one_root() {
     for processes in [2, 3] {
-        let memory = Memory::default();
+        let memory = InMemoryStore::default();
         let roots = race_of_texts(&memory, processes, |_| 0);
         assert!(
             roots.iter().all(|roots| roots.len() == 1),
@@ -227,7 +229,7 @@ fn copies_that_come_at_once_get_one_root() {
 
 #[test]
 fn versions_that_come_at_once_get_one_root() {
-    let memory = Memory::default();
+    let memory = InMemoryStore::default();
     let roots = race_of_texts(&memory, 3, |process| process);
     let split = roots.iter().filter(|roots| roots.len() > 1).count();
     // Two versions of which only one sees the other stay apart, as they would in some order in one forest.
@@ -238,7 +240,7 @@ fn versions_that_come_at_once_get_one_root() {
 #[test]
 fn a_shared_forest_decides_as_a_local_one() {
     let local = local();
-    let memory = Memory::default();
+    let memory = InMemoryStore::default();
     let processes = [1, 2, 3].map(|seed| process(&memory, seed));
     let (mut local_roots, mut shared_roots) = (Vec::new(), Vec::new());
     for bulk in 0..40_u64 {
@@ -246,18 +248,18 @@ fn a_shared_forest_decides_as_a_local_one() {
             .map(|n| splitmix64(bulk * 100 + n))
             .map(|random| (random % 90, random >> 32 & 3))
             .collect();
-        let documents = || -> Vec<Document> {
+        let documents = || -> Vec<PlacementDocument> {
             let each = numbers.iter();
             each.map(|&(number, version)| at(story(number, version), bulk as i64))
                 .collect()
         };
         let placed = place(&local, documents());
         local_roots.extend(placed.iter().map(|placed| placed.root));
-        settle(&local, placed, Outcome::Accepted);
+        settle(&local, placed, ItemOutcome::Accepted);
         let forest = &processes[splitmix64(bulk) as usize % 3];
         let placed = place(forest, documents());
         shared_roots.extend(placed.iter().map(|placed| placed.root));
-        settle(forest, placed, Outcome::Accepted);
+        settle(forest, placed, ItemOutcome::Accepted);
     }
     assert_eq!(shared_roots, local_roots);
     assert!(local_roots.len() > 2 * local_roots.iter().collect::<HashSet<_>>().len());
@@ -266,11 +268,11 @@ fn a_shared_forest_decides_as_a_local_one() {
 
 #[test]
 fn a_tree_lives_a_window_from_its_last_document() {
-    let memory = Memory::default();
+    let memory = InMemoryStore::default();
     let forest = process(&memory, 1);
     let first = place(&forest, vec![at(story(1, 0), 0)]);
     let root = first[0].root;
-    settle(&forest, first, Outcome::Accepted);
+    settle(&forest, first, ItemOutcome::Accepted);
     for (now, decision) in [
         (WINDOW - 10, Decision::Refreshed),
         (2 * WINDOW - 20, Decision::Refreshed),
@@ -283,7 +285,7 @@ fn a_tree_lives_a_window_from_its_last_document() {
             (root, decision),
             "{now}"
         );
-        settle(&forest, again, Outcome::Accepted);
+        settle(&forest, again, ItemOutcome::Accepted);
         check_laws(&memory);
     }
     memory.advance(5 * WINDOW);
@@ -292,7 +294,7 @@ fn a_tree_lives_a_window_from_its_last_document() {
 
 #[test]
 fn what_a_crash_leaves_is_taken_over() {
-    let memory = Memory::default();
+    let memory = InMemoryStore::default();
     let (dead, forest) = (process(&memory, 1), process(&memory, 2));
     // A founder that ends between its claims and its confirmation.
     let inner = dead.inner.clone();
@@ -316,7 +318,7 @@ fn what_a_crash_leaves_is_taken_over() {
 
 #[test]
 fn an_engine_that_is_away_is_said_to_be() {
-    let memory = Memory::default();
+    let memory = InMemoryStore::default();
     let forest = process(&memory, 1);
     memory.set_away(Some("the cable is out"));
     let batch = || Batch {
@@ -333,7 +335,7 @@ fn an_engine_that_is_away_is_said_to_be() {
     memory.set_away(None);
     assert_eq!(forest.unavailable(), None);
     assert_eq!(block_on(forest.place(batch())).unwrap().replies.len(), 1);
-    let other = Shared::<Strict>::new(
+    let other = SharedForest::<Strict>::new(
         ("test", "k=0 method=sentences:1"),
         SharedSettings {
             window: None,
@@ -352,21 +354,21 @@ fn an_engine_that_is_away_is_said_to_be() {
 
 #[test]
 fn accepted_documents_are_counted() {
-    let memory = Memory::default();
+    let memory = InMemoryStore::default();
     let forest = process(&memory, 1);
     let first = place(&forest, vec![at(story(1, 0), 0)]);
     let root = first[0].root;
-    settle(&forest, first, Outcome::Accepted);
-    let tree = |forest: &Shared<Verified>| block_on(forest.tree(root)).unwrap().unwrap();
+    settle(&forest, first, ItemOutcome::Accepted);
+    let tree = |forest: &SharedForest<Verified>| block_on(forest.tree(root)).unwrap().unwrap();
     assert_eq!((tree(&forest).documents, tree(&forest).titles), (1, 0));
     for title in 0..3 {
         let mut copy = at(story(1, 0), 1);
         copy.title = Some(title * 7 + 1);
         let placed = place(&forest, vec![copy]);
-        settle(&forest, placed, Outcome::Accepted);
+        settle(&forest, placed, ItemOutcome::Accepted);
     }
     let refused = place(&forest, vec![at(story(1, 0), 2)]);
-    settle(&forest, refused, Outcome::Refused);
+    settle(&forest, refused, ItemOutcome::Refused);
     assert_eq!((tree(&forest).documents, tree(&forest).titles), (4, 3));
 }
 
@@ -400,20 +402,20 @@ proptest! {
         text in "[a-z0-9 ]{0,200}",
         words in prop::collection::vec(any::<u16>(), 0..40),
     ) {
-        let token = Token(token);
-        let leaf = Node::<Founder>::Leaf(Leaf {
+        let token = FoundingToken(token);
+        let leaf = NodeValue::<Founder>::Leaf(LeafValue {
             root: Root(Fingerprint(root)),
             token,
             step: if is_dated { whole_step } else { whole_step & 0xFF },
             is_dated,
         });
-        let Node::Leaf(value) = &leaf else { unreachable!() };
+        let NodeValue::Leaf(value) = &leaf else { unreachable!() };
         prop_assert_eq!(value.bytes().len(), if is_dated { 15 } else { 12 });
-        prop_assert_eq!(Node::read(&value.bytes()), Some(leaf));
+        prop_assert_eq!(NodeValue::read(&value.bytes()), Some(leaf));
         let [_, uses, pins, children, before] = numbers;
         let tally = tally.map(|(title, sign)| {
-            let mut tally = Tally::of_founder();
-            tally.add(Count { title: Some(title), sign });
+            let mut tally = TreeTally::of_founder();
+            tally.add(TallyEntry { title: Some(title), sign });
             tally
         });
         let value = RootValue {
@@ -429,15 +431,15 @@ proptest! {
             tally: tally.filter(|_| confirmed),
             proof: founder(&text, root),
         };
-        prop_assert_eq!(Node::read(&value.bytes()), Some(Node::Root(value)));
+        prop_assert_eq!(NodeValue::read(&value.bytes()), Some(NodeValue::Root(value)));
         let evidence = write_evidence(token, &words);
         prop_assert_eq!(read_evidence(&evidence), Some((token, words.as_slice().into())));
     }
 
     #[test]
     fn any_bytes_are_a_node_or_none(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
-        let _ = Node::<Founder>::read(&bytes);
-        let _ = Node::<()>::read(&bytes);
+        let _ = NodeValue::<Founder>::read(&bytes);
+        let _ = NodeValue::<()>::read(&bytes);
         let _ = read_evidence(&bytes);
     }
 
@@ -447,7 +449,7 @@ proptest! {
         let calendar = Calendar::new(Some(Millis(window)));
         let length = (window + 63) / 64;
         let until = |now, is_root| match calendar.life(Millis(now), is_root) {
-            Life::Until(at) => at.0,
+            Lifetime::Until(at) => at.0,
             other => panic!("{other:?}"),
         };
         prop_assert!(until(now, false) >= now + window);
@@ -479,9 +481,9 @@ fn with_footer(number: u64) -> Features {
 
 #[test]
 fn what_one_process_learns_the_others_hear() {
-    let memory = Memory::default();
+    let memory = InMemoryStore::default();
     let [one, other] = [1, 2].map(|seed| process(&memory, seed));
-    let excluded = |forest: &Shared<Verified>, number| {
+    let excluded = |forest: &SharedForest<Verified>, number| {
         let reply = block_on(forest.check(at(with_footer(number), 5)));
         reply.unwrap().check.unwrap().boilerplate
     };
@@ -489,14 +491,14 @@ fn what_one_process_learns_the_others_hear() {
     let mut learned = 0;
     for (number, forest) in [(1, &one), (2, &other), (3, &one)] {
         let placed = place(forest, vec![at(with_footer(number), 1)]);
-        learned += settle(forest, placed, Outcome::Accepted).learned;
+        learned += settle(forest, placed, ItemOutcome::Accepted).learned;
     }
     // One that is refused teaches nobody.
     let placed = place(&one, vec![at(with_footer(4), 1)]);
-    settle(&one, placed, Outcome::Refused);
+    settle(&one, placed, ItemOutcome::Refused);
     assert_eq!((learned, excluded(&other, 9).len()), (0, 0));
     let placed = place(&other, vec![at(with_footer(5), 1)]);
-    learned += settle(&other, placed, Outcome::Accepted).learned;
+    learned += settle(&other, placed, ItemOutcome::Accepted).learned;
     assert_eq!(learned, 1);
     // Also to one that was there from the start, to one that begins now, and to one that only places.
     let beginner = process(&memory, 3);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::hash::splitmix64;
-use crate::steps;
+use crate::work_counter;
 
 /// What 5 ms of work are in steps: see [`crate::steps`].
 const FIVE_MS: usize = 180_000;
@@ -12,7 +12,7 @@ const WINDOW: i64 = 4 << 16;
 
 /// Places a document with these fingerprints, which takes a node for each.
 fn place_all(forest: &mut Forest, fingerprints: &[Fingerprint], at: Option<i64>) -> Placement {
-    let query = Query {
+    let query = PlacementQuery {
         fingerprints,
         more: &[],
         whole: fingerprints[fingerprints.len() - 1],
@@ -39,7 +39,7 @@ fn longest(k: u32, percent: i64, is_dated: bool) -> usize {
         let fingerprints = [Fingerprint(77), own];
         let fingerprints = &fingerprints[usize::from(number % 3 != 0)..];
         let mut root = None;
-        let steps = steps::count(|| {
+        let steps = work_counter::count(|| {
             let placed = place_all(forest, fingerprints, Some(at).filter(|_| !is_dated));
             if is_dated {
                 forest.arrive(&placed.rollback, Millis(at));
@@ -47,7 +47,7 @@ fn longest(k: u32, percent: i64, is_dated: bool) -> usize {
             forest.settle(&placed.rollback);
             root = Some(placed.root);
         });
-        let mut tally = Tally::of_founder();
+        let mut tally = TreeTally::of_founder();
         tally.documents = 64;
         let root = root.unwrap();
         forest.apply(&Change::Count { root, tally });
@@ -63,7 +63,7 @@ fn longest(k: u32, percent: i64, is_dated: bool) -> usize {
         let at = now + number;
         longest = longest.max(place(&mut forest, NODES + number, at));
         if number % 100 == 0 {
-            let steps = steps::count(|| assert!(forest.expire(Millis(at), 100) <= 100));
+            let steps = work_counter::count(|| assert!(forest.expire(Millis(at), 100) <= 100));
             longest = longest.max(steps);
         }
     }
@@ -109,7 +109,7 @@ fn one_dead_node_costs_no_round_through_the_table() {
         let round = forest.index.round();
         let mut calls = 0;
         while gone == 0 {
-            let steps = steps::count(|| gone = forest.expire(Millis(101), 5));
+            let steps = work_counter::count(|| gone = forest.expire(Millis(101), 5));
             // And finding the place to go on from, for each five of them.
             assert!(steps < 4 * 1_024, "{steps} steps, k = {k}");
             calls += 1;
@@ -119,7 +119,7 @@ fn one_dead_node_costs_no_round_through_the_table() {
         // With more to remove there is more to look at.
         forest.expire(Millis(151), 0);
         let budget = 100;
-        let steps = steps::count(|| gone = forest.expire(Millis(151), budget));
+        let steps = work_counter::count(|| gone = forest.expire(Millis(151), budget));
         assert_eq!(gone, budget);
         assert!(steps < 96 * 2 * budget, "{steps} steps, k = {k}");
     }

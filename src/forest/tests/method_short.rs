@@ -3,11 +3,11 @@
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::forest::{Decision, Forest, Placement, Settings};
 use crate::hash::{HashKey, SplitMix64};
-use crate::method::{CANDIDATES, COMPARED, Query, Refusal, ShortText, TAKEN_SHORT, WIDE};
+use crate::method::{CANDIDATES, COMPARED, PlacementQuery, Refusal, ShortText, TAKEN_SHORT, WIDE};
 use crate::time::Millis;
 
 fn place(forest: &mut Forest<ShortText>, print: u64, text: &str) -> Placement {
-    let query = Query {
+    let query = PlacementQuery {
         fingerprints: &[Fingerprint(print)],
         whole: Fingerprint(xxhash_rust::xxh3::xxh3_64(text.as_bytes())),
         known_by: &[],

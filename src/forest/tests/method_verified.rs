@@ -1,8 +1,8 @@
 //! The method `verified` over the real forest.
 
 use crate::fingerprint::Distance;
-use crate::forest::local::State;
-use crate::forest::port::{Document, When};
+use crate::forest::local::ForestState;
+use crate::forest::port::{DocumentTime, PlacementDocument};
 use crate::forest::{Root, Settings};
 use crate::hash::HashKey;
 use crate::method::{Features, LearnedText, Verified, VerifiedFeatures};
@@ -11,7 +11,7 @@ use crate::time::Millis;
 
 /// Trees and boilerplate, with documents placed as strings.
 struct Harness {
-    state: State<Verified>,
+    state: ForestState<Verified>,
     scratch: Scratch,
 }
 
@@ -24,21 +24,21 @@ impl Harness {
         };
         let thresholds = Default::default();
         Harness {
-            state: State::new(settings, thresholds, LearnedText::default()).unwrap(),
+            state: ForestState::new(settings, thresholds, LearnedText::default()).unwrap(),
             scratch: Scratch::new(),
         }
     }
 
-    fn document(&mut self, title: &str, body: &str) -> Document {
+    fn document(&mut self, title: &str, body: &str) -> PlacementDocument {
         let fields = Fields {
             title: Some(title),
             body: &[body],
         };
         let mut features = VerifiedFeatures::new();
         assert!(features.read(&mut self.scratch, &fields));
-        Document {
+        PlacementDocument {
             features: Some(Features::Verified(Box::new(features))),
-            when: When::At(Millis(0)),
+            when: DocumentTime::At(Millis(0)),
             title: None,
             given: None,
         }

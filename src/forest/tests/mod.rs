@@ -1,22 +1,22 @@
 use super::*;
 use crate::fingerprint::Distance;
-use crate::method::{Query, Refusal};
+use crate::method::{PlacementQuery, Refusal};
 
-mod alone;
-mod carry;
-mod evidence;
 mod expiry;
-mod furniture;
-mod late;
+mod founder_tokens;
+mod late_merges;
+mod local_fallback;
 mod memory;
 mod method_short;
 mod method_verified;
+mod page_chrome;
 mod port;
 pub(super) mod records;
 mod recovery;
 mod restart;
 mod save;
 mod strict;
+mod transfer;
 mod verified;
 
 const NEVER: Option<Millis> = None;
@@ -34,9 +34,12 @@ fn forest_of<P: Proof>(k: u32, window: Option<Millis>) -> Forest<P> {
     .unwrap()
 }
 
-/// Places a document of the strict law.
+/// Places a document of the strict rules.
 fn place(forest: &mut Forest, fingerprint: u64, now: i64) -> Placement {
-    forest.place(&Query::strict(&Fingerprint(fingerprint)), Millis(now))
+    forest.place(
+        &PlacementQuery::strict(&Fingerprint(fingerprint)),
+        Millis(now),
+    )
 }
 
 fn root(fingerprint: u64) -> Root {

@@ -7,21 +7,22 @@ use std::sync::mpsc;
 use futures_executor::block_on;
 
 use crate::fingerprint::{Distance, Fingerprint};
-use crate::forest::local::{Executor, Local, RETRY_WINDOW, State, StateChange};
+use crate::forest::local::{Executor, ForestState, LocalForest, RETRY_WINDOW, StateChange};
+use crate::forest::overrides::Override;
 use crate::forest::port::{
-    Batch, Commit, Document, Earlier, Outcome, Placed, Port, Reply, Unavailable, When,
+    Batch, Commit, DocumentTime, EarlierDocuments, ForestPort, ItemOutcome, Placed,
+    PlacementDocument, PlacementReply, Unavailable,
 };
-use crate::forest::shared::memory::Memory;
-use crate::forest::shared::{Shared, SharedSettings};
-use crate::forest::words::Word;
-use crate::forest::{Decision, Root, Settings, Stats};
+use crate::forest::shared::memory::InMemoryStore;
+use crate::forest::shared::{SharedForest, SharedSettings};
+use crate::forest::{Decision, ForestStats, Root, Settings};
 use crate::hash::HashKey;
 use crate::method::{
-    Attributes, Durable, Family, Features, LearnedText, Method, Proof, Query, Refusal, Short,
-    Similarity, Staged, Strict, StrictFeatures, Verified, WIDE, Workspace,
+    Attributes, Durable, Features, LearnedText, Method, MethodKind, PlacementQuery, Proof, Refusal,
+    Short, Similarity, Staged, Strict, StrictFeatures, Verified, WIDE, Workspace,
 };
 use crate::text::Fields;
-use crate::text::boilerplate::Taught;
+use crate::text::boilerplate::PendingSentences;
 use crate::time::Millis;
 
 /// When answers come.
@@ -54,41 +55,41 @@ impl Executor for Gate {
     }
 }
 
-fn local<F: Family>(
+fn local<F: MethodKind>(
     k: Distance,
     window: Option<Millis>,
     thresholds: <F::Proof as Proof>::Thresholds,
     executor: Arc<dyn Executor>,
-) -> Arc<dyn Port> {
+) -> Arc<dyn ForestPort> {
     let settings = Settings {
         k,
         window,
         key: HashKey::FIXED,
     };
     let learned = F::Learned::default();
-    Arc::new(Local::<F>::new("test", settings, thresholds, learned, executor).unwrap())
+    Arc::new(LocalForest::<F>::new("test", settings, thresholds, learned, executor).unwrap())
 }
 
 /// A forest that an engine keeps for several processes.
-fn shared<F: Family>(
+fn shared<F: MethodKind>(
     k: Distance,
     window: Option<Millis>,
     thresholds: <F::Proof as Proof>::Thresholds,
     is_dated: bool,
-) -> Arc<dyn Port> {
+) -> Arc<dyn ForestPort> {
     let settings = SharedSettings {
         window,
         max_tree: None,
         evidence_bytes: 1 << 20,
     };
     let learned = F::Learned::default();
-    let shared = Shared::<F>::new(
+    let shared = SharedForest::<F>::new(
         ("test", "a test"),
         settings,
         thresholds,
         learned,
         Arc::new(Inline),
-        Arc::new(Memory::default()),
+        Arc::new(InMemoryStore::default()),
         1,
     )
     .with_distance(k)
@@ -100,7 +101,7 @@ fn shared<F: Family>(
 struct Subject {
     name: &'static str,
     method: &'static str,
-    port: Arc<dyn Port>,
+    port: Arc<dyn ForestPort>,
 }
 
 /// Every kind of forest there is, empty, with this window.
@@ -113,7 +114,7 @@ fn forests(window: Option<Millis>) -> Vec<Subject> {
 
 fn shared_forests(window: Option<Millis>, is_dated: bool) -> Vec<Subject> {
     let (near, equal, similarity) = (Distance(3), Distance(0), Similarity::default());
-    let all: [(&'static str, Arc<dyn Port>); 6] = [
+    let all: [(&'static str, Arc<dyn ForestPort>); 6] = [
         ("longest", shared::<Strict>(near, window, (), is_dated)),
         ("sentences:2", shared::<Strict>(equal, window, (), is_dated)),
         (
@@ -149,7 +150,7 @@ fn local_forests(window: Option<Millis>) -> Vec<Subject> {
     for (name, executor) in executors {
         let run = || executor.clone();
         let similarity = Similarity::default();
-        let kinds: [(&'static str, Arc<dyn Port>); 5] = [
+        let kinds: [(&'static str, Arc<dyn ForestPort>); 5] = [
             ("longest", local::<Strict>(Distance(3), window, (), run())),
             (
                 "sentences:2",
@@ -176,7 +177,7 @@ fn local_forests(window: Option<Millis>) -> Vec<Subject> {
 }
 
 /// The document with this number: no two are alike.
-fn document(method: &str, number: usize, when: When) -> Document {
+fn document(method: &str, number: usize, when: DocumentTime) -> PlacementDocument {
     let method: Method = method.parse().unwrap();
     let word = |n: usize| {
         format!(
@@ -197,7 +198,7 @@ fn document(method: &str, number: usize, when: When) -> Document {
     };
     let features = method.read_with(&fields, Attributes::default(), &mut Workspace::default());
     assert!(features.is_some());
-    Document {
+    PlacementDocument {
         features,
         when,
         title: None,
@@ -209,15 +210,15 @@ fn documents(
     subject: &Subject,
     numbers: impl IntoIterator<Item = usize>,
     at: i64,
-) -> Vec<Document> {
-    let when = When::At(Millis(at));
+) -> Vec<PlacementDocument> {
+    let when = DocumentTime::At(Millis(at));
     let numbers = numbers.into_iter();
     numbers
         .map(|number| document(subject.method, number, when))
         .collect()
 }
 
-fn place(subject: &Subject, batch: Vec<Document>) -> Vec<Placed> {
+fn place(subject: &Subject, batch: Vec<PlacementDocument>) -> Vec<Placed> {
     let replies = block_on(subject.port.place(provisional(batch)))
         .unwrap()
         .replies;
@@ -225,14 +226,14 @@ fn place(subject: &Subject, batch: Vec<Document>) -> Vec<Placed> {
     placed.map(|placed| placed.expect(subject.name)).collect()
 }
 
-fn provisional(documents: Vec<Document>) -> Batch {
+fn provisional(documents: Vec<PlacementDocument>) -> Batch {
     Batch {
         documents,
         ..Batch::default()
     }
 }
 
-fn settle(subject: &Subject, placed: Vec<Placed>, outcome: Outcome) -> u64 {
+fn settle(subject: &Subject, placed: Vec<Placed>, outcome: ItemOutcome) -> u64 {
     let settled = placed.into_iter().map(|placed| placed.settled(outcome));
     let batch = settled.collect();
     block_on(subject.port.settle(batch, NOW)).unwrap().withdrawn
@@ -297,13 +298,13 @@ fn refused_documents_leave_nothing_and_others_stay() {
         let (stay, kept_roots) = (nodes(&subject), roots(&kept));
         let refused = place(&subject, documents(&subject, 2..9, 2));
         assert!(nodes(&subject) > stay);
-        let withdrawn = settle(&subject, refused, Outcome::Refused);
+        let withdrawn = settle(&subject, refused, ItemOutcome::Refused);
         assert_eq!(nodes(&subject), stay, "{}", say(&subject));
         assert!(withdrawn > 0);
         let unknown = place(&subject, documents(&subject, [20], 3));
         let with_unknown = nodes(&subject);
-        assert_eq!(settle(&subject, unknown, Outcome::Unknown), 0);
-        assert_eq!(settle(&subject, kept, Outcome::Accepted), 0);
+        assert_eq!(settle(&subject, unknown, ItemOutcome::Unknown), 0);
+        assert_eq!(settle(&subject, kept, ItemOutcome::Accepted), 0);
         assert_eq!(nodes(&subject), with_unknown);
         let again = place(&subject, documents(&subject, 0..4, 4));
         assert_eq!(roots(&again), kept_roots);
@@ -315,11 +316,11 @@ fn an_unknown_outcome_is_a_refusal_when_no_retry_came() {
     for subject in forests(None) {
         let lost = place(&subject, documents(&subject, 0..3, 1));
         let roots_before = roots(&lost);
-        settle(&subject, lost, Outcome::Unknown);
+        settle(&subject, lost, ItemOutcome::Unknown);
         // One comes again and is stored.
         let retried = place(&subject, documents(&subject, [1], 2));
         assert_eq!(retried[0].root, roots_before[1], "{}", say(&subject));
-        settle(&subject, retried, Outcome::Accepted);
+        settle(&subject, retried, ItemOutcome::Accepted);
         let before = nodes(&subject);
         let forget = |at: i64, budget| {
             let answer = subject.port.forget_unknown(Millis(at), budget);
@@ -340,14 +341,15 @@ fn an_unknown_outcome_is_a_refusal_when_no_retry_came() {
 #[test]
 fn a_claimed_time_counts_for_others_when_it_is_accepted() {
     for subject in dated_forests(Some(Millis(100))) {
-        let claimed = |number, at| document(subject.method, number, When::Claimed(Millis(at)));
+        let claimed =
+            |number, at| document(subject.method, number, DocumentTime::Claimed(Millis(at)));
         let old = place(&subject, vec![claimed(1, 0)]);
         let root = old[0].root;
-        settle(&subject, old, Outcome::Accepted);
+        settle(&subject, old, ItemOutcome::Accepted);
         for (outcome, alive) in [
-            (Outcome::Refused, true),
-            (Outcome::Unknown, true),
-            (Outcome::Accepted, false),
+            (ItemOutcome::Refused, true),
+            (ItemOutcome::Unknown, true),
+            (ItemOutcome::Accepted, false),
         ] {
             let far = place(&subject, vec![claimed(2, 1_000)]);
             assert_eq!(
@@ -361,13 +363,13 @@ fn a_claimed_time_counts_for_others_when_it_is_accepted() {
             let tree = block_on(subject.port.tree(root)).unwrap();
             let later = place(&subject, vec![claimed(1, 60)]);
             let decision = later[0].decision;
-            settle(&subject, later, Outcome::Refused);
+            settle(&subject, later, ItemOutcome::Refused);
             if alive {
                 assert_eq!(decision, Decision::Refreshed, "{}", say(&subject));
                 assert!(tree.is_some());
             }
         }
-        let next = document(subject.method, 3, When::AsBefore);
+        let next = document(subject.method, 3, DocumentTime::AsBefore);
         let reply = block_on(subject.port.check(next)).unwrap();
         assert_eq!(reply.now, Some(Millis(1_000)));
     }
@@ -377,20 +379,24 @@ fn a_claimed_time_counts_for_others_when_it_is_accepted() {
 fn the_time_of_an_undated_document_counts_for_others_when_it_is_accepted() {
     for subject in dated_forests(Some(Millis(100))) {
         let of = |number, when| document(subject.method, number, when);
-        let at = |number, at| of(number, When::Claimed(Millis(at)));
+        let at = |number, at| of(number, DocumentTime::Claimed(Millis(at)));
         let clock = || {
-            let asked = subject.port.check(of(4, When::AsBefore));
+            let asked = subject.port.check(of(4, DocumentTime::AsBefore));
             block_on(asked).unwrap().now
         };
-        settle(&subject, place(&subject, vec![at(1, 0)]), Outcome::Accepted);
-        for (outcome, expected) in [(Outcome::Refused, 0), (Outcome::Accepted, 1_000)] {
-            let request = vec![at(2, 1_000), of(3, When::AsBefore)];
+        settle(
+            &subject,
+            place(&subject, vec![at(1, 0)]),
+            ItemOutcome::Accepted,
+        );
+        for (outcome, expected) in [(ItemOutcome::Refused, 0), (ItemOutcome::Accepted, 1_000)] {
+            let request = vec![at(2, 1_000), of(3, DocumentTime::AsBefore)];
             let mut placed = place(&subject, request);
             let undated = placed.split_off(1);
             // It came when the one before it came, and so says its stamp.
             assert_eq!(undated[0].clock, Millis(1_000));
             assert_eq!(clock(), Some(Millis(0)), "{}", say(&subject));
-            settle(&subject, placed, Outcome::Refused);
+            settle(&subject, placed, ItemOutcome::Refused);
             settle(&subject, undated, outcome);
             assert_eq!(clock(), Some(Millis(expected)), "{}", say(&subject));
         }
@@ -400,22 +406,24 @@ fn the_time_of_an_undated_document_counts_for_others_when_it_is_accepted() {
 #[test]
 fn documents_outlive_the_dates_that_come_with_them() {
     for subject in dated_forests(Some(Millis(100))) {
-        let claimed = |number, at| document(subject.method, number, When::Claimed(Millis(at)));
+        let claimed =
+            |number, at| document(subject.method, number, DocumentTime::Claimed(Millis(at)));
         let known = |number, at| {
             let again = place(&subject, vec![claimed(number, at)]);
             let decision = again[0].decision;
-            settle(&subject, again, Outcome::Refused);
+            settle(&subject, again, ItemOutcome::Refused);
             decision == Decision::Refreshed
         };
         // The first request, before which there was no time.
         let first = vec![claimed(1, 5_000), claimed(2, 5_010)];
-        settle(&subject, place(&subject, first), Outcome::Accepted);
+        settle(&subject, place(&subject, first), ItemOutcome::Accepted);
         assert!(known(1, 5_010) && known(2, 5_010), "{}", say(&subject));
         // One that spans more than the window: whoever comes last is within it.
         let dates = [6_000, 6_090, 6_150, 6_170];
         let numbered = (3..).zip(dates);
-        let wide: Vec<Document> = numbered.map(|(number, at)| claimed(number, at)).collect();
-        settle(&subject, place(&subject, wide), Outcome::Accepted);
+        let wide: Vec<PlacementDocument> =
+            numbered.map(|(number, at)| claimed(number, at)).collect();
+        settle(&subject, place(&subject, wide), ItemOutcome::Accepted);
         let alive: Vec<bool> = (1..7).map(|number| known(number, 6_170)).collect();
         let expected = [false, false, false, true, true, true];
         assert_eq!(alive, expected, "{}", say(&subject));
@@ -428,19 +436,19 @@ fn what_people_say_is_obeyed_until_it_is_taken_back() {
         let placed = place(&subject, documents(&subject, [1, 2], 1));
         let [one, two] = [placed[0].root, placed[1].root];
         assert_eq!(placed[1].answer, two, "{}", say(&subject));
-        settle(&subject, placed, Outcome::Accepted);
-        let merge = Word::Merge {
+        settle(&subject, placed, ItemOutcome::Accepted);
+        let merge = Override::Merge {
             winner: one,
             losers: vec![two],
         };
-        let number = block_on(subject.port.say(merge.clone(), Vec::new()));
+        let number = block_on(subject.port.add_override(merge.clone(), Vec::new()));
         let number = number.unwrap().unwrap();
         // Of whoever writes it: the tree stays what it is.
         let answers = |placed: &[Placed]| (placed[0].root, placed[0].answer);
         let again = place(&subject, documents(&subject, [2], 2));
         assert_eq!(answers(&again), (two, one), "{}", say(&subject));
-        settle(&subject, again, Outcome::Accepted);
-        let rehearsal = subject.port.rehearsal();
+        settle(&subject, again, ItemOutcome::Accepted);
+        let rehearsal = subject.port.dry_placement();
         let foreseen = block_on(rehearsal.place(documents(&subject, [2], 2))).unwrap();
         let foreseen = foreseen.replies[0].placed.as_ref().unwrap();
         assert_eq!((foreseen.root, foreseen.answer), (two, one));
@@ -448,8 +456,8 @@ fn what_people_say_is_obeyed_until_it_is_taken_back() {
         let checked = block_on(subject.port.check(asked.remove(0))).unwrap();
         let checked = checked.check.unwrap();
         assert_eq!((checked.root, checked.answer), (two, one));
-        let words = block_on(subject.port.words()).unwrap();
-        let said: Vec<_> = words.said().collect();
+        let words = block_on(subject.port.overrides()).unwrap();
+        let said: Vec<_> = words.iter().collect();
         assert_eq!(said, [(number, &merge)]);
         // What is stored is to follow, until somebody says that it has.
         let unfinished: Vec<_> = words.unfinished().map(|(n, r)| (n, r.clone())).collect();
@@ -457,12 +465,12 @@ fn what_people_say_is_obeyed_until_it_is_taken_back() {
         let done = words.pass_for(unfinished);
         assert_eq!(done.sought(&words), [two]);
         block_on(subject.port.restamped(done)).unwrap();
-        let words = block_on(subject.port.words()).unwrap();
+        let words = block_on(subject.port.overrides()).unwrap();
         assert_eq!(words.unfinished().count(), 0);
 
-        let taken = block_on(subject.port.take_back(number)).unwrap();
+        let taken = block_on(subject.port.undo_override(number)).unwrap();
         assert_eq!(taken, Some(merge));
-        assert_eq!(block_on(subject.port.take_back(number)).unwrap(), None);
+        assert_eq!(block_on(subject.port.undo_override(number)).unwrap(), None);
         let last = place(&subject, documents(&subject, [2], 3));
         assert_eq!(answers(&last), (two, two), "{}", say(&subject));
     }
@@ -474,7 +482,7 @@ fn a_rehearsal_sees_all_and_leaves_nothing() {
         settle(
             &subject,
             place(&subject, documents(&subject, 0..3, 1)),
-            Outcome::Accepted,
+            ItemOutcome::Accepted,
         );
         let known = roots(&place(&subject, documents(&subject, 0..3, 1)));
         // Of a shared one, what was asked is counted.
@@ -483,7 +491,7 @@ fn a_rehearsal_sees_all_and_leaves_nothing() {
             _ => format!("{:?}", block_on(subject.port.stats()).unwrap()),
         };
         let before = state();
-        let rehearsal = subject.port.rehearsal();
+        let rehearsal = subject.port.dry_placement();
         let ask = |batch| -> Vec<Placed> {
             let replies = block_on(rehearsal.place(batch)).unwrap().replies;
             replies
@@ -506,7 +514,7 @@ fn a_rehearsal_sees_all_and_leaves_nothing() {
         );
         assert_eq!(state(), before, "{}", say(&subject));
         // Nobody else meets it.
-        let other = subject.port.rehearsal();
+        let other = subject.port.dry_placement();
         let reply = block_on(other.place(documents(&subject, [7], 6))).unwrap();
         let placed = reply.replies.into_iter().next().unwrap().placed.unwrap();
         assert_eq!(placed.decision, Decision::NewRoot);
@@ -514,7 +522,7 @@ fn a_rehearsal_sees_all_and_leaves_nothing() {
 }
 
 /// The document of a text that nobody else has, or of the same text with another number in it.
-fn balance(method: &str, number: usize, amount: usize) -> Document {
+fn balance(method: &str, number: usize, amount: usize) -> PlacementDocument {
     let sentences: Vec<String> = (0..6)
         .map(|n| {
             let word = |k: usize| {
@@ -537,9 +545,9 @@ fn balance(method: &str, number: usize, amount: usize) -> Document {
         title: None,
         body: &[&sentences.join(". ")],
     };
-    Document {
+    PlacementDocument {
         features: method.read_with(&fields, Attributes::default(), &mut Workspace::default()),
-        when: When::At(Millis(1)),
+        when: DocumentTime::At(Millis(1)),
         title: None,
         given: None,
     }
@@ -560,7 +568,7 @@ fn a_rehearsal_foretells_what_placing_will_say() {
         let subjects = forests(None).into_iter();
         for subject in subjects.filter(|s| s.method != "short" && s.name != "local, threads") {
             let mut numbers = numbers(seed);
-            let mut batch = |count: usize| -> Vec<Document> {
+            let mut batch = |count: usize| -> Vec<PlacementDocument> {
                 let numbers = numbers.by_ref().take(count);
                 numbers
                     .map(|(number, amount)| balance(subject.method, number, amount))
@@ -570,8 +578,8 @@ fn a_rehearsal_foretells_what_placing_will_say() {
             let request = batch(6);
             let placed = place(&subject, known);
             let there = roots(&placed);
-            settle(&subject, placed, Outcome::Accepted);
-            let rehearsal = subject.port.rehearsal();
+            settle(&subject, placed, ItemOutcome::Accepted);
+            let rehearsal = subject.port.dry_placement();
             let mut foretold = Vec::new();
             for part in request.chunks(4) {
                 let replies = block_on(rehearsal.place(part.to_vec())).unwrap().replies;
@@ -602,7 +610,7 @@ fn a_rehearsal_foretells_what_placing_will_say() {
 }
 
 /// A text of `verified` whose first sentence is its own; the second is one that many share.
-fn with_footer(number: u64) -> Document {
+fn with_footer(number: u64) -> PlacementDocument {
     let words: Vec<String> = (0..40)
         .map(|n| format!("{:x}", (number * 977 + n + 1).wrapping_mul(0x9e37_79b9)))
         .collect();
@@ -612,9 +620,9 @@ fn with_footer(number: u64) -> Document {
         title: None,
         body: &[&text],
     };
-    Document {
+    PlacementDocument {
         features: Method::Verified.read(&fields, &mut Workspace::default()),
-        when: When::Still,
+        when: DocumentTime::Still,
         title: None,
         given: None,
     }
@@ -623,11 +631,11 @@ fn with_footer(number: u64) -> Document {
 #[test]
 fn learning_waits_for_acceptance_and_one_request_counts_once() {
     let port = || local::<Verified>(Distance(0), None, Similarity::default(), Arc::new(Inline));
-    let boilerplate = |port: &Arc<dyn Port>| {
+    let boilerplate = |port: &Arc<dyn ForestPort>| {
         let reply = block_on(port.check(with_footer(1_000))).unwrap();
         reply.check.unwrap().boilerplate
     };
-    let request = |port: &Arc<dyn Port>, from: u64, outcome| {
+    let request = |port: &Arc<dyn ForestPort>, from: u64, outcome| {
         let documents = (from..from + 6).map(with_footer).collect();
         let replies = block_on(port.place(provisional(documents)))
             .unwrap()
@@ -636,7 +644,7 @@ fn learning_waits_for_acceptance_and_one_request_counts_once() {
         let batch = placed.map(|placed| placed.settled(outcome)).collect();
         block_on(port.settle(batch, NOW)).unwrap().learned
     };
-    for outcome in [Outcome::Refused, Outcome::Unknown] {
+    for outcome in [ItemOutcome::Refused, ItemOutcome::Unknown] {
         let port = port();
         for number in 0..10 {
             assert_eq!(request(&port, number * 10, outcome), 0);
@@ -645,7 +653,7 @@ fn learning_waits_for_acceptance_and_one_request_counts_once() {
     }
     let port = port();
     let learned: Vec<u64> = (0..4)
-        .map(|number| request(&port, number * 10, Outcome::Accepted))
+        .map(|number| request(&port, number * 10, ItemOutcome::Accepted))
         .collect();
     assert_eq!(learned, [0, 0, 0, 1]);
     assert_eq!(boilerplate(&port), [1]);
@@ -660,7 +668,7 @@ fn a_late_handle_does_not_touch_a_later_node() {
         let root = place(&subject, documents(&subject, [1], 1_000))[0].root;
         assert_eq!(root, late[0].root);
         assert_eq!(
-            settle(&subject, late, Outcome::Refused),
+            settle(&subject, late, ItemOutcome::Refused),
             0,
             "{}",
             say(&subject)
@@ -692,19 +700,19 @@ fn trees_can_be_seen_by_their_roots() {
 #[test]
 fn a_document_has_its_time_whether_or_not_it_has_a_place() {
     for subject in forests(None) {
-        let bare = |when| Document {
+        let bare = |when| PlacementDocument {
             features: None,
             when,
             title: None,
             given: None,
         };
         let asked = vec![
-            bare(When::AsBefore),
-            bare(When::Still),
-            bare(When::At(Millis(3))),
-            document(subject.method, 1, When::At(Millis(5))),
-            bare(When::AsBefore),
-            document(subject.method, 2, When::Still),
+            bare(DocumentTime::AsBefore),
+            bare(DocumentTime::Still),
+            bare(DocumentTime::At(Millis(3))),
+            document(subject.method, 1, DocumentTime::At(Millis(5))),
+            bare(DocumentTime::AsBefore),
+            document(subject.method, 2, DocumentTime::Still),
         ];
         let replies = block_on(subject.port.place(provisional(asked)))
             .unwrap()
@@ -724,11 +732,11 @@ fn features_of_another_method_have_no_place() {
             "verified" => "staged",
             _ => "verified",
         };
-        let stranger = document(other, 1, When::Still);
+        let stranger = document(other, 1, DocumentTime::Still);
         let mut replies = block_on(subject.port.place(provisional(vec![stranger])))
             .unwrap()
             .replies;
-        let Some(Reply { placed: None, .. }) = replies.pop() else {
+        let Some(PlacementReply { placed: None, .. }) = replies.pop() else {
             panic!("{}", say(&subject));
         };
         assert_eq!(nodes(&subject), 0);
@@ -791,7 +799,7 @@ impl Proof for Glass {
     }
 }
 
-impl Family for Fragile {
+impl MethodKind for Fragile {
     type Features = StrictFeatures;
     type Proof = Glass;
     type Learned = ();
@@ -803,10 +811,10 @@ impl Family for Fragile {
     fn ask<R>(
         strict: &mut StrictFeatures,
         (): &mut (),
-        _: &Taught,
-        ask: impl FnOnce(&Query<'_, Glass>) -> R,
+        _: &PendingSentences,
+        ask: impl FnOnce(&PlacementQuery<'_, Glass>) -> R,
     ) -> R {
-        ask(&Query {
+        ask(&PlacementQuery {
             fingerprints: &strict.fingerprints,
             whole: strict.whole,
             known_by: &[],
@@ -824,13 +832,13 @@ impl Family for Fragile {
 fn a_panic_takes_the_forest_out_of_service() {
     for executor in [Arc::new(Inline) as Arc<dyn Executor>, Arc::new(Threads)] {
         let port = local::<Fragile>(Distance(3), None, (), executor);
-        let batch = |prints: &[u64]| -> Vec<Document> {
-            let document = |&print: &u64| Document {
+        let batch = |prints: &[u64]| -> Vec<PlacementDocument> {
+            let document = |&print: &u64| PlacementDocument {
                 features: Some(Features::Strict(StrictFeatures {
                     fingerprints: vec![Fingerprint(print)],
                     whole: Fingerprint(print),
                 })),
-                when: When::Still,
+                when: DocumentTime::Still,
                 title: None,
                 given: None,
             };
@@ -853,7 +861,8 @@ fn a_panic_takes_the_forest_out_of_service() {
         );
         assert_eq!(block_on(port.stats()).unwrap_err(), broken);
         assert_eq!(block_on(port.expire(Millis(0), 1)).unwrap_err(), broken);
-        let settlement = |reply: Reply| reply.placed.unwrap().settled(Outcome::Refused);
+        let settlement =
+            |reply: PlacementReply| reply.placed.unwrap().settled(ItemOutcome::Refused);
         let settlements = placed.replies.into_iter().map(settlement).collect();
         assert_eq!(block_on(port.settle(settlements, NOW)).unwrap_err(), broken);
     }
@@ -867,14 +876,16 @@ fn the_changes_of_a_forest_make_the_same_forest() {
         window: Some(Millis(400)),
         key: HashKey::FIXED,
     };
-    let state =
-        || State::<Verified>::new(settings, Similarity::default(), LearnedText::default()).unwrap();
+    let state = || {
+        ForestState::<Verified>::new(settings, Similarity::default(), LearnedText::default())
+            .unwrap()
+    };
     let (mut first, mut replica) = (state(), state());
     first.record();
     let footer = "All rights are reserved by the publisher of this page and by its many partners. ";
     let mut workspace = Workspace::default();
     let (mut learned, mut placements) = (0, Vec::new());
-    let mut earlier = Earlier::default();
+    let mut earlier = EarlierDocuments::default();
     for number in 0..60_usize {
         let words: Vec<String> = (0..40)
             .map(|n| {
@@ -891,14 +902,14 @@ fn the_changes_of_a_forest_make_the_same_forest() {
         };
         let features = Method::Verified.read(&fields, &mut workspace);
         let when = match number % 2 {
-            0 => When::Claimed(Millis(number as i64 * 10)),
-            _ => When::At(Millis(number as i64 * 10)),
+            0 => DocumentTime::Claimed(Millis(number as i64 * 10)),
+            _ => DocumentTime::At(Millis(number as i64 * 10)),
         };
         let commit = match number < 15 {
             true => Commit::AtOnce,
             false => Commit::Provisional,
         };
-        let document = Document {
+        let document = PlacementDocument {
             features,
             when,
             title: None,
@@ -910,15 +921,15 @@ fn the_changes_of_a_forest_make_the_same_forest() {
             .unwrap();
         learned += placed.learned.len() as u64;
         let outcome = match number % 7 {
-            0 => Outcome::Refused,
-            1 => Outcome::Unknown,
-            _ => Outcome::Accepted,
+            0 => ItemOutcome::Refused,
+            1 => ItemOutcome::Unknown,
+            _ => ItemOutcome::Accepted,
         };
         placements.push(placed.settled(outcome));
         if number % 20 == 19 {
             learned += first.settle(std::mem::take(&mut placements), NOW).learned;
             first.forget_unknown(Millis(NOW.0 + RETRY_WINDOW.0), 2);
-            earlier = Earlier::default();
+            earlier = EarlierDocuments::default();
         }
         for change in first.take_changes() {
             replica.apply(&change);
@@ -931,13 +942,13 @@ fn the_changes_of_a_forest_make_the_same_forest() {
     );
     assert_eq!(first.forest().nodes(), replica.forest().nodes());
     // What was swept up already does not show.
-    let seen = |state: &State<Verified>| Stats {
+    let seen = |state: &ForestState<Verified>| ForestStats {
         dead_nodes: 0,
         memory_bytes: 0,
         ..state.forest().stats()
     };
     assert_eq!(seen(&first), seen(&replica));
-    let boilerplate = |state: &State<Verified>| format!("{:?}", state.learned());
+    let boilerplate = |state: &ForestState<Verified>| format!("{:?}", state.learned());
     assert_eq!(boilerplate(&first), boilerplate(&replica));
     assert_eq!(first.take_changes(), Vec::<StateChange<_>>::new());
 }

@@ -5,12 +5,12 @@ use proptest::prelude::*;
 
 use super::save::{seen, settings};
 use super::*;
-use crate::forest::local::{State, StateChange};
-use crate::forest::port::{Commit, Document, Earlier, Outcome, When};
-use crate::forest::words::Word;
+use crate::forest::local::{ForestState, StateChange};
+use crate::forest::overrides::Override;
+use crate::forest::port::{Commit, DocumentTime, EarlierDocuments, ItemOutcome, PlacementDocument};
 use crate::forest::{LateMerges, Portions, Restoring};
 use crate::method::{
-    Attributes, Durable, Family, FounderTokens, LearnedText, Method, Short, Similarity, Staged,
+    Attributes, Durable, FounderTokens, LearnedText, Method, MethodKind, Short, Similarity, Staged,
     Strict, Verified, WIDE, Workspace,
 };
 use crate::text::Fields;
@@ -112,18 +112,18 @@ impl Written {
         &self,
         method: &Method,
         workspace: &mut Workspace,
-    ) -> Document {
+    ) -> PlacementDocument {
         let title = text(self.script, self.title, self.salt + 1_000);
         let body = text(self.script, self.body, self.salt);
         let fields = Fields {
             title: Some(title.as_str()).filter(|title| !title.is_empty()),
             body: &[&body],
         };
-        Document {
+        PlacementDocument {
             features: method.read_with(&fields, Attributes::default(), workspace),
             when: match self.claims {
-                true => When::Claimed(Millis(self.at)),
-                false => When::At(Millis(self.at)),
+                true => DocumentTime::Claimed(Millis(self.at)),
+                false => DocumentTime::At(Millis(self.at)),
             },
             title: Some(self.salt as u32),
             given: None,
@@ -133,7 +133,7 @@ impl Written {
 
 /// Places and settles all of them, one request each, and holds that the journal alone, and a copy alone, make the
 /// same state.
-fn law<F: Family>(method: &str, make: impl Fn() -> State<F>, documents: &[Written]) {
+fn law<F: MethodKind>(method: &str, make: impl Fn() -> ForestState<F>, documents: &[Written]) {
     let method: Method = method.parse().unwrap();
     let mut state = make();
     state.record();
@@ -141,11 +141,11 @@ fn law<F: Family>(method: &str, make: impl Fn() -> State<F>, documents: &[Writte
     let mut journal = Vec::new();
     for (at, document) in documents.iter().enumerate() {
         let document = document.document(&method, &mut workspace);
-        let mut earlier = Earlier::default();
+        let mut earlier = EarlierDocuments::default();
         let reply = state.place_by(document, Commit::Provisional, &mut earlier);
         let Some(placed) = reply.placed else { continue };
         let root = placed.root;
-        state.settle(vec![placed.settled(Outcome::Accepted)], Millis(0));
+        state.settle(vec![placed.settled(ItemOutcome::Accepted)], Millis(0));
         if at % 3 == 2 {
             let losers = state
                 .forest()
@@ -153,11 +153,11 @@ fn law<F: Family>(method: &str, make: impl Fn() -> State<F>, documents: &[Writte
                 .iter()
                 .map(|node| node.root)
                 .collect();
-            let word = Word::Merge {
+            let word = Override::Merge {
                 winner: root,
                 losers,
             };
-            state.say(word, &[]).unwrap();
+            state.add_override(word, &[]).unwrap();
         }
         let changes = state.take_changes();
         journal.push(StateChange::batch(&changes).unwrap());
@@ -168,7 +168,7 @@ fn law<F: Family>(method: &str, make: impl Fn() -> State<F>, documents: &[Writte
     }
     let replayed = replayed.finish();
     assert_eq!(seen(&state), seen(&replayed));
-    assert_eq!(state.words(), replayed.words());
+    assert_eq!(state.overrides(), replayed.overrides());
     assert_evidence(&state, &replayed);
 
     let mut copied = Restoring::new(make());
@@ -180,13 +180,13 @@ fn law<F: Family>(method: &str, make: impl Fn() -> State<F>, documents: &[Writte
     }
     let copied = copied.finish();
     assert_eq!(seen(&state), seen(&copied));
-    assert_eq!(state.words(), copied.words());
+    assert_eq!(state.overrides(), copied.overrides());
     assert_evidence(&state, &copied);
 }
 
-fn assert_evidence<F: Family>(one: &State<F>, other: &State<F>) {
+fn assert_evidence<F: MethodKind>(one: &ForestState<F>, other: &ForestState<F>) {
     for node in one.forest().nodes() {
-        let of = |state: &State<F>| {
+        let of = |state: &ForestState<F>| {
             state
                 .forest()
                 .evidence
@@ -197,14 +197,14 @@ fn assert_evidence<F: Family>(one: &State<F>, other: &State<F>) {
     }
 }
 
-fn verified() -> State<Verified> {
+fn verified() -> ForestState<Verified> {
     verified_within(None)
 }
 
-pub(super) fn verified_within(window: Option<Millis>) -> State<Verified> {
+pub(super) fn verified_within(window: Option<Millis>) -> ForestState<Verified> {
     let settings = settings(Distance(0), window);
     let learned = LearnedText::default();
-    let mut state = State::<Verified>::new(settings, Similarity::default(), learned).unwrap();
+    let mut state = ForestState::<Verified>::new(settings, Similarity::default(), learned).unwrap();
     state.set_late_merges(LateMerges::Apply);
     state
 }
@@ -215,10 +215,10 @@ proptest! {
     #[test]
     fn what_documents_bring_is_written_and_read(documents in prop::collection::vec(written(), 1..8)) {
         law("verified", verified, &documents);
-        law("staged", || State::<Staged>::new(settings(Distance(3), None), (), ()).unwrap(), &documents);
-        law("short", || State::<Short>::new(settings(WIDE, None), (), ()).unwrap(), &documents);
+        law("staged", || ForestState::<Staged>::new(settings(Distance(3), None), (), ()).unwrap(), &documents);
+        law("short", || ForestState::<Short>::new(settings(WIDE, None), (), ()).unwrap(), &documents);
         for method in ["longest", "full", "sentences:3"] {
-            law(method, || State::<Strict>::new(settings(Distance(3), None), (), ()).unwrap(), &documents);
+            law(method, || ForestState::<Strict>::new(settings(Distance(3), None), (), ()).unwrap(), &documents);
         }
     }
 }
@@ -260,23 +260,23 @@ fn the_largest_overrides_are_read_again() {
     let roots = |from: u64| (from..from + 1_000).map(|n| root(crate::hash::mix64(n)));
     let mut state = verified();
     state.record();
-    let merge = Word::Merge {
+    let merge = Override::Merge {
         winner: root(1),
         losers: roots(2).collect(),
     };
-    let number = state.say(merge, &[]).unwrap();
-    let pin = Word::Pin {
+    let number = state.add_override(merge, &[]).unwrap();
+    let pin = Override::Pin {
         texts: roots(5_000).map(|root| root.0).collect(),
         root: root(1),
     };
     let shown: Vec<Root> = roots(9_000).collect();
-    state.say(pin, &shown).unwrap();
+    state.add_override(pin, &shown).unwrap();
     state.take_back(number);
     let changes = state.take_changes();
     let batch = StateChange::batch(&changes).unwrap();
     let mut restored = Restoring::new(verified());
     restored.batch(1, &batch).unwrap();
-    assert_eq!(restored.finish().words(), state.words());
+    assert_eq!(restored.finish().overrides(), state.overrides());
 }
 
 /// A journal and a snapshot of a version whose evidence had no limit when it was written.

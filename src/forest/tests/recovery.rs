@@ -3,11 +3,11 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::forest::local::{Recovered, Recovery, State};
-use crate::forest::port::{Commit, Document, Earlier, Outcome, When};
-use crate::forest::words::Word;
+use crate::forest::local::{ForestState, Recovered, RecoveryPass};
+use crate::forest::overrides::Override;
+use crate::forest::port::{Commit, DocumentTime, EarlierDocuments, ItemOutcome, PlacementDocument};
 use crate::method::{
-    Attributes, Family, Method, Short, Similarity, Staged, Strict, Verified, WIDE, Workspace,
+    Attributes, Method, MethodKind, Short, Similarity, Staged, Strict, Verified, WIDE, Workspace,
 };
 use crate::text::Fields;
 
@@ -60,7 +60,12 @@ fn mostly_answered() -> impl Strategy<Value = Fate> {
 
 /// A document of a small world: of three with neighbouring numbers one is the original, and two have other ends; one of
 /// five has a sentence that is everywhere.
-pub(super) fn document(method: &Method, number: u64, when: When, given: Option<Root>) -> Document {
+pub(super) fn document(
+    method: &Method,
+    number: u64,
+    when: DocumentTime,
+    given: Option<Root>,
+) -> PlacementDocument {
     let word = |n: u64| format!("{:x}", crate::hash::mix64(number / 3 * 131 + n) >> 20);
     let len = match method {
         Method::Short(_) => 6,
@@ -86,7 +91,7 @@ pub(super) fn document(method: &Method, number: u64, when: When, given: Option<R
         url: Some(&url),
         own: Some(Fingerprint(crate::hash::mix64(number / 3) ^ (number % 3))),
     };
-    Document {
+    PlacementDocument {
         features: method.read_with(&fields, attributes, &mut Workspace::default()),
         when,
         title: Some((number / 6) as u32),
@@ -95,31 +100,31 @@ pub(super) fn document(method: &Method, number: u64, when: When, given: Option<R
 }
 
 /// One kind of forest.
-pub(super) struct Kind<F: Family> {
+pub(super) struct Kind<F: MethodKind> {
     pub(super) method: Method,
     pub(super) k: Distance,
     pub(super) window: Option<Millis>,
     pub(super) thresholds: <F::Proof as Proof>::Thresholds,
 }
 
-impl<F: Family> Kind<F> {
-    pub(super) fn empty(&self) -> State<F> {
+impl<F: MethodKind> Kind<F> {
+    pub(super) fn empty(&self) -> ForestState<F> {
         let settings = Settings {
             k: self.k,
             window: self.window,
             key: HashKey::FIXED,
         };
-        State::new(settings, self.thresholds, F::Learned::default()).unwrap()
+        ForestState::new(settings, self.thresholds, F::Learned::default()).unwrap()
     }
 
     /// The forest behind which an index was written, and what stands in that.
-    fn write(&self, requests: &[Request]) -> (State<F>, Vec<Kept>) {
+    fn write(&self, requests: &[Request]) -> (ForestState<F>, Vec<Kept>) {
         let (mut state, mut kept, mut now) = (self.empty(), Vec::new(), 1_000_000);
         for request in requests {
             now += request.pause;
-            let (mut earlier, mut settlements) = (Earlier::default(), Vec::new());
+            let (mut earlier, mut settlements) = (EarlierDocuments::default(), Vec::new());
             for &number in &request.numbers {
-                let document = document(&self.method, number, When::At(Millis(now)), None);
+                let document = document(&self.method, number, DocumentTime::At(Millis(now)), None);
                 let reply = state.place_by(document, Commit::Provisional, &mut earlier);
                 let placed = reply.placed.unwrap();
                 let (root, arrival) = (placed.root, placed.clock);
@@ -135,9 +140,9 @@ impl<F: Family> Kind<F> {
                     });
                 }
                 settlements.push(placed.settled(match request.fate {
-                    Fate::Accepted => Outcome::Accepted,
-                    Fate::Refused => Outcome::Refused,
-                    Fate::Unanswered { .. } => Outcome::Unknown,
+                    Fate::Accepted => ItemOutcome::Accepted,
+                    Fate::Refused => ItemOutcome::Refused,
+                    Fate::Unanswered { .. } => ItemOutcome::Unknown,
                 }));
             }
             state.settle(settlements, Millis(now));
@@ -145,25 +150,26 @@ impl<F: Family> Kind<F> {
         (state, kept)
     }
 
-    fn stored(&self, kept: &Kept) -> Document {
+    fn stored(&self, kept: &Kept) -> PlacementDocument {
         document(
             &self.method,
             kept.number,
-            When::At(kept.arrival),
+            DocumentTime::At(kept.arrival),
             Some(kept.root),
         )
     }
 
     pub(super) fn recover(
         &self,
-        state: &mut State<F>,
+        state: &mut ForestState<F>,
         kept: &[Kept],
-        mut recovery: Recovery,
+        mut recovery: RecoveryPass,
         page: usize,
     ) -> Recovered {
         let mut pages = kept.chunks(page).peekable();
         while let Some(page) = pages.next() {
-            let documents: Vec<Document> = page.iter().map(|kept| self.stored(kept)).collect();
+            let documents: Vec<PlacementDocument> =
+                page.iter().map(|kept| self.stored(kept)).collect();
             let mut documents = documents.into_iter();
             while let Some(group) = recovery.next_group(&mut documents, pages.peek().is_none()) {
                 state.recover(group, &mut recovery);
@@ -172,14 +178,14 @@ impl<F: Family> Kind<F> {
         recovery.recovered()
     }
 
-    fn root(&self, state: &mut State<F>, number: u64) -> Root {
-        let at = When::At(state.forest().clock());
+    fn root(&self, state: &mut ForestState<F>, number: u64) -> Root {
+        let at = DocumentTime::At(state.forest().clock());
         let check = state.check(document(&self.method, number, at, None));
         check.check.unwrap().root
     }
 
     /// How many of the documents do not get the root again that they are stored with.
-    fn others(&self, state: &mut State<F>, kept: &[Kept]) -> u64 {
+    fn others(&self, state: &mut ForestState<F>, kept: &[Kept]) -> u64 {
         let other = |kept: &&Kept| self.root(state, kept.number) != kept.root;
         kept.iter().filter(other).count() as u64
     }
@@ -193,7 +199,7 @@ impl<F: Family> Kind<F> {
         });
         let (mut first, kept) = self.write(&apart.collect::<Vec<_>>());
         let mut again = self.empty();
-        let recovered = self.recover(&mut again, &kept, Recovery::default(), page);
+        let recovered = self.recover(&mut again, &kept, RecoveryPass::default(), page);
         assert_eq!(recovered.elsewhere, 0);
         assert_eq!(recovered.placed, kept.len() as u64);
         assert!(rows(first.forest()) == rows(again.forest()));
@@ -210,7 +216,7 @@ impl<F: Family> Kind<F> {
             );
         }
         // All of it once more changes nothing.
-        let known = self.recover(&mut again, &kept, Recovery::of_the_rest(), page);
+        let known = self.recover(&mut again, &kept, RecoveryPass::of_the_rest(), page);
         assert_eq!((known.known, known.placed), (kept.len() as u64, 0));
         assert!(rows(first.forest()) == rows(again.forest()));
     }
@@ -221,7 +227,7 @@ impl<F: Family> Kind<F> {
         let mut keys = keys.iter().cycle();
         kept.sort_by_cached_key(|kept| (kept.arrival, keys.next().copied()));
         let mut again = self.empty();
-        let recovered = self.recover(&mut again, &kept, Recovery::default(), page);
+        let recovered = self.recover(&mut again, &kept, RecoveryPass::default(), page);
         assert_eq!(recovered.elsewhere, 0);
         assert_eq!(self.others(&mut again, &kept), 0);
     }
@@ -233,7 +239,7 @@ impl<F: Family> Kind<F> {
         if is_late {
             state.forget_unknown(over, usize::MAX);
         }
-        let found = self.recover(&mut state, &kept, Recovery::of_the_rest(), page);
+        let found = self.recover(&mut state, &kept, RecoveryPass::of_the_rest(), page);
         state.forget_unknown(over, usize::MAX);
         assert!(
             self.others(&mut state, &kept) <= found.elsewhere,
@@ -256,7 +262,7 @@ impl<F: Family> Kind<F> {
                     .is_none_or(|window| kept.arrival.0 >= clock.0 - window.0)
         });
         let mut again = self.empty();
-        let recovered = self.recover(&mut again, &kept, Recovery::default(), page);
+        let recovered = self.recover(&mut again, &kept, RecoveryPass::default(), page);
         let others = self.others(&mut again, &kept);
         assert!(others <= recovered.elsewhere, "{others} of {recovered:?}");
     }
@@ -392,13 +398,13 @@ fn a_word_is_no_other_tree() {
     let (mut state, mut kept) = kind.write(&requests);
     let (winner, loser) = (kept[0].root, kept[1].root);
     assert!(winner != loser && kept[2].root == loser);
-    let word = Word::Merge {
+    let word = Override::Merge {
         winner,
         losers: vec![loser],
     };
-    let word = state.say(word, &[]).unwrap();
+    let word = state.add_override(word, &[]).unwrap();
     kept.iter_mut().for_each(|kept| kept.root = winner);
-    let found = kind.recover(&mut state, &kept, Recovery::of_the_rest(), 1);
+    let found = kind.recover(&mut state, &kept, RecoveryPass::of_the_rest(), 1);
     assert_eq!((found.known + found.placed, found.elsewhere), (3, 0));
     state.forget_unknown(Millis(i64::MAX), usize::MAX);
     state.take_back(word).unwrap();

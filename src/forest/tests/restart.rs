@@ -6,10 +6,10 @@ use proptest::prelude::*;
 
 use super::recovery::{Kept, Kind, document, for_all};
 use super::*;
-use crate::forest::local::{Recovery, State, StateChange};
-use crate::forest::port::{Commit, Document, Earlier, Outcome, When};
+use crate::forest::local::{ForestState, RecoveryPass, StateChange};
+use crate::forest::port::{Commit, DocumentTime, EarlierDocuments, ItemOutcome, PlacementDocument};
 use crate::forest::{Portions, Restoring};
-use crate::method::{Family, Method, Short, Similarity, Staged, Strict, Verified, WIDE};
+use crate::method::{Method, MethodKind, Short, Similarity, Staged, Strict, Verified, WIDE};
 
 /// What the cluster has done with a request when the process ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,9 +101,9 @@ struct Left {
     told: Vec<u64>,
 }
 
-impl<F: Family> Kind<F> {
+impl<F: MethodKind> Kind<F> {
     /// Requests to a forest until its process ends. Answers the forest as it was then.
-    fn live(&self, requests: &[Request], end: &End) -> (State<F>, Left) {
+    fn live(&self, requests: &[Request], end: &End) -> (ForestState<F>, Left) {
         let mut state = self.empty();
         state.record();
         let mut left = Left {
@@ -124,11 +124,11 @@ impl<F: Family> Kind<F> {
             now += request.pause;
             let is_last = at + 1 == requests.len();
             let fate = if is_last { end.last } else { request.fate };
-            let (mut earlier, mut settlements) = (Earlier::default(), Vec::new());
+            let (mut earlier, mut settlements) = (EarlierDocuments::default(), Vec::new());
             for &number in &request.numbers {
                 let when = match end.is_dated {
-                    true => When::Claimed(Millis(now - request.late)),
-                    false => When::At(Millis(now)),
+                    true => DocumentTime::Claimed(Millis(now - request.late)),
+                    false => DocumentTime::At(Millis(now)),
                 };
                 let document = document(&self.method, number, when, None);
                 let reply = state.place_by(document, Commit::Provisional, &mut earlier);
@@ -145,8 +145,8 @@ impl<F: Family> Kind<F> {
                     Fate::Lost | Fate::Stored | Fate::Refused => {}
                 }
                 let outcome = match fate {
-                    Fate::Refused => Outcome::Refused,
-                    _ => Outcome::Accepted,
+                    Fate::Refused => ItemOutcome::Refused,
+                    _ => ItemOutcome::Accepted,
                 };
                 settlements.push(placed.settled(outcome));
             }
@@ -161,7 +161,7 @@ impl<F: Family> Kind<F> {
         (state, left)
     }
 
-    fn start(&self, left: &Left) -> State<F> {
+    fn start(&self, left: &Left) -> ForestState<F> {
         let mut restoring = Restoring::new(self.empty());
         for (section, bytes) in &left.parts {
             restoring.part(*section, bytes).unwrap();
@@ -173,15 +173,15 @@ impl<F: Family> Kind<F> {
     }
 
     /// The root that a document gets at this time, if the forest knows it.
-    fn known(&self, state: &mut State<F>, number: u64, at: Millis) -> Option<Root> {
-        let check = state.check(document(&self.method, number, When::At(at), None));
+    fn known(&self, state: &mut ForestState<F>, number: u64, at: Millis) -> Option<Root> {
+        let check = state.check(document(&self.method, number, DocumentTime::At(at), None));
         let check = check.check.unwrap();
         (check.decision == Decision::Refreshed).then_some(check.answer)
     }
 
     /// A fingerprint of a document.
     fn print_of(&self, number: u64, at: usize) -> Root {
-        let mut features = document(&self.method, number, When::Still, None).features;
+        let mut features = document(&self.method, number, DocumentTime::Still, None).features;
         let features = features.as_mut().and_then(F::features).unwrap();
         let learned = &mut F::Learned::default();
         Root(F::ask(features, learned, &Default::default(), |query| {
@@ -244,7 +244,7 @@ impl<F: Family> Kind<F> {
         self.recover(
             &mut again,
             &index,
-            Recovery::of_the_missed(end.is_dated),
+            RecoveryPass::of_the_missed(end.is_dated),
             end.page,
         );
         let caught_up = StateChange::batch(&again.take_changes()).unwrap();
@@ -332,7 +332,7 @@ fn a_late_arrival_expires_nothing() {
             root: kind.print_of(30, 0),
             arrival: Millis(oldest.0 + arrival),
         };
-        let found = kind.recover(&mut state, &[stored], Recovery::of_the_missed(true), 1);
+        let found = kind.recover(&mut state, &[stored], RecoveryPass::of_the_missed(true), 1);
         assert_eq!(found.placed, 1);
         assert_eq!(state.forest().clock(), Millis(oldest.0 + clock));
         for kept in left.kept.iter().chain([&stored]) {
@@ -360,7 +360,7 @@ fn a_stored_root_displaces_no_leaf_of_the_directory() {
             root: own,
             arrival: left.kept[0].arrival,
         };
-        kind.recover(&mut state, &[stored], Recovery::of_the_missed(false), 1);
+        kind.recover(&mut state, &[stored], RecoveryPass::of_the_missed(false), 1);
         let nodes = rows(state.forest());
         let is = nodes.iter().find(|&&(node, _, _)| node == leaf);
         assert_eq!(is.map(|&(_, root, _)| root), Some(root.0.0));
@@ -378,13 +378,13 @@ fn a_founder_is_waited_for_through_its_moment() {
         thresholds: (),
     };
     let root = kind.print_of(0, 0);
-    let (moment, next) = (When::At(Millis(5)), When::At(Millis(6)));
+    let (moment, next) = (DocumentTime::At(Millis(5)), DocumentTime::At(Millis(6)));
     let of = |number, when| document(&kind.method, number, when, Some(root));
-    let without_text = |when| Document {
+    let without_text = |when| PlacementDocument {
         features: None,
         ..of(1, when)
     };
-    let group = Recovery::GROUP;
+    let group = RecoveryPass::GROUP;
     for (followers, others, founder, foreign) in [
         (1, 2 * group, moment, 0),
         (1, 2 * group, next, 1),
@@ -394,7 +394,7 @@ fn a_founder_is_waited_for_through_its_moment() {
         let mut documents = vec![of(1, moment); followers];
         documents.extend(vec![without_text(moment); others]);
         documents.push(of(0, founder));
-        let (mut state, mut recovery) = (kind.empty(), Recovery::of_the_missed(false));
+        let (mut state, mut recovery) = (kind.empty(), RecoveryPass::of_the_missed(false));
         let mut documents = documents.into_iter();
         while let Some(group) = recovery.next_group(&mut documents, true) {
             state.recover(group, &mut recovery);

@@ -3,12 +3,14 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::forest::local::{State, StateChange};
-use crate::forest::port::{Commit, Document, Earlier, Outcome, Settlement, When};
-use crate::forest::words::Word;
+use crate::forest::local::{ForestState, StateChange};
+use crate::forest::overrides::Override;
+use crate::forest::port::{
+    Commit, DocumentTime, EarlierDocuments, ItemOutcome, PlacementDocument, Settlement,
+};
 use crate::forest::{LateMerges, Portions, Restoring};
 use crate::method::{
-    Attributes, Family, LearnedText, Method, Short, Similarity, Staged, Strict, Verified, WIDE,
+    Attributes, LearnedText, Method, MethodKind, Short, Similarity, Staged, Strict, Verified, WIDE,
     Workspace,
 };
 use crate::text::Fields;
@@ -22,7 +24,7 @@ pub(super) fn settings(k: Distance, window: Option<Millis>) -> Settings {
 }
 
 /// A document of a small world: some are reprints of others.
-fn document(method: &Method, number: u64, at: i64, workspace: &mut Workspace) -> Document {
+fn document(method: &Method, number: u64, at: i64, workspace: &mut Workspace) -> PlacementDocument {
     let word = |n: u64| format!("{:x}", crate::hash::mix64(number / 3 * 131 + n) >> 20);
     let mut words: Vec<String> = (0..match method {
         Method::Short(_) => 6,
@@ -43,11 +45,11 @@ fn document(method: &Method, number: u64, at: i64, workspace: &mut Workspace) ->
         title: None,
         body: &[&text],
     };
-    Document {
+    PlacementDocument {
         features: method.read_with(&fields, Attributes::default(), workspace),
         when: match number % 4 {
-            0 => When::Claimed(Millis(at)),
-            _ => When::At(Millis(at)),
+            0 => DocumentTime::Claimed(Millis(at)),
+            _ => DocumentTime::At(Millis(at)),
         },
         title: Some((number % 5) as u32),
         given: None,
@@ -87,9 +89,9 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// A state with its journal and the copy that is being made of it.
-struct Run<F: Family> {
+struct Run<F: MethodKind> {
     method: Method,
-    state: State<F>,
+    state: ForestState<F>,
     journal: Vec<Vec<u8>>,
     parts: Vec<(u8, Vec<u8>)>,
     /// Where the journal stood when the copy was begun.
@@ -98,12 +100,12 @@ struct Run<F: Family> {
     copied: bool,
     at: i64,
     open: Vec<Settlement>,
-    earlier: Earlier,
+    earlier: EarlierDocuments,
     workspace: Workspace,
 }
 
-impl<F: Family> Run<F> {
-    fn new(method: &str, state: State<F>) -> Self {
+impl<F: MethodKind> Run<F> {
+    fn new(method: &str, state: ForestState<F>) -> Self {
         let mut run = Run {
             method: method.parse().unwrap(),
             state,
@@ -114,7 +116,7 @@ impl<F: Family> Run<F> {
             copied: false,
             at: 1_000,
             open: Vec::new(),
-            earlier: Earlier::default(),
+            earlier: EarlierDocuments::default(),
             workspace: Workspace::default(),
         };
         run.state.record();
@@ -167,20 +169,20 @@ impl<F: Family> Run<F> {
                 let reply = self.state.place_by(document, commit, &mut self.earlier);
                 let placed = reply.placed.unwrap();
                 if commit == Commit::Provisional {
-                    self.open.push(placed.settled(Outcome::Accepted));
+                    self.open.push(placed.settled(ItemOutcome::Accepted));
                 }
             }
             Step::Settle { outcome } => {
                 let mut batch = std::mem::take(&mut self.open);
                 for settlement in &mut batch {
                     settlement.outcome = match outcome {
-                        0 => Outcome::Refused,
-                        1 => Outcome::Unknown,
-                        _ => Outcome::Accepted,
+                        0 => ItemOutcome::Refused,
+                        1 => ItemOutcome::Unknown,
+                        _ => ItemOutcome::Accepted,
                     };
                 }
                 self.state.settle(batch, Millis(self.at));
-                self.earlier = Earlier::default();
+                self.earlier = EarlierDocuments::default();
                 self.state.forget_unknown(Millis(self.at + 60_000), 2);
             }
             Step::Sweep => {
@@ -200,9 +202,9 @@ impl<F: Family> Run<F> {
         if let Some(number) = back {
             self.state.take_back(number);
             if self.at % 2 == 0 {
-                let unfinished = self.state.words().unfinished().take(1);
+                let unfinished = self.state.overrides().unfinished().take(1);
                 let first = unfinished.map(|(number, restamp)| (number, restamp.clone()));
-                let done = self.state.words().pass_for(first.collect());
+                let done = self.state.overrides().pass_for(first.collect());
                 self.state.restamped(&done);
             }
             return;
@@ -211,13 +213,13 @@ impl<F: Family> Run<F> {
         let root = |at: usize| Some(all.get(at.checked_rem(all.len())?)?.root);
         if let Some((winner, loser)) = root(nodes.0).zip(root(nodes.1)) {
             let losers = vec![loser];
-            let word = Word::Merge { winner, losers };
-            self.state.say(word, &[]).unwrap();
+            let word = Override::Merge { winner, losers };
+            self.state.add_override(word, &[]).unwrap();
         }
     }
 
     /// What a restart would find.
-    fn restored(&self, empty: State<F>) -> State<F> {
+    fn restored(&self, empty: ForestState<F>) -> ForestState<F> {
         let mut restoring = Restoring::new(empty);
         for (section, bytes) in &self.parts {
             restoring.part(*section, bytes).unwrap();
@@ -229,7 +231,7 @@ impl<F: Family> Run<F> {
     }
 }
 
-pub(super) fn seen<F: Family>(state: &State<F>) -> (Vec<String>, Stats, String) {
+pub(super) fn seen<F: MethodKind>(state: &ForestState<F>) -> (Vec<String>, ForestStats, String) {
     let forest = state.forest();
     let nodes = forest.nodes();
     // Debug, since not every proof can be compared.
@@ -243,7 +245,7 @@ pub(super) fn seen<F: Family>(state: &State<F>) -> (Vec<String>, Stats, String) 
     let mut stats = forest.stats();
     stats.evidence.evicted_total = 0;
     stats.evidence.missing_total = 0;
-    let stats = Stats {
+    let stats = ForestStats {
         dead_nodes: 0,
         memory_bytes: 0,
         expired_total: 0,
@@ -254,7 +256,12 @@ pub(super) fn seen<F: Family>(state: &State<F>) -> (Vec<String>, Stats, String) 
     (rows.collect(), stats, format!("{:?}", state.learned()))
 }
 
-fn run<F: Family>(method: &str, make: impl Fn() -> State<F>, before: &[Step], during: &[Step]) {
+fn run<F: MethodKind>(
+    method: &str,
+    make: impl Fn() -> ForestState<F>,
+    before: &[Step],
+    during: &[Step],
+) {
     let mut run = Run::new(method, make());
     for step in before {
         run.step(step);
@@ -272,7 +279,7 @@ fn run<F: Family>(method: &str, make: impl Fn() -> State<F>, before: &[Step], du
     let mut restored = run.restored(make());
     assert_eq!(seen(&run.state), seen(&restored), "{method}");
     // In its order: who goes next when there is no room.
-    let evidence = |state: &State<F>| -> Vec<(Fingerprint, Vec<u16>)> {
+    let evidence = |state: &ForestState<F>| -> Vec<(Fingerprint, Vec<u16>)> {
         let kept = &state.forest().evidence;
         let row = |root| Some((root, kept.get(root)?.to_vec()));
         kept.roots().filter_map(row).collect()
@@ -283,7 +290,7 @@ fn run<F: Family>(method: &str, make: impl Fn() -> State<F>, before: &[Step], du
         let entry = forest.index.get(root).unwrap();
         assert!(forest.is_root(root, roots::RootNumber(entry.root)));
     }
-    assert_eq!(run.state.words(), restored.words(), "{method}");
+    assert_eq!(run.state.overrides(), restored.overrides(), "{method}");
     // From here on both go the same way, whatever lies in the index beside the living.
     run.open.clear();
     for step in before.iter().chain(during).take(40) {
@@ -291,16 +298,16 @@ fn run<F: Family>(method: &str, make: impl Fn() -> State<F>, before: &[Step], du
             continue;
         };
         run.at += pause;
-        let place = |state: &mut State<F>, workspace: &mut Workspace| {
+        let place = |state: &mut ForestState<F>, workspace: &mut Workspace| {
             let document = document(&run.method, number, run.at, workspace);
             let placed = state.place(document).placed.unwrap();
-            assert_eq!(placed.answer, state.words().group(placed.root));
+            assert_eq!(placed.answer, state.overrides().group(placed.root));
             (placed.root, placed.decision)
         };
         let first = place(&mut run.state, &mut run.workspace);
         assert_eq!(first, place(&mut restored, &mut run.workspace), "{method}");
     }
-    let swept = |state: &mut State<F>| {
+    let swept = |state: &mut ForestState<F>| {
         let forest = state.forest_mut();
         forest.expire(Millis(run.at), usize::MAX);
         (
@@ -323,15 +330,15 @@ proptest! {
         // That of a few trees, or of all.
         evidence in prop_oneof![Just(None), Just(Some(1_000)), Just(Some(4_000))],
     ) {
-        let strict = || State::<Strict>::new(settings(Distance(3), window), (), ()).unwrap();
+        let strict = || ForestState::<Strict>::new(settings(Distance(3), window), (), ()).unwrap();
         run("longest", strict, &before, &during);
-        let staged = || State::<Staged>::new(settings(Distance(3), window), (), ()).unwrap();
+        let staged = || ForestState::<Staged>::new(settings(Distance(3), window), (), ()).unwrap();
         run("staged", staged, &before, &during);
-        let short = || State::<Short>::new(settings(WIDE, window), (), ()).unwrap();
+        let short = || ForestState::<Short>::new(settings(WIDE, window), (), ()).unwrap();
         run("short", short, &before, &during);
         let verified = || {
             let settings = settings(Distance(0), window);
-            let mut state = State::<Verified>::new(settings, Similarity::default(), LearnedText::default()).unwrap();
+            let mut state = ForestState::<Verified>::new(settings, Similarity::default(), LearnedText::default()).unwrap();
             if let Some(bytes) = evidence {
                 state = state.with_evidence(bytes);
             }
@@ -344,7 +351,7 @@ proptest! {
     #[test]
     fn any_bytes_are_refused_or_read(section in 0u8..8, bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let settings = settings(Distance(0), None);
-        let state = State::<Verified>::new(settings, Similarity::default(), LearnedText::default()).unwrap();
+        let state = ForestState::<Verified>::new(settings, Similarity::default(), LearnedText::default()).unwrap();
         let mut restoring = Restoring::new(state);
         let _ = restoring.part(section, &bytes);
         let _ = restoring.batch(1, &bytes);

@@ -1,4 +1,4 @@
-//! The law with one fingerprint and no proof: winners, window, withdrawal.
+//! The placement rules with one fingerprint and no proof: winners, window, withdrawal.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! The law with several fingerprints and a proof.
+//! The placement rules with several fingerprints and a proof.
 
 use super::*;
 
@@ -42,7 +42,7 @@ fn place_given(
     given: Option<Root>,
 ) -> Placement {
     let fingerprints: Vec<_> = fingerprints.iter().copied().map(Fingerprint).collect();
-    let query = Query {
+    let query = PlacementQuery {
         fingerprints: &fingerprints,
         whole: Fingerprint(whole),
         known_by: &[],
@@ -147,8 +147,8 @@ fn a_document_stays_outside_where_every_place_for_its_root_is_taken() {
     let whole = WHOLE ^ 2;
     place_kind(&mut forest, 1, &[WHOLE], WHOLE, 1);
     let mut hash = Fingerprint(whole);
-    for _ in 1..law::ROOT_TRIES {
-        hash = law::rehashed(hash);
+    for _ in 1..placement::ROOT_TRIES {
+        hash = placement::rehashed(hash);
         place_kind(&mut forest, 1, &[hash.0], hash.0, 1);
     }
     let outside = place_kind(&mut forest, 2, &[WHOLE ^ 1], whole, 2);
@@ -156,7 +156,7 @@ fn a_document_stays_outside_where_every_place_for_its_root_is_taken() {
         (outside.root, outside.decision),
         (root(whole), Decision::Outside)
     );
-    assert_eq!(forest.stats().nodes, law::ROOT_TRIES);
+    assert_eq!(forest.stats().nodes, placement::ROOT_TRIES);
     assert_eq!(forest.withdraw(&outside.rollback), 0);
 }
 
@@ -200,7 +200,7 @@ fn check_says_what_place_would_do_and_changes_nothing() {
     place_kind(&mut forest, 2, &[B, A ^ 1], !WHOLE, 2);
     let before = (rows(&forest), forest.stats(), forest.clock());
     let fingerprints = [Fingerprint(A ^ 3), Fingerprint(B)];
-    let query = Query {
+    let query = PlacementQuery {
         fingerprints: &fingerprints,
         whole: Fingerprint(7),
         known_by: &[],
@@ -218,7 +218,7 @@ fn check_says_what_place_would_do_and_changes_nothing() {
     );
     let verdicts: Vec<_> = check.trees.iter().map(|t| (t.root, t.verdict)).collect();
     assert_eq!(verdicts, [(root(A), Err(NUMBERS)), (root(B), Ok(()))]);
-    let near = |fingerprint, distance, of| Near {
+    let near = |fingerprint, distance, of| NearNode {
         fingerprint: Fingerprint(fingerprint),
         distance: Distance(distance),
         root: root(of),

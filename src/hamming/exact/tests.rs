@@ -1,6 +1,6 @@
 use super::*;
 use crate::hash::splitmix64;
-use crate::steps;
+use crate::work_counter;
 
 /// So many that they are in many shards.
 const MANY: u64 = ONE_SHARD as u64 * 9 / 8;
@@ -65,7 +65,7 @@ fn entries_stay_in_order_without_gaps_before_them() {
 fn crafted_fingerprints_cost_what_others_cost() {
     let known = HashKey::FIXED.permutation();
     let cost = |code: &dyn Fn(u64) -> u64, key: HashKey| {
-        steps::count(|| {
+        work_counter::count(|| {
             let mut table = ExactTable::new(key);
             for i in 0..20_000 {
                 insert(&mut table, code(i));
@@ -135,7 +135,7 @@ fn absent_keys_are_known_after_a_few_slots() {
     for i in 0..300_000 {
         insert(&mut table, splitmix64(i));
         if i % 50_000 == 49_999 {
-            let cost = steps::count(|| {
+            let cost = work_counter::count(|| {
                 for i in 0..looks {
                     assert!(table.get(Fingerprint(splitmix64(2_000_000 + i))).is_none());
                 }
@@ -148,7 +148,7 @@ fn absent_keys_are_known_after_a_few_slots() {
 /// An insertion moves the entries of one shard at most, whenever it comes, once there are many.
 fn insertions_wait_for_one_shard(most: u64) {
     let mut table = ExactTable::new(HashKey::FIXED);
-    let mut cost = |i| steps::count(|| insert(&mut table, splitmix64(i)));
+    let mut cost = |i| work_counter::count(|| insert(&mut table, splitmix64(i)));
     let one_shard = (0..300_000).map(&mut cost).max().unwrap();
     assert!(one_shard < ONE_SHARD * 5 / 2, "{one_shard} steps");
     let many_shards = (300_000..most).map(&mut cost).max().unwrap();
@@ -186,7 +186,7 @@ fn what_finds_no_room_is_spilled_and_found() {
     // All of them in the last places of the last shard.
     let code = |i: u64| HashKey::FIXED.permutation().unmix(u64::MAX - 1 - i);
     let crowd = 300;
-    let cost = (0..crowd).map(|i| steps::count(|| insert(&mut table, code(i))));
+    let cost = (0..crowd).map(|i| work_counter::count(|| insert(&mut table, code(i))));
     let most = cost.max().unwrap();
     assert!(most < 1_500, "{most} steps");
     assert!(!table.spilled.is_empty(), "all of them found room");
@@ -253,7 +253,7 @@ impl Trial {
 
     fn change<T>(&mut self, change: impl FnOnce(&mut ExactTable) -> T) -> T {
         let mut answer = None;
-        let steps = steps::count(|| answer = Some(change(&mut self.table)));
+        let steps = work_counter::count(|| answer = Some(change(&mut self.table)));
         self.done += 1;
         self.cost += steps;
         self.longest = self.longest.max(steps);
@@ -511,7 +511,7 @@ fn sweeping(most: u64, secrets: u64, percents: &[u64]) {
             let (mut swept, mut cost, mut longest, mut most_spilled) = (0, 0, 0, 0);
             while swept < 2 * round {
                 swept += 64;
-                let steps = steps::count(|| {
+                let steps = work_counter::count(|| {
                     table.sweep(64, |fingerprint, _| !dead(fingerprint));
                     insert(&mut table, splitmix64(next));
                 });

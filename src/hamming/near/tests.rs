@@ -1,7 +1,7 @@
 use super::super::ball;
 use super::*;
 use crate::hash::splitmix64;
-use crate::steps;
+use crate::work_counter;
 
 fn index(k: u32, secret: HashKey) -> NearIndex {
     let mut index = NearIndex::new(k, secret);
@@ -101,7 +101,7 @@ fn a_very_large_crowd_is_searched_exactly() {
 #[test]
 fn crafted_fingerprints_cost_what_others_cost() {
     let cost = |code: &dyn Fn(u32) -> u64, key: HashKey| {
-        steps::count(|| {
+        work_counter::count(|| {
             let mut index = index(3, key);
             for i in 0..4_000 {
                 insert(&mut index, code(i));
@@ -154,7 +154,7 @@ fn a_shared_half_costs_no_more_than_all_codes_within_the_distance() {
             nodes += 1;
         }
     }
-    let cost = steps::count(|| index.near(Fingerprint(0), |_, _, _| ())) as u64;
+    let cost = work_counter::count(|| index.near(Fingerprint(0), |_, _, _| ())) as u64;
     assert!(cost <= most + 2_000, "{cost} steps for {nodes} nodes");
     assert!(cost > most / 2, "{cost} steps: the test misses the case");
 }
@@ -172,7 +172,7 @@ fn a_shared_word_costs_no_more_than_its_bucket_and_the_lists_of_nine_halves() {
         }
     }
     let query = Fingerprint(0xabc_d005 << 32 | 99);
-    let cost = steps::count(|| index.near(query, |_, _, _| ()));
+    let cost = work_counter::count(|| index.near(query, |_, _, _| ()));
     assert!(cost <= 52 + 31 + 9 * 16 + 10, "{cost} steps");
     assert!(cost > 100, "{cost} steps: the test misses the case");
 }
@@ -186,7 +186,7 @@ fn removing_does_not_go_through_the_nodes_of_a_half() {
     for &code in &codes {
         insert(&mut index, code);
     }
-    let cost = steps::count(|| {
+    let cost = work_counter::count(|| {
         for &code in &codes {
             assert!(index.remove(Fingerprint(code)).is_some());
         }
@@ -229,7 +229,7 @@ fn crowd(i: u64) -> u64 {
 /// An insertion moves the nodes of one shard at most, whenever it comes, once there are many.
 fn insertions_wait_for_one_shard(code: fn(u64) -> u64, nodes: u64) {
     let mut index = index(3, HashKey::FIXED);
-    let mut cost = |i| steps::count(|| insert(&mut index, code(i)));
+    let mut cost = |i| work_counter::count(|| insert(&mut index, code(i)));
     let one_shard = (0..100_000).map(&mut cost).max().unwrap();
     assert!(one_shard < 300_000, "{one_shard} steps");
     let many_shards = (100_000..nodes).map(&mut cost).max().unwrap();
@@ -268,7 +268,7 @@ fn any_sequence(name: &str, code: fn(u64) -> u64, most: usize, phases: usize) {
             let percent = [10, 50, 100][(random >> 48) as usize % 3];
             let dead = |code: Fingerprint| splitmix64(code.0 ^ random) % 100 < percent;
             for _ in 0..=index.round() {
-                change(steps::count(|| {
+                change(work_counter::count(|| {
                     index.sweep(1, |code, _| !dead(code));
                 }));
             }
@@ -281,11 +281,13 @@ fn any_sequence(name: &str, code: fn(u64) -> u64, most: usize, phases: usize) {
             }
             while index.len() > len {
                 let code = victims.pop().unwrap();
-                change(steps::count(|| assert!(index.remove(code).is_some())));
+                change(work_counter::count(|| {
+                    assert!(index.remove(code).is_some());
+                }));
             }
             while index.len() < len {
                 next += 1;
-                change(steps::count(|| insert(&mut index, code(next))));
+                change(work_counter::count(|| insert(&mut index, code(next))));
             }
         }
         assert!(
@@ -336,7 +338,7 @@ mod a_million {
 #[test]
 fn no_insertion_waits_for_a_whole_crowd() {
     let mut index = index(3, HashKey::FIXED);
-    let cost = |i| steps::count(|| insert(&mut index, crowd(i)));
+    let cost = |i| work_counter::count(|| insert(&mut index, crowd(i)));
     let most = (0..100_000).map(cost).max().unwrap();
     assert!(most < 100_000, "{most} steps");
 }

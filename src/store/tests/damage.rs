@@ -196,7 +196,7 @@ fn a_batch_in_a_payload_is_none() {
     let mut replay = open(&disk, Durability::Batch).unwrap();
     assert!(matches!(
         replay.next(),
-        Ok(Some(Record::Batch { lsn: Lsn(1), .. }))
+        Ok(Some(StoredRecord::Batch { lsn: Lsn(1), .. }))
     ));
     assert!(matches!(replay.next(), Ok(None)));
     assert!(replay.torn_end().is_some());
@@ -212,8 +212,10 @@ fn salvage(disk: &Disk) -> Result<Salvaged, StoreError> {
     let mut records = Vec::new();
     while let Some(record) = replay.next()? {
         records.push(match record {
-            Record::Block { section, bytes } => ((u64::from(section) + 1) << 32, bytes.to_vec()),
-            Record::Batch { lsn, payload } => (lsn.0, payload.to_vec()),
+            StoredRecord::Block { section, bytes } => {
+                ((u64::from(section) + 1) << 32, bytes.to_vec())
+            }
+            StoredRecord::Batch { lsn, payload } => (lsn.0, payload.to_vec()),
         });
     }
     Ok((records, replay))

@@ -14,16 +14,18 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use super::snapshot::SnapshotWriter;
-use super::writer::Writer;
-use super::{DataDir, Durability, Identity, Lsn, Record, Replay, Store, StoreError, StoreFailure};
+use super::writer::JournalWriter;
+use super::{
+    DataDir, Durability, ForestIdentity, Lsn, Replay, Store, StoreError, StoreFailure, StoredRecord,
+};
 use crate::hash::SplitMix64;
 use disk::Disk;
 
 const DIR: &str = "/data";
 const FOREST: &str = "/data/news";
 
-fn identity() -> Identity {
-    Identity::new("news")
+fn identity() -> ForestIdentity {
+    ForestIdentity::new("news")
         .with("method", "verified")
         .with("k", 3)
 }
@@ -109,14 +111,14 @@ fn read(replay: &mut Replay) -> Result<Read, StoreError> {
     };
     while let Some(record) = replay.next()? {
         match record {
-            Record::Block { section, bytes } => {
+            StoredRecord::Block { section, bytes } => {
                 assert!(read.batches.is_empty(), "blocks come first");
                 for (key, value) in Changes::decode(bytes).0 {
                     assert_eq!(section, key % 3, "a portion holds what it held");
                     read.map.insert(key, value.unwrap());
                 }
             }
-            Record::Batch { lsn, payload } => {
+            StoredRecord::Batch { lsn, payload } => {
                 let changes = Changes::decode(payload);
                 changes.apply(&mut read.map);
                 read.batches.push((lsn, changes));
@@ -132,7 +134,7 @@ fn read(replay: &mut Replay) -> Result<Read, StoreError> {
 /// A process that keeps a map and stores it.
 struct Process {
     store: Store,
-    writer: Writer,
+    writer: JournalWriter,
     map: Map,
     snapshot: Option<(SnapshotWriter, u8)>,
     now: Instant,

@@ -2,7 +2,7 @@
 
 use super::disk::Disk;
 use super::*;
-use crate::store::format::{FORMAT, Header, Kind};
+use crate::store::format::{FORMAT, FileKind, Header};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Segments from 1, 3 and 5, with two batches each, and no snapshot.
@@ -47,7 +47,7 @@ fn a_directory_has_one_process_and_a_forest_one_store() {
     let replay = Store::open(&data_dir, &identity(), Durability::Batch).unwrap();
     let again = Store::open(&data_dir, &identity(), Durability::Batch);
     assert!(matches!(again, Err(StoreError::OpenTwice { forest }) if forest == "news"));
-    let other = Identity::new("other");
+    let other = ForestIdentity::new("other");
     Store::open(&data_dir, &other, Durability::Batch).unwrap();
     // The lock is there as long as anything uses the directory.
     drop(data_dir);
@@ -124,7 +124,7 @@ fn a_journal_that_is_too_short_is_told() {
 fn other_settings_are_told_with_both_sides() {
     let disk = segments();
     let data_dir = DataDir::lock_in(disk.files(), Path::new(DIR)).unwrap();
-    let wanted = Identity::new("news")
+    let wanted = ForestIdentity::new("news")
         .with("method", "full")
         .with("window", "30d");
     let error = Store::open(&data_dir, &wanted, Durability::Batch).unwrap_err();
@@ -162,7 +162,7 @@ fn newer_and_foreign_files_are_told() {
     // From another directory, under a right name.
     let disk = segments();
     let header = Header {
-        kind: Kind::Segment,
+        kind: FileKind::Segment,
         lsn: Lsn(3),
         identity: 1,
         salt: 2,
@@ -199,14 +199,14 @@ fn newer_and_foreign_files_are_told() {
 
 #[test]
 fn an_identity_is_read_as_it_was_written() {
-    let identity = Identity::new("a = b\nchecksum = 1\n%")
+    let identity = ForestIdentity::new("a = b\nchecksum = 1\n%")
         .with("forest", "another")
         .with("two words", " spaces ")
         .with("empty", "")
         .with("lines", "\r\n\u{85}é");
     let (text, checksum) = identity.encode();
     let path = Path::new("identity");
-    let (read, found) = Identity::decode(path, text.as_bytes()).unwrap();
+    let (read, found) = ForestIdentity::decode(path, text.as_bytes()).unwrap();
     assert_eq!((&read, found), (&identity, checksum));
     assert_eq!(read.differences(&identity), vec![]);
     assert_eq!(read.settings().nth(1), Some(("two_words", " spaces ")));
@@ -217,12 +217,12 @@ fn an_identity_is_read_as_it_was_written() {
         &text[..text.len() - 1],
     ];
     for text in broken {
-        Identity::decode(path, text.as_bytes()).unwrap_err();
+        ForestIdentity::decode(path, text.as_bytes()).unwrap_err();
     }
     // Checked in order, so that a missing line is named.
     let body = format!("spinney store\nformat = {FORMAT}\nversion = 1\nk = 3\n");
     let text = format!("{body}checksum = {:016x}\n", xxh3_64(body.as_bytes()));
-    let error = Identity::decode(path, text.as_bytes()).unwrap_err();
+    let error = ForestIdentity::decode(path, text.as_bytes()).unwrap_err();
     assert!(error.to_string().contains("it names no forest"), "{error}");
 }
 

@@ -2,7 +2,7 @@
 
 use spinney::fingerprint::Fingerprint;
 pub use spinney::hash::splitmix64 as splitmix;
-use spinney::method::{Proof, Query, Refusal};
+use spinney::method::{PlacementQuery, Proof, Refusal};
 
 pub struct Document<P> {
     pub fingerprints: Vec<Fingerprint>,
@@ -13,8 +13,8 @@ pub struct Document<P> {
 }
 
 impl<P> Document<P> {
-    pub fn query(&self) -> Query<'_, P> {
-        Query {
+    pub fn query(&self) -> PlacementQuery<'_, P> {
+        PlacementQuery {
             fingerprints: &self.fingerprints,
             whole: self.whole,
             known_by: &self.known_by,
@@ -112,7 +112,7 @@ pub fn fingerprint(number: u64) -> Fingerprint {
     Fingerprint(code)
 }
 
-/// The document of the strict law with this number.
+/// The document of the strict rules with this number.
 pub fn strict(number: u64) -> Document<()> {
     let fingerprint = fingerprint(number);
     Document {
@@ -137,7 +137,7 @@ pub fn verified(number: u64) -> Document<Topic> {
     }
 }
 
-/// The document of the verified law with this number, under another proof.
+/// The document of the verified rules with this number, under another proof.
 pub fn with<P>(number: u64, proof: impl FnOnce(i32) -> P) -> Document<P> {
     let Document {
         fingerprints,

@@ -1,4 +1,4 @@
-//! The law of the forest against a naive model, and under eight threads.
+//! The placement rules against a naive model, and under eight threads.
 
 mod documents;
 mod model;
@@ -8,7 +8,7 @@ use documents::{Crowded, Document, InTurn, founding, strict, verified, with};
 use model::{Model, row};
 use proptest::prelude::*;
 use spinney::fingerprint::{Distance, Fingerprint};
-use spinney::forest::{Decision, Forest, Placement, Rollback, Root, Settings, Stats};
+use spinney::forest::{Decision, Forest, ForestStats, Placement, Rollback, Root, Settings};
 use spinney::hash::HashKey;
 use spinney::method::Proof;
 use spinney::time::Millis;
@@ -292,8 +292,8 @@ impl<P: Proof + Debug + PartialEq> Trial<P> {
 }
 
 /// What shows whatever was swept up already.
-fn seen(stats: Stats) -> Stats {
-    Stats {
+fn seen(stats: ForestStats) -> ForestStats {
+    ForestStats {
         dead_nodes: 0,
         memory_bytes: 0,
         ..stats

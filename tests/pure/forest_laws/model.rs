@@ -1,9 +1,9 @@
-//! The law of the forest in the plainest way: a list of nodes that is read from end to end for everything, where what
+//! The placement rules in the plainest way: a list of nodes that is read from end to end for everything, where what
 //! expires is gone at once.
 
 use spinney::fingerprint::Fingerprint;
 use spinney::forest::{Decision, NodeView, Root};
-use spinney::method::{Proof, Query};
+use spinney::method::{PlacementQuery, Proof};
 use spinney::time::Millis;
 use std::cmp::Reverse;
 
@@ -102,7 +102,7 @@ impl<P: Proof> Model<P> {
     }
 
     /// When the root was added, if this text founded the tree.
-    fn founded(&self, query: &Query<'_, P>, root: Fingerprint) -> Option<i64> {
+    fn founded(&self, query: &PlacementQuery<'_, P>, root: Fingerprint) -> Option<i64> {
         let node = self.get(root);
         let own = node.filter(|node| {
             let proof = node.proof.as_ref();
@@ -146,7 +146,7 @@ impl<P: Proof> Model<P> {
         }
     }
 
-    /// The strict law, line by line.
+    /// The strict rules, line by line.
     pub fn place_strict(
         &mut self,
         f: Fingerprint,
@@ -176,10 +176,10 @@ impl<P: Proof> Model<P> {
         (Root(root), decision, arrived)
     }
 
-    /// The verified law, line by line.
+    /// The verified rules, line by line.
     pub fn place_verified(
         &mut self,
-        query: &Query<'_, P>,
+        query: &PlacementQuery<'_, P>,
         now: i64,
         who: usize,
     ) -> (Root, Decision, Option<i64>) {
@@ -260,7 +260,7 @@ impl<P: Proof> Model<P> {
         (Root(root), Decision::NewRoot, Some(self.clock))
     }
 
-    fn refresh(&mut self, query: &Query<'_, P>, root: Fingerprint, who: usize) {
+    fn refresh(&mut self, query: &PlacementQuery<'_, P>, root: Fingerprint, who: usize) {
         for &f in query.fingerprints.iter().chain([&query.whole]) {
             if self.root_of(f) == Some(root) {
                 self.hold(f, root, None, who);
@@ -273,7 +273,7 @@ impl<P: Proof> Model<P> {
     /// fingerprints do not all stand in it.
     fn extend(
         &mut self,
-        query: &Query<'_, P>,
+        query: &PlacementQuery<'_, P>,
         root: Fingerprint,
         these: &[Fingerprint],
         who: usize,

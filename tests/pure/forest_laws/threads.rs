@@ -1,4 +1,4 @@
-//! The laws under eight threads.
+//! The placement ruless under eight threads.
 
 use super::assert_laws;
 use super::documents::{Document, splitmix, strict, verified};

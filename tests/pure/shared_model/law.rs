@@ -1,4 +1,4 @@
-//! What a document decides from what it has read: the law of the forest for `verified`, in small. And the answers that one
+//! What a document decides from what it has read: the placement rules for `verified`, in small. And the answers that one
 //! forest gives when documents come one after the other.
 
 use std::collections::BTreeSet;

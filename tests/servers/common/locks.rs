@@ -1,4 +1,4 @@
-//! What keeps strangers out of a Redis: TLS, and users with passwords.
+//! What keeps unverified writers out of a Redis: TLS, and users with passwords.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

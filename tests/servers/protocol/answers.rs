@@ -115,7 +115,7 @@ async fn point_10_every_method_withdraws() {
     }
 }
 
-/// Nothing of a stranger's documents is kept that the cluster has not said it stores.
+/// Nothing of an unverified writer's documents is kept that the cluster has not said it stores.
 #[tokio::test]
 async fn point_10_whole_answers() {
     for (status, left) in [

@@ -8,7 +8,7 @@ use spinney::endpoints::{ApiEndpoint, ENDPOINTS, Endpoint, PageEndpoint};
 
 use super::{ADMIN, Answer, READER, Scene, User, WRITER};
 use crate::common::{Waiting, root_of};
-use crate::page::form;
+use crate::ui::form;
 
 const PASSWORD: &str = "rowan-Alder-5521";
 
@@ -21,7 +21,7 @@ const OF_A_NAME: [&str; 4] = [
 ];
 
 /// What only those are shown who are shown a document in an index of the forest, under whatever name.
-const OF_A_DOCUMENT: [&str; 3] = ["\"forest\":{", "/say?what=", "/group/"];
+const OF_A_DOCUMENT: [&str; 3] = ["\"forest\":{", "/override?what=", "/group/"];
 
 /// What a name stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -208,11 +208,11 @@ impl Walk {
 
     /// What was said about the groups of the forest.
     async fn overrides(&self) -> Value {
-        let path = format!("/_spinney/{}/_words", self.scene.closed);
+        let path = format!("/_spinney/{}/_overrides", self.scene.closed);
         let answer = self.scene.through(Some(WRITER), "GET", &path, "").await;
         assert_eq!(answer.status, 200, "{}", answer.body);
         let listed: Value = serde_json::from_str(&answer.body).unwrap();
-        listed["words"].clone()
+        listed["overrides"].clone()
     }
 
     /// Titles of documents that a user is not shown when he asks the cluster itself.
@@ -229,7 +229,12 @@ impl Walk {
     }
 
     /// Asks an endpoint in every way that it takes, with one name.
-    async fn ask(&self, row: &spinney::endpoints::Row, user: User, name: &str) -> Vec<Answer> {
+    async fn ask(
+        &self,
+        row: &spinney::endpoints::EndpointRow,
+        user: User,
+        name: &str,
+    ) -> Vec<Answer> {
         let [root, other] = &self.roots;
         let (last, query) = match row.endpoint {
             Endpoint::Api(ApiEndpoint::Undo) => ("0", String::new()),

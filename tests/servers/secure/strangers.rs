@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::common::Waiting;
-use crate::strangers::{Found, OPTIONS, after, before, has_learned, strange};
+use crate::unverified::{Found, OPTIONS, after, before, has_learned, strange};
 
-/// Bulks of strangers, if there are any, between the two of a writer.
+/// Bulks of unverified writers, if there are any, between the two of a writer.
 async fn found(label: &str, strangers: &[User]) -> Found {
     let scene = Scene::with_method(label, "verified", &OPTIONS).await;
     let bulk = format!("/{}/_bulk?refresh=true", scene.open);

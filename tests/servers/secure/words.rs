@@ -26,7 +26,7 @@ pub async fn who_may_say_what() {
                 ("POST", "_merge", &*merge),
                 ("POST", "_pin", &pin),
                 ("POST", "_split", &split),
-                ("DELETE", "_words/0", ""),
+                ("DELETE", "_overrides/0", ""),
             ] {
                 let path = format!("/_spinney/{index}/{path}");
                 let answer = scene.through(user, method, &path, body).await;
@@ -35,13 +35,13 @@ pub async fn who_may_say_what() {
             }
         }
         // Who may search sees what was said.
-        let list = format!("/_spinney/{index}/_words");
+        let list = format!("/_spinney/{index}/_overrides");
         let answer = scene.through(Some(READER), "GET", &list, "").await;
         let expected = if index == open { 200 } else { 403 };
         assert_eq!(answer.status, expected, "{}", answer.body);
         let answer = scene.through(Some(WRITER), "GET", &list, "").await;
         let listed: Value = serde_json::from_str(&answer.body).unwrap();
-        assert_eq!(listed["words"], json!([]), "{listed}");
+        assert_eq!(listed["overrides"], json!([]), "{listed}");
     }
     // Asking has changed nothing, and who may write is heard.
     assert_eq!(scene.server.count(closed).await, 2);
@@ -51,7 +51,7 @@ pub async fn who_may_say_what() {
     let path = format!("/_spinney/{open}/_merge");
     let answer = scene.through(Some(WRITER), "POST", &path, &merge).await;
     assert_eq!(answer.status, 200, "{}", answer.body);
-    let path = format!("/_spinney/{open}/_words/0");
+    let path = format!("/_spinney/{open}/_overrides/0");
     let answer = scene.through(Some(READER), "DELETE", &path, "").await;
     assert_eq!(answer.status, 403, "{}", answer.body);
     let answer = scene.through(Some(WRITER), "DELETE", &path, "").await;

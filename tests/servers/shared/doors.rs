@@ -154,7 +154,7 @@ fn the_rights_are_written_down() {
     let rights: Vec<&str> = RIGHTS.split_whitespace().collect();
     assert!(words.windows(rights.len()).any(|words| words == rights));
     // And all that the functions do.
-    let functions = std::fs::read_to_string(in_repository("src/keystore/functions.lua")).unwrap();
+    let functions = std::fs::read_to_string(in_repository("src/redis/functions.lua")).unwrap();
     for call in functions.split("redis.call('").skip(1) {
         let command = format!("+{}", call.split('\'').next().unwrap().to_lowercase());
         assert!(rights.contains(&command.as_str()), "{command}");

@@ -98,7 +98,7 @@ async fn what_a_sidecar_without_its_network_places_alone_is_put_right() {
     let cable = Cable::to(redis.port());
     let behind = format!("redis://127.0.0.1:{}", cable.port);
     let url = redis.url();
-    let alone = ["--on-store-loss", "alone"];
+    let alone = ["--on-redis-failure", "local"];
     let sidecars = [
         stand.serve(&behind, &alone),
         stand.serve(&url, &alone),
@@ -117,7 +117,7 @@ async fn what_a_sidecar_without_its_network_places_alone_is_put_right() {
     tell(
         "network of one cut, alone",
         &seen,
-        &[("documents_alone", alone)],
+        &[("documents_local_fallback", alone)],
     );
     assert!(alone > 0, "nothing was placed alone");
     assert_eq!((seen.apart, seen.marked), (0, 0), "{seen:?}");

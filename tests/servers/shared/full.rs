@@ -3,27 +3,29 @@
 use futures_executor::block_on;
 use reqwest::StatusCode;
 use spinney::fingerprint::Fingerprint;
-use spinney::forest::port::{Batch, Document, Outcome, Port, Unavailable, When};
+use spinney::forest::port::{
+    Batch, DocumentTime, ForestPort, ItemOutcome, PlacementDocument, Unavailable,
+};
 use spinney::method::{Features, StrictFeatures};
 use spinney::time::Millis;
 
 use super::near::forest;
 use super::{place, settle};
-use crate::adopt::create_mapped;
+use crate::backfill::create_mapped;
 use crate::common::redis::Redis;
 use crate::common::{self, Server, Spinney, unique_index};
-use crate::words::{article, bulk};
+use crate::overrides::{article, bulk};
 
 const DAY: i64 = 86_400_000;
 
-fn document(fingerprint: u64) -> Document {
+fn document(fingerprint: u64) -> PlacementDocument {
     let fingerprint = Fingerprint(fingerprint);
-    Document {
+    PlacementDocument {
         features: Some(Features::Strict(StrictFeatures {
             fingerprints: vec![fingerprint],
             whole: fingerprint,
         })),
-        when: When::At(Millis(i64::MAX)),
+        when: DocumentTime::At(Millis(i64::MAX)),
         title: None,
         given: None,
     }
@@ -36,7 +38,7 @@ fn a_full_redis_takes_nothing_new_and_lets_go_of_what_is_taken_back() {
         settle(
             &forest,
             place(&forest, vec![document(1)]),
-            Outcome::Accepted,
+            ItemOutcome::Accepted,
         );
         let refused = place(&forest, vec![document(u64::MAX)]);
         let root = refused[0].root;
@@ -54,8 +56,8 @@ fn a_full_redis_takes_nothing_new_and_lets_go_of_what_is_taken_back() {
         // It is there: what needs no room is done.
         assert_eq!(forest.unavailable(), None);
         assert!(block_on(forest.tree(root)).unwrap().is_some());
-        assert_eq!(block_on(forest.words()).unwrap().said().len(), 0);
-        settle(&forest, refused, Outcome::Refused);
+        assert_eq!(block_on(forest.overrides()).unwrap().iter().len(), 0);
+        settle(&forest, refused, ItemOutcome::Refused);
         assert!(block_on(forest.tree(root)).unwrap().is_none());
         redis.command_all("CONFIG SET maxmemory 0");
         assert_eq!(block_on(forest.place(batch())).unwrap().replies.len(), 1);

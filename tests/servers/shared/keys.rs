@@ -5,9 +5,10 @@ use std::collections::HashSet;
 use futures_executor::block_on;
 use spinney::fingerprint::Fingerprint;
 use spinney::forest::shared::keys::{
-    Command, Heard, Key, KeyStore, Kind, Lesson, Life, Place, Reply, Token, What,
+    Command, FoundingToken, Key, KeyKind, KeyOp, KeyStore, Lifetime, ScanPosition, StoreReply,
+    SyncEntry, SyncPosition,
 };
-use spinney::method::{Count, Tally};
+use spinney::method::{TallyEntry, TreeTally};
 use spinney::time::Millis;
 
 use super::store;
@@ -18,92 +19,96 @@ use crate::common::wait_until;
 fn single_keys_are_changed_as_the_protocol_needs_it() {
     for redis in [Redis::start(), Redis::cluster(3)] {
         let store = store(&redis);
-        let run = |key: u64, what: What| {
+        let run = |key: u64, what: KeyOp| {
             let key = Key {
                 forest: 1,
                 fingerprint: Fingerprint(key),
-                kind: Kind::Node,
+                kind: KeyKind::Node,
             };
             let replies = block_on(store.run(vec![Command { key, what }])).unwrap();
             replies.into_iter().next().unwrap()
         };
-        let life = Life::Endless;
-        let claim = |value: &[u8]| What::Claim {
+        let life = Lifetime::Endless;
+        let claim = |value: &[u8]| KeyOp::Claim {
             value: value.to_vec(),
             life,
         };
-        let swap = |before: &[u8], value: &[u8], or_nothing| What::Swap {
+        let swap = |before: &[u8], value: &[u8], or_nothing| KeyOp::Swap {
             before: before.to_vec(),
             or_nothing,
             value: value.to_vec(),
-            life: Life::For(std::time::Duration::from_secs(60)),
+            life: Lifetime::For(std::time::Duration::from_secs(60)),
         };
-        assert_eq!(run(1, What::Get), Reply::Nothing);
-        assert_eq!(run(1, claim(b"a\0\r\n")), Reply::Nothing);
-        assert_eq!(run(1, claim(b"b")), Reply::Bytes(b"a\0\r\n".to_vec()));
-        assert_eq!(run(1, swap(b"b", b"c", true)), Reply::Number(0));
-        assert_eq!(run(1, swap(b"a\0\r\n", b"c", false)), Reply::Number(1));
+        assert_eq!(run(1, KeyOp::Get), StoreReply::Nothing);
+        assert_eq!(run(1, claim(b"a\0\r\n")), StoreReply::Nothing);
+        assert_eq!(run(1, claim(b"b")), StoreReply::Bytes(b"a\0\r\n".to_vec()));
+        assert_eq!(run(1, swap(b"b", b"c", true)), StoreReply::Number(0));
+        assert_eq!(run(1, swap(b"a\0\r\n", b"c", false)), StoreReply::Number(1));
         assert_eq!(
             run(1, swap(b"a\0\r\n", b"c", false)),
-            Reply::Number(1),
+            StoreReply::Number(1),
             "again"
         );
-        assert_eq!(run(2, swap(b"x", b"y", false)), Reply::Number(0));
-        assert_eq!(run(2, swap(b"x", b"y", true)), Reply::Number(1));
-        let remove = |value: &[u8]| What::Remove {
+        assert_eq!(run(2, swap(b"x", b"y", false)), StoreReply::Number(0));
+        assert_eq!(run(2, swap(b"x", b"y", true)), StoreReply::Number(1));
+        let remove = |value: &[u8]| KeyOp::Remove {
             value: value.to_vec(),
         };
-        assert_eq!(run(1, remove(b"a")), Reply::Number(0));
-        assert_eq!(run(1, remove(b"c")), Reply::Number(1));
-        assert_eq!(run(1, What::Get), Reply::Nothing);
+        assert_eq!(run(1, remove(b"a")), StoreReply::Number(0));
+        assert_eq!(run(1, remove(b"c")), StoreReply::Number(1));
+        assert_eq!(run(1, KeyOp::Get), StoreReply::Nothing);
 
         // A confirmed root: | 1 | token 3 | added 6 | step, uses, pins, children, before | proof |
-        let token = Token(0x0A0B0C);
+        let token = FoundingToken(0x0A0B0C);
         let root = |state: u8, numbers: [u16; 5], rest: &[u8]| {
             let mut bytes = vec![state, 0x0A, 0x0B, 0x0C, 0, 0, 0, 0, 0, 9];
             bytes.extend(numbers.iter().flat_map(|number| number.to_be_bytes()));
             bytes.extend(rest);
             bytes
         };
-        let pin = |token, step, uses| What::Pin {
+        let pin = |token, step, uses| KeyOp::Pin {
             token,
             uses,
             children: 2,
             step,
-            life: Life::For(std::time::Duration::from_secs(60)),
+            life: Lifetime::For(std::time::Duration::from_secs(60)),
         };
-        let get = |key| match run(key, What::Get) {
-            Reply::Bytes(bytes) => bytes,
+        let get = |key| match run(key, KeyOp::Get) {
+            StoreReply::Bytes(bytes) => bytes,
             other => panic!("{other:?}"),
         };
         run(3, claim(&root(0, [70, 1, 0, 5, 1], b"proof")));
-        assert_eq!(run(3, pin(token, 70, 1)), Reply::Nothing, "not confirmed");
+        assert_eq!(
+            run(3, pin(token, 70, 1)),
+            StoreReply::Nothing,
+            "not confirmed"
+        );
         run(4, claim(&root(1, [70, 1, 65_535, 5, 1], b"proof")));
         assert_eq!(
-            run(4, pin(Token(7), 70, 1)),
-            Reply::Nothing,
+            run(4, pin(FoundingToken(7), 70, 1)),
+            StoreReply::Nothing,
             "of another token"
         );
-        assert_eq!(run(4, pin(token, 70, 1)), Reply::Number(0));
+        assert_eq!(run(4, pin(token, 70, 1)), StoreReply::Number(0));
         assert_eq!(get(4), root(1, [70, 2, 0, 7, 1], b"proof"));
         // In the next window the children are those of the one before; then they are forgotten.
-        assert_eq!(run(4, pin(token, 130, 3)), Reply::Number(1));
+        assert_eq!(run(4, pin(token, 130, 3)), StoreReply::Number(1));
         assert_eq!(get(4), root(1, [130, 5, 1, 2, 7], b"proof"));
-        assert_eq!(run(4, pin(token, 300, 1)), Reply::Number(2));
+        assert_eq!(run(4, pin(token, 300, 1)), StoreReply::Number(2));
         assert_eq!(get(4), root(1, [300, 6, 2, 2, 0], b"proof"));
         // A late one changes no time.
-        assert_eq!(run(4, pin(token, 299, 1)), Reply::Number(3));
+        assert_eq!(run(4, pin(token, 299, 1)), StoreReply::Number(3));
         assert_eq!(get(4), root(1, [300, 7, 3, 4, 0], b"proof"));
 
-        let mut tally = Tally::default();
+        let mut tally = TreeTally::default();
         for (title, sign) in [(5, 0), (6, 1), (7, 2)] {
-            tally.add(Count {
+            tally.add(TallyEntry {
                 title: Some(title),
                 sign,
             });
         }
-        let count = |tally| What::Count { token, tally };
-        assert_eq!(run(4, count(tally)), Reply::Nothing);
+        let count = |tally| KeyOp::Count { token, tally };
+        assert_eq!(run(4, count(tally)), StoreReply::Nothing);
         let counted = get(4);
         assert_eq!((counted[0], counted.len()), (2, 25 + 17));
         assert_eq!(counted[20..24], [4, 0, 0, 0], "the founder counts");
@@ -120,36 +125,36 @@ fn single_keys_are_changed_as_the_protocol_needs_it() {
             "the last sign was the same title"
         );
 
-        let release = |uses| What::Release { token, uses };
-        assert_eq!(run(4, release(6)), Reply::Number(3));
-        assert_eq!(run(4, release(1)), Reply::Number(-1));
-        assert_eq!(run(4, release(1)), Reply::Nothing);
-        assert_eq!(run(4, What::Get), Reply::Nothing);
+        let release = |uses| KeyOp::Release { token, uses };
+        assert_eq!(run(4, release(6)), StoreReply::Number(3));
+        assert_eq!(run(4, release(1)), StoreReply::Number(-1));
+        assert_eq!(run(4, release(1)), StoreReply::Nothing);
+        assert_eq!(run(4, KeyOp::Get), StoreReply::Nothing);
 
         // What people have said: replaced by whoever has seen it, and sent to whoever has not.
         let (one, other) = ([b'\r'; 16], [0; 16]);
         let value = |head: [u8; 16]| [&head[..], b"words"].concat();
-        let turn = |before, head| What::Turn {
+        let turn = |before, head| KeyOp::Turn {
             before,
             value: value(head),
         };
-        let since = |head| What::Since { head };
-        assert_eq!(run(5, since(other)), Reply::Bytes(Vec::new()));
-        assert_eq!(run(5, turn(Some(other), one)), Reply::Number(0));
-        assert_eq!(run(5, turn(None, one)), Reply::Number(1));
-        assert_eq!(run(5, turn(None, one)), Reply::Number(1), "again");
-        assert_eq!(run(5, turn(None, other)), Reply::Number(0));
-        assert_eq!(run(5, since(one)), Reply::Nothing);
-        assert_eq!(run(5, since(other)), Reply::Bytes(value(one)));
-        assert_eq!(run(5, turn(Some(one), other)), Reply::Number(1));
+        let since = |head| KeyOp::Since { head };
+        assert_eq!(run(5, since(other)), StoreReply::Bytes(Vec::new()));
+        assert_eq!(run(5, turn(Some(other), one)), StoreReply::Number(0));
+        assert_eq!(run(5, turn(None, one)), StoreReply::Number(1));
+        assert_eq!(run(5, turn(None, one)), StoreReply::Number(1), "again");
+        assert_eq!(run(5, turn(None, other)), StoreReply::Number(0));
+        assert_eq!(run(5, since(one)), StoreReply::Nothing);
+        assert_eq!(run(5, since(other)), StoreReply::Bytes(value(one)));
+        assert_eq!(run(5, turn(Some(one), other)), StoreReply::Number(1));
         assert_eq!(get(5), value(other));
         // Who is there, and what all of them obey.
-        let tell = |process, obeys, life| What::Tell {
+        let tell = |process, obeys, life| KeyOp::Tell {
             process,
             obeys,
             life,
         };
-        let told = |text: &str| Reply::Bytes(text.as_bytes().to_vec());
+        let told = |text: &str| StoreReply::Bytes(text.as_bytes().to_vec());
         assert_eq!(run(6, tell(u64::MAX, 1 << 40, 1)), told("1 1099511627776"));
         wait_until("the one that told nothing any more is gone", || {
             run(6, tell(7, 3, 60_000)) == told("1 3")
@@ -161,10 +166,10 @@ fn single_keys_are_changed_as_the_protocol_needs_it() {
         let lesson = |bytes: &[u8], most| {
             let bytes = bytes.to_vec();
             let life = Some(Millis(60_000));
-            Some(Lesson { bytes, most, life })
+            Some(SyncEntry { bytes, most, life })
         };
-        let hear = |lesson, after| block_on(store.lessons(3, lesson, after)).unwrap();
-        let none = Heard::default();
+        let hear = |lesson, after| block_on(store.sync_entries(3, lesson, after)).unwrap();
+        let none = SyncPosition::default();
         assert_eq!(hear(None, none), (vec![], true));
         let (first, is_all) = hear(lesson(b"a\0\r\n", 100), none);
         assert_eq!(
@@ -176,7 +181,7 @@ fn single_keys_are_changed_as_the_protocol_needs_it() {
         assert_eq!(hear(None, none).0, [first, second.clone()].concat());
         assert_eq!(hear(None, second[0].0), (vec![], true));
         assert_eq!(
-            block_on(store.lessons(4, None, none)).unwrap(),
+            block_on(store.sync_entries(4, None, none)).unwrap(),
             (vec![], true)
         );
         // The oldest go, in lumps; what is too much for one answer comes in several.
@@ -196,9 +201,9 @@ fn single_keys_are_changed_as_the_protocol_needs_it() {
                     forest,
                     fingerprint: Fingerprint(n),
                     kind: if n % 3 == 0 {
-                        Kind::Evidence
+                        KeyKind::Evidence
                     } else {
-                        Kind::Node
+                        KeyKind::Node
                     },
                 },
                 what: claim(b"x"),
@@ -206,7 +211,7 @@ fn single_keys_are_changed_as_the_protocol_needs_it() {
             block_on(store.run(commands.collect())).unwrap();
         }
         for forest in [b'*', b'?', b'[', b'\\', 7, 8] {
-            let (mut found, mut place) = (HashSet::new(), Some(Place::default()));
+            let (mut found, mut place) = (HashSet::new(), Some(ScanPosition::default()));
             while let Some(at) = place {
                 let (keys, next) = block_on(store.keys(forest, at)).unwrap();
                 assert!(keys.iter().all(|key| key.forest == forest));
@@ -240,20 +245,20 @@ fn names_are_entered_whatever_stood_there() {
         let key = Key {
             forest: 1,
             fingerprint: Fingerprint(1),
-            kind: Kind::Bucket,
+            kind: KeyKind::Bucket,
         };
-        let run = |commands: Vec<What>| {
+        let run = |commands: Vec<KeyOp>| {
             let commands = commands.into_iter().map(|what| Command { key, what });
             block_on(store.run(commands.collect())).unwrap()
         };
-        let enter = |name| What::Enter {
+        let enter = |name| KeyOp::Enter {
             fingerprint: Fingerprint(name),
             step: 7,
-            life: Life::Endless,
+            life: Lifetime::Endless,
         };
-        let claim = |value: &[u8]| What::Claim {
+        let claim = |value: &[u8]| KeyOp::Claim {
             value: value.to_vec(),
-            life: Life::Endless,
+            life: Lifetime::Endless,
         };
         let entry = |name: u64| [&name.to_be_bytes()[..], &[7]].concat();
         for (there, left) in [
@@ -263,18 +268,18 @@ fn names_are_entered_whatever_stood_there() {
             (vec![7; 17], vec![7; 9]),
         ] {
             run(vec![claim(&there)]);
-            let names = Reply::Number(left.len() as i64 / 9 + 1);
+            let names = StoreReply::Number(left.len() as i64 / 9 + 1);
             assert_eq!(run(vec![enter(5)]), [names], "{there:?}");
             let value = [left, entry(5)].concat();
-            assert_eq!(run(vec![What::Get]), [Reply::Bytes(value.clone())]);
-            run(vec![What::Remove { value }]);
+            assert_eq!(run(vec![KeyOp::Get]), [StoreReply::Bytes(value.clone())]);
+            run(vec![KeyOp::Remove { value }]);
         }
         let most = 1_024;
         for (name, expected) in (1..).zip((1..=most).chain([most, most])) {
-            assert_eq!(run(vec![enter(name)]), [Reply::Number(expected)]);
+            assert_eq!(run(vec![enter(name)]), [StoreReply::Number(expected)]);
         }
         let kept = (3..=1_026).flat_map(entry).collect();
-        assert_eq!(run(vec![What::Get]), [Reply::Bytes(kept)]);
+        assert_eq!(run(vec![KeyOp::Get]), [StoreReply::Bytes(kept)]);
     }
 }
 
@@ -293,12 +298,12 @@ fn a_redis_that_has_forgotten_its_forests_is_told_them_again() {
             let key = |n: u64| Key {
                 forest: number,
                 fingerprint: Fingerprint(n << 40),
-                kind: Kind::Node,
+                kind: KeyKind::Node,
             };
             // On every node.
             let commands = (0..100).map(|n| Command {
                 key: key(n),
-                what: What::Get,
+                what: KeyOp::Get,
             });
             block_on(store.run(commands.collect())).map(|replies| replies.len())
         };

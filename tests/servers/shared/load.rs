@@ -8,7 +8,7 @@ use reqwest::{Client, Method};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use crate::adopt::create_mapped;
+use crate::backfill::create_mapped;
 use crate::common::{self, Server, Spinney, Waiting};
 use crate::restart::{document, foretold};
 
@@ -150,7 +150,7 @@ impl Stand {
         seen
     }
 
-    /// The law holds: another copy of each story, sent to all of these at the same moment, gets one root, and they foretell the same.
+    /// The placement rules hold: another copy of each story, sent to all of these at the same moment, gets one root, and they foretell the same.
     pub async fn holds_the_law(&self, sidecars: &[&Spinney]) {
         let first = COPIES;
         let stories: Vec<usize> = (0..self.stories).collect();
@@ -192,7 +192,8 @@ impl Stand {
             .get(format!("{}/_spinney/_metrics", sidecar.url));
         let metrics = metrics.send().await.unwrap().text().await.unwrap();
         let mut lines = metrics.lines();
-        let count = lines.find_map(|line| line.strip_prefix("spinney_documents_alone_total "));
+        let count =
+            lines.find_map(|line| line.strip_prefix("spinney_documents_local_fallback_total "));
         count.expect("the metric").parse().unwrap()
     }
 

@@ -1,20 +1,20 @@
 //! Forests that several processes share by a Redis: what the engine does with single keys, forests that race each other,
 //! several sidecars in front of one search server, and what breaks under them.
 
-mod alone;
-mod carry;
 mod doors;
 mod faults;
 mod full;
 mod keys;
 mod kinds;
 mod load;
+mod local_fallback;
 mod names;
 mod near;
+mod overrides;
 mod race;
 mod sidecars;
+mod transfer;
 mod weeks;
-mod words;
 
 use std::process::Command as Process;
 use std::sync::{Arc, Barrier};
@@ -22,10 +22,10 @@ use std::sync::{Arc, Barrier};
 use futures_executor::block_on;
 use spinney::forest::Root;
 use spinney::forest::local::Executor;
-use spinney::forest::port::{Batch, Document, Outcome, Placed, Port};
+use spinney::forest::port::{Batch, ForestPort, ItemOutcome, Placed, PlacementDocument};
 use spinney::forest::shared::keys::KeyStore;
 use spinney::hash::splitmix64;
-use spinney::keystore::{Address, RedisStore};
+use spinney::redis::{Address, RedisStore};
 use spinney::time::Millis;
 
 use crate::common::redis::Redis;
@@ -59,7 +59,7 @@ fn info(redis: &Redis, section: &str, field: &str) -> f64 {
     redis.ports().map(of).sum()
 }
 
-fn place(forest: &dyn Port, documents: Vec<Document>) -> Vec<Placed> {
+fn place(forest: &dyn ForestPort, documents: Vec<PlacementDocument>) -> Vec<Placed> {
     let batch = Batch {
         documents,
         ..Batch::default()
@@ -69,7 +69,7 @@ fn place(forest: &dyn Port, documents: Vec<Document>) -> Vec<Placed> {
     placed.collect()
 }
 
-fn settle(forest: &dyn Port, placed: Vec<Placed>, outcome: Outcome) {
+fn settle(forest: &dyn ForestPort, placed: Vec<Placed>, outcome: ItemOutcome) {
     let settled = placed.into_iter().map(|placed| placed.settled(outcome));
     let batch = settled.collect();
     block_on(forest.settle(batch, Millis(0))).unwrap();
@@ -77,11 +77,11 @@ fn settle(forest: &dyn Port, placed: Vec<Placed>, outcome: Outcome) {
 
 /// Sends the same stories to as many forests at the same moment, in another order to each, and gives the root of each story, which is to be
 /// the same in all of them. `forest`: of a process. `document`: what a process gets of a story.
-fn race<P: Port>(
+fn race<P: ForestPort>(
     processes: u64,
     stories: u64,
     forest: impl Fn(u64) -> P + Sync,
-    document: impl Fn(u64, u64) -> Document + Sync,
+    document: impl Fn(u64, u64) -> PlacementDocument + Sync,
 ) -> Vec<(u64, Root)> {
     let barrier = Barrier::new(processes as usize);
     let (forest, document, barrier) = (&forest, &document, &barrier);
@@ -96,7 +96,7 @@ fn race<P: Port>(
             barrier.wait();
             let placed = place(&forest, documents);
             found.extend(stories.iter().copied().zip(placed.iter().map(|p| p.root)));
-            settle(&forest, placed, Outcome::Accepted);
+            settle(&forest, placed, ItemOutcome::Accepted);
         }
         found.sort_unstable();
         found

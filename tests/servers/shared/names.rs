@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use futures_executor::block_on;
 use spinney::fingerprint::Fingerprint;
-use spinney::forest::port::{Document, Outcome, Port, When};
-use spinney::forest::shared::keys::{Command, Followed, Key, Kind, Life, Reply, What};
-use spinney::forest::shared::{Shared, SharedSettings};
+use spinney::forest::port::{DocumentTime, ForestPort, ItemOutcome, PlacementDocument};
+use spinney::forest::shared::keys::{Command, Followed, Key, KeyKind, KeyOp, Lifetime, StoreReply};
+use spinney::forest::shared::{SharedForest, SharedSettings};
 use spinney::forest::{Decision, Root};
 use spinney::hash::splitmix64;
 use spinney::method::{Attributes, Features, Method, Short, WIDE, Workspace};
@@ -19,7 +19,7 @@ use super::{Threads, info, place, race, settle, store};
 use crate::common::redis::Redis;
 
 /// One of several processes' forests of short texts.
-fn forest(redis: &Redis, seed: u64) -> Shared<Short> {
+fn forest(redis: &Redis, seed: u64) -> SharedForest<Short> {
     let settings = SharedSettings {
         window: Some(Millis(24 * 3_600_000)),
         max_tree: None,
@@ -27,13 +27,13 @@ fn forest(redis: &Redis, seed: u64) -> Shared<Short> {
     };
     let of = ("names", "of short texts");
     let (threads, keys) = (Arc::new(Threads), store(redis));
-    Shared::new(of, settings, (), (), threads, keys, seed << 32)
+    SharedForest::new(of, settings, (), (), threads, keys, seed << 32)
         .with_distance(WIDE)
         .unwrap()
 }
 
 /// A short text of a number, and the same with another last word for each version, whose fingerprint is so many bits from it.
-fn document(number: u64, version: u64, bits: u32) -> Document {
+fn document(number: u64, version: u64, bits: u32) -> PlacementDocument {
     let word = |n: u64| format!("{:x}", splitmix64(number << 8 | n) >> 24);
     let mut words: Vec<String> = (0..8).map(word).collect();
     if version > 0 {
@@ -55,9 +55,9 @@ fn document(number: u64, version: u64, bits: u32) -> Document {
     let flips = (0..u64::from(bits)).map(|n| splitmix64(number ^ version << 32 ^ n << 40) % 64);
     let flipped = flips.fold(print, |flipped, bit| flipped ^ 1 << bit);
     own.prints.fingerprints = vec![Fingerprint(flipped)];
-    Document {
+    PlacementDocument {
         features: Some(Features::Short(own)),
-        when: When::At(Millis(i64::MAX)),
+        when: DocumentTime::At(Millis(i64::MAX)),
         title: None,
         given: None,
     }
@@ -89,31 +89,31 @@ fn page(bytes: &[u8]) -> Page {
 fn a_log_of_names_is_written_and_read() {
     for redis in [Redis::start(), Redis::cluster(3)] {
         let store = store(&redis);
-        let run = |what: What| {
+        let run = |what: KeyOp| {
             let key = Key {
                 forest: 1,
                 fingerprint: Fingerprint(0),
-                kind: Kind::Log,
+                kind: KeyKind::Log,
             };
             let replies = block_on(store.run(vec![Command { key, what }])).unwrap();
             replies.into_iter().next().unwrap()
         };
         let name = |names: &[u64], step, mark, most| {
-            let what = What::Name {
+            let what = KeyOp::Name {
                 names: names.iter().copied().map(Fingerprint).collect(),
                 step,
                 mark,
                 kept: Some(80),
                 most,
-                life: Life::For(Duration::from_secs(60)),
+                life: Lifetime::For(Duration::from_secs(60)),
             };
             match run(what) {
-                Reply::Number(names) => names,
+                StoreReply::Number(names) => names,
                 other => panic!("{other:?}"),
             }
         };
-        let follow = |after: Followed, bytes| match run(What::Follow { after, bytes }) {
-            Reply::Bytes(bytes) => page(&bytes),
+        let follow = |after: Followed, bytes| match run(KeyOp::Follow { after, bytes }) {
+            StoreReply::Bytes(bytes) => page(&bytes),
             other => panic!("{other:?}"),
         };
         let none = Followed::default();
@@ -175,8 +175,8 @@ fn a_log_of_names_is_written_and_read() {
         assert_eq!(name(&[10], 83, 8, 198), 198);
         let after_a_gap = Followed { number: 3, mark: 0 };
         assert!(follow(after_a_gap, 1 << 20).0);
-        assert_eq!(run(What::Clear), Reply::Number(1));
-        assert_eq!(run(What::Clear), Reply::Number(0));
+        assert_eq!(run(KeyOp::Clear), StoreReply::Number(1));
+        assert_eq!(run(KeyOp::Clear), StoreReply::Number(0));
         assert_eq!(follow(end, 99), (true, true, none, vec![]));
     }
 }
@@ -244,7 +244,7 @@ fn what_short_texts_cost() {
             let documents = each.collect();
             let begun = Instant::now();
             let placed = place(&forest, documents);
-            settle(&forest, placed, Outcome::Accepted);
+            settle(&forest, placed, ItemOutcome::Accepted);
             took += begun.elapsed();
         }
         let used = (cpu() - cpu_before) / count as f64 * 1e6;
@@ -277,20 +277,20 @@ fn what_a_log_takes() {
         let key = Key {
             forest: 1,
             fingerprint: Fingerprint(0),
-            kind: Kind::Log,
+            kind: KeyKind::Log,
         };
-        let run = |what: Vec<What>| {
+        let run = |what: Vec<KeyOp>| {
             let commands = what.into_iter().map(|what| Command { key, what });
             block_on(store.run(commands.collect())).unwrap()
         };
         let of_redis = |section: &str, field: &str| info(&redis, section, field);
         let cpu = || of_redis("cpu", "used_cpu_user") + of_redis("cpu", "used_cpu_sys");
-        run(vec![What::Clear]);
+        run(vec![KeyOp::Clear]);
         let (before, memory) = (cpu(), of_redis("memory", "used_memory"));
         let names = 1_000_000_u64;
         let entries: Vec<u64> = (0..names / of_entry).collect();
         for some in entries.chunks(100) {
-            let each = some.iter().map(|&entry| What::Name {
+            let each = some.iter().map(|&entry| KeyOp::Name {
                 names: (0..of_entry)
                     .map(|n| Fingerprint(splitmix64(entry << 20 | n)))
                     .collect(),
@@ -298,7 +298,7 @@ fn what_a_log_takes() {
                 mark: entry as u32,
                 kept: Some(80),
                 most: 1 << 26,
-                life: Life::For(Duration::from_secs(600)),
+                life: Lifetime::For(Duration::from_secs(600)),
             });
             run(each.collect());
         }
@@ -307,7 +307,8 @@ fn what_a_log_takes() {
         let (mut after, mut read, mut pages) = (Followed::default(), 0, 0);
         loop {
             let bytes = 1 << 20;
-            let Some(Reply::Bytes(bytes)) = run(vec![What::Follow { after, bytes }]).pop() else {
+            let Some(StoreReply::Bytes(bytes)) = run(vec![KeyOp::Follow { after, bytes }]).pop()
+            else {
                 panic!("no page");
             };
             let (_, is_all, end, names) = page(&bytes);

@@ -6,9 +6,11 @@ use std::time::{Duration, Instant};
 use futures_executor::block_on;
 use spinney::fingerprint::{Distance, Fingerprint};
 use spinney::forest::Decision;
-use spinney::forest::port::{Document, Outcome, Port, When};
-use spinney::forest::shared::keys::{Command, Key, Kind, Life, Reply, Token, What};
-use spinney::forest::shared::{Shared, SharedSettings};
+use spinney::forest::port::{DocumentTime, ForestPort, ItemOutcome, PlacementDocument};
+use spinney::forest::shared::keys::{
+    Command, FoundingToken, Key, KeyKind, KeyOp, Lifetime, StoreReply,
+};
+use spinney::forest::shared::{SharedForest, SharedSettings};
 use spinney::hash::splitmix64;
 use spinney::method::{Features, Strict, StrictFeatures};
 use spinney::time::Millis;
@@ -17,7 +19,7 @@ use super::{Threads, info, place, race, settle, store};
 use crate::common::redis::Redis;
 
 /// One of several processes' forests, in which fingerprints of three bits' difference are near.
-pub(super) fn forest(redis: &Redis, window: i64, seed: u64) -> Shared<Strict> {
+pub(super) fn forest(redis: &Redis, window: i64, seed: u64) -> SharedForest<Strict> {
     let settings = SharedSettings {
         window: Some(Millis(window)),
         max_tree: None,
@@ -25,14 +27,14 @@ pub(super) fn forest(redis: &Redis, window: i64, seed: u64) -> Shared<Strict> {
     };
     let of = ("near", "of near fingerprints");
     let (threads, keys) = (Arc::new(Threads), store(redis));
-    Shared::new(of, settings, (), (), threads, keys, seed << 32)
+    SharedForest::new(of, settings, (), (), threads, keys, seed << 32)
         .with_distance(Distance(3))
         .unwrap()
 }
 
-fn document(fingerprint: u64, when: When) -> Document {
+fn document(fingerprint: u64, when: DocumentTime) -> PlacementDocument {
     let fingerprint = Fingerprint(fingerprint);
-    Document {
+    PlacementDocument {
         features: Some(Features::Strict(StrictFeatures {
             fingerprints: vec![fingerprint],
             whole: fingerprint,
@@ -44,13 +46,13 @@ fn document(fingerprint: u64, when: When) -> Document {
 }
 
 /// By the engine's clock.
-const NOW: When = When::At(Millis(i64::MAX));
+const NOW: DocumentTime = DocumentTime::At(Millis(i64::MAX));
 
 #[test]
 fn keys_of_dates_and_names_are_changed_as_the_protocol_needs_it() {
     for redis in [Redis::start(), Redis::cluster(3)] {
         let store = store(&redis);
-        let run = |kind: Kind, what: What| {
+        let run = |kind: KeyKind, what: KeyOp| {
             let key = Key {
                 forest: 1,
                 fingerprint: Fingerprint(5),
@@ -59,20 +61,23 @@ fn keys_of_dates_and_names_are_changed_as_the_protocol_needs_it() {
             let replies = block_on(store.run(vec![Command { key, what }])).unwrap();
             replies.into_iter().next().unwrap()
         };
-        let get = |kind| match run(kind, What::Get) {
-            Reply::Bytes(bytes) => bytes,
+        let get = |kind| match run(kind, KeyOp::Get) {
+            StoreReply::Bytes(bytes) => bytes,
             other => panic!("{other:?}"),
         };
-        let life = Life::For(Duration::from_secs(60));
+        let life = Lifetime::For(Duration::from_secs(60));
 
         // It only goes forward, also from before 1970.
         for (to, shown) in [(-5, -5), (-7, -5), (1 << 44, 1 << 44), (9, 1 << 44)] {
             let to = Millis(to);
-            assert_eq!(run(Kind::Clock, What::Advance { to }), Reply::Number(shown));
+            assert_eq!(
+                run(KeyKind::Clock, KeyOp::Advance { to }),
+                StoreReply::Number(shown)
+            );
         }
-        assert_eq!(get(Kind::Clock), (1_i64 << 44).to_string().into_bytes());
+        assert_eq!(get(KeyKind::Clock), (1_i64 << 44).to_string().into_bytes());
 
-        let token = Token(0x0A_0B_0C);
+        let token = FoundingToken(0x0A_0B_0C);
         // | 1 | token 3 | added 6 | step, uses, pins, children, before | proof | upper half of the step |
         let root = |[step, uses, children, before]: [u16; 4], pins: u16, upper: u16| {
             let mut bytes = vec![1, 0x0A, 0x0B, 0x0C, 0, 0, 0, 0, 0, 9];
@@ -83,30 +88,39 @@ fn keys_of_dates_and_names_are_changed_as_the_protocol_needs_it() {
             bytes.extend(upper.to_be_bytes());
             bytes
         };
-        let put = |value: Vec<u8>| What::Put { value, life };
-        run(Kind::Node, put(root([70, 1, 5, 1], 0, 3)));
-        let hold = What::Hold {
+        let put = |value: Vec<u8>| KeyOp::Put { value, life };
+        run(KeyKind::Node, put(root([70, 1, 5, 1], 0, 3)));
+        let hold = KeyOp::Hold {
             token,
             uses: 2,
             children: 3,
         };
-        assert_eq!(run(Kind::Node, hold), Reply::Number(1));
-        assert_eq!(get(Kind::Node), root([70, 3, 8, 1], 1, 3));
-        let arrive = |token, step| What::Arrive { token, step, life };
+        assert_eq!(run(KeyKind::Node, hold), StoreReply::Number(1));
+        assert_eq!(get(KeyKind::Node), root([70, 3, 8, 1], 1, 3));
+        let arrive = |token, step| KeyOp::Arrive { token, step, life };
         let at = |upper: u32, lower: u32| upper << 16 | lower;
         assert_eq!(
-            run(Kind::Node, arrive(Token(7), at(3, 71))),
-            Reply::Number(0)
+            run(KeyKind::Node, arrive(FoundingToken(7), at(3, 71))),
+            StoreReply::Number(0)
         );
         // The same and an earlier one change nothing, whatever their lower halves.
         for step in [at(3, 70), at(2, 65_000)] {
-            assert_eq!(run(Kind::Node, arrive(token, step)), Reply::Number(1));
-            assert_eq!(get(Kind::Node), root([70, 3, 8, 1], 1, 3));
+            assert_eq!(
+                run(KeyKind::Node, arrive(token, step)),
+                StoreReply::Number(1)
+            );
+            assert_eq!(get(KeyKind::Node), root([70, 3, 8, 1], 1, 3));
         }
-        assert_eq!(run(Kind::Node, arrive(token, at(3, 130))), Reply::Number(1));
-        assert_eq!(get(Kind::Node), root([130, 3, 0, 8], 1, 3));
-        assert_eq!(run(Kind::Node, arrive(token, at(9, 1))), Reply::Number(1));
-        assert_eq!(get(Kind::Node), root([1, 3, 0, 0], 1, 9));
+        assert_eq!(
+            run(KeyKind::Node, arrive(token, at(3, 130))),
+            StoreReply::Number(1)
+        );
+        assert_eq!(get(KeyKind::Node), root([130, 3, 0, 8], 1, 3));
+        assert_eq!(
+            run(KeyKind::Node, arrive(token, at(9, 1))),
+            StoreReply::Number(1)
+        );
+        assert_eq!(get(KeyKind::Node), root([1, 3, 0, 0], 1, 9));
 
         let leaf = |root: u64, step: u32| {
             let mut bytes = root.to_be_bytes().to_vec();
@@ -114,39 +128,48 @@ fn keys_of_dates_and_names_are_changed_as_the_protocol_needs_it() {
             bytes.extend(step.to_be_bytes());
             bytes
         };
-        let touch = |value: Vec<u8>| What::Touch { value, life };
-        let remove = |root| What::RemoveLeaf {
+        let touch = |value: Vec<u8>| KeyOp::Touch { value, life };
+        let remove = |root| KeyOp::RemoveLeaf {
             root: Fingerprint(root),
             token,
         };
         assert_eq!(
-            run(Kind::Node, touch(leaf(7, 9))),
-            Reply::Number(0),
+            run(KeyKind::Node, touch(leaf(7, 9))),
+            StoreReply::Number(0),
             "a root"
         );
-        assert_eq!(run(Kind::Node, remove(7)), Reply::Number(0));
-        run(Kind::Node, put(leaf(7, at(1, 5))));
-        assert_eq!(run(Kind::Node, touch(leaf(8, at(9, 9)))), Reply::Number(0));
-        assert_eq!(run(Kind::Node, touch(leaf(7, at(0, 9)))), Reply::Number(1));
-        assert_eq!(get(Kind::Node), leaf(7, at(1, 5)));
-        assert_eq!(run(Kind::Node, touch(leaf(7, at(2, 0)))), Reply::Number(1));
-        assert_eq!(get(Kind::Node), leaf(7, at(2, 0)));
-        assert_eq!(run(Kind::Node, remove(8)), Reply::Number(0));
-        assert_eq!(run(Kind::Node, remove(7)), Reply::Number(1));
-        assert_eq!(run(Kind::Node, remove(7)), Reply::Number(0));
+        assert_eq!(run(KeyKind::Node, remove(7)), StoreReply::Number(0));
+        run(KeyKind::Node, put(leaf(7, at(1, 5))));
         assert_eq!(
-            run(Kind::Node, touch(leaf(7, 1))),
-            Reply::Number(1),
+            run(KeyKind::Node, touch(leaf(8, at(9, 9)))),
+            StoreReply::Number(0)
+        );
+        assert_eq!(
+            run(KeyKind::Node, touch(leaf(7, at(0, 9)))),
+            StoreReply::Number(1)
+        );
+        assert_eq!(get(KeyKind::Node), leaf(7, at(1, 5)));
+        assert_eq!(
+            run(KeyKind::Node, touch(leaf(7, at(2, 0)))),
+            StoreReply::Number(1)
+        );
+        assert_eq!(get(KeyKind::Node), leaf(7, at(2, 0)));
+        assert_eq!(run(KeyKind::Node, remove(8)), StoreReply::Number(0));
+        assert_eq!(run(KeyKind::Node, remove(7)), StoreReply::Number(1));
+        assert_eq!(run(KeyKind::Node, remove(7)), StoreReply::Number(0));
+        assert_eq!(
+            run(KeyKind::Node, touch(leaf(7, 1))),
+            StoreReply::Number(1),
             "put back"
         );
 
-        let enter = |name: u64, step| What::Enter {
+        let enter = |name: u64, step| KeyOp::Enter {
             fingerprint: Fingerprint(name),
             step,
             life,
         };
         let names = || -> Vec<(u64, u8)> {
-            let bytes = get(Kind::Bucket);
+            let bytes = get(KeyKind::Bucket);
             let (entries, rest) = bytes.as_chunks::<9>();
             assert!(rest.is_empty());
             let name = |entry: &[u8; 9]| u64::from_be_bytes(*entry.first_chunk().unwrap());
@@ -156,14 +179,17 @@ fn keys_of_dates_and_names_are_changed_as_the_protocol_needs_it() {
                 .collect()
         };
         for (name, step, count) in [(1, 250, 1), (2, 255, 2), (1, 3, 2), (!0, 4, 3)] {
-            assert_eq!(run(Kind::Bucket, enter(name, step)), Reply::Number(count));
+            assert_eq!(
+                run(KeyKind::Bucket, enter(name, step)),
+                StoreReply::Number(count)
+            );
         }
         assert_eq!(names(), [(2, 255), (1, 3), (!0, 4)]);
         // Of a window and three steps ago, and one that is older.
-        assert_eq!(run(Kind::Bucket, enter(5, 67)), Reply::Number(3));
+        assert_eq!(run(KeyKind::Bucket, enter(5, 67)), StoreReply::Number(3));
         assert_eq!(names(), [(1, 3), (!0, 4), (5, 67)]);
         for name in 100..1_300 {
-            run(Kind::Bucket, enter(name, 68));
+            run(KeyKind::Bucket, enter(name, 68));
         }
         let names = names();
         assert_eq!((names.len(), names[1_023]), (1_024, (1_299, 68)));
@@ -206,7 +232,7 @@ fn dates_are_shared_and_what_is_over_goes() {
     let redis = Redis::cluster(3);
     let window = 64_000;
     let forests = [1, 2].map(|seed| forest(&redis, window, seed).dated());
-    let at = |number: u64, date| document(splitmix64(number), When::Claimed(Millis(date)));
+    let at = |number: u64, date| document(splitmix64(number), DocumentTime::Claimed(Millis(date)));
     let mut most = 0;
     for n in 0..300_u64 {
         let date = n as i64 * window / 10;
@@ -227,7 +253,7 @@ fn dates_are_shared_and_what_is_over_goes() {
         // Its own date does not count yet: it comes at the one before.
         expected.extend((n > 0 && n % 2 == 0).then(|| known(n <= 22)));
         assert_eq!(decisions, expected, "{n}");
-        settle(forest, placed, Outcome::Accepted);
+        settle(forest, placed, ItemOutcome::Accepted);
         if n % 50 == 49 {
             let stats = block_on(forest.stats()).unwrap();
             assert_eq!(stats.clock, Some(Millis(date)));
@@ -261,7 +287,7 @@ fn what_near_fingerprints_cost() {
                 document(fingerprint, NOW)
             });
             let placed = place(&forest, each.collect());
-            settle(&forest, placed, Outcome::Accepted);
+            settle(&forest, placed, ItemOutcome::Accepted);
         }
         let took = begun.elapsed().as_secs_f64();
         let used = (cpu() - cpu_before) / count as f64 * 1e6;

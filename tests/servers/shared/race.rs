@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Barrier};
 
-use spinney::forest::port::{Document, Outcome, When};
-use spinney::forest::shared::{Shared, SharedSettings};
+use spinney::forest::port::{DocumentTime, ItemOutcome, PlacementDocument};
+use spinney::forest::shared::{SharedForest, SharedSettings};
 use spinney::forest::{Decision, Root};
 use spinney::method::{Attributes, LearnedText, Method, Similarity, Verified, Workspace};
 use spinney::text::Fields;
@@ -15,7 +15,7 @@ use crate::common::redis::Redis;
 use crate::restart::document;
 
 /// One of several processes' forests.
-fn forest(redis: &Redis, seed: u64) -> Shared<Verified> {
+fn forest(redis: &Redis, seed: u64) -> SharedForest<Verified> {
     let settings = SharedSettings {
         window: Some(Millis(3_600_000)),
         max_tree: None,
@@ -23,7 +23,7 @@ fn forest(redis: &Redis, seed: u64) -> Shared<Verified> {
     };
     let (similarity, learned) = (Similarity::default(), LearnedText::default());
     let of = ("race", "a race");
-    Shared::new(
+    SharedForest::new(
         of,
         settings,
         similarity,
@@ -34,16 +34,16 @@ fn forest(redis: &Redis, seed: u64) -> Shared<Verified> {
     )
 }
 
-fn story(number: usize) -> Document {
+fn story(number: usize) -> PlacementDocument {
     let written = document(number);
     let fields = Fields {
         title: written["title"].as_str(),
         body: &[written["content"].as_str().unwrap()],
     };
     let method = Method::Verified;
-    Document {
+    PlacementDocument {
         features: method.read_with(&fields, Attributes::default(), &mut Workspace::default()),
-        when: When::At(Millis(i64::MAX)),
+        when: DocumentTime::At(Millis(i64::MAX)),
         title: None,
         given: None,
     }
@@ -73,7 +73,7 @@ fn copies_that_come_at_once_get_one_root() {
                             let placed = place(&forest, documents);
                             found
                                 .extend(numbers.iter().copied().zip(placed.iter().map(|p| p.root)));
-                            settle(&forest, placed, Outcome::Accepted);
+                            settle(&forest, placed, ItemOutcome::Accepted);
                         }
                         found
                     })
@@ -104,7 +104,7 @@ fn copies_that_come_at_once_get_one_root() {
             }
         }
         assert!(!founded.is_empty() && redis.keys() > keys);
-        settle(&forest, placed, Outcome::Refused);
+        settle(&forest, placed, ItemOutcome::Refused);
         let more = redis.keys() - keys;
         let most = founded.len() + stay;
         assert!(more <= most, "{more} more keys, {most} at most");

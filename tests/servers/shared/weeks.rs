@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use futures_executor::block_on;
 use spinney::fingerprint::{Distance, Fingerprint};
-use spinney::forest::port::{Document, Outcome, Port, When};
-use spinney::forest::shared::keys::{KeyStore, Kind, Place};
-use spinney::forest::shared::{Shared, SharedSettings};
+use spinney::forest::port::{DocumentTime, ForestPort, ItemOutcome, PlacementDocument};
+use spinney::forest::shared::keys::{KeyKind, KeyStore, ScanPosition};
+use spinney::forest::shared::{SharedForest, SharedSettings};
 use spinney::hash::splitmix64;
 use spinney::method::{
-    Attributes, Family, Features, LearnedText, Method, Proof, Similarity, Strict, StrictFeatures,
-    Verified, Workspace,
+    Attributes, Features, LearnedText, Method, MethodKind, Proof, Similarity, Strict,
+    StrictFeatures, Verified, Workspace,
 };
 use spinney::text::Fields;
 use spinney::time::Millis;
@@ -53,12 +53,12 @@ fn of_fingerprints(number: u64) -> Features {
     })
 }
 
-fn forest<F: Family>(
+fn forest<F: MethodKind>(
     store: &Arc<dyn KeyStore>,
     name: &str,
     thresholds: <F::Proof as Proof>::Thresholds,
     learned: F::Learned,
-) -> Shared<F> {
+) -> SharedForest<F> {
     let settings = SharedSettings {
         window: Some(WINDOW),
         max_tree: None,
@@ -66,14 +66,14 @@ fn forest<F: Family>(
     };
     let (of, threads) = ((name, "weeks"), Arc::new(Threads));
     let (store, seed) = (store.clone(), 1 << 32);
-    Shared::new(of, settings, thresholds, learned, threads, store, seed)
+    SharedForest::new(of, settings, thresholds, learned, threads, store, seed)
 }
 
 /// Living keys of a forest.
-fn keys(store: &dyn KeyStore, name: &str, counts: impl Fn(Kind) -> bool) -> u64 {
+fn keys(store: &dyn KeyStore, name: &str, counts: impl Fn(KeyKind) -> bool) -> u64 {
     let forests = block_on(store.forests()).unwrap();
     let number = forests.iter().find(|(known, ..)| known == name).unwrap().1;
-    let (mut keys, mut place) = (Vec::new(), Some(Place::default()));
+    let (mut keys, mut place) = (Vec::new(), Some(ScanPosition::default()));
     while let Some(at) = place {
         let (more, next) = block_on(store.keys(number, at)).unwrap();
         keys.extend(more.into_iter().filter(|key| counts(key.kind)));
@@ -85,27 +85,33 @@ fn keys(store: &dyn KeyStore, name: &str, counts: impl Fn(Kind) -> bool) -> u64 
 }
 
 /// Places and settles new documents, and one that comes all the time.
-fn come(forest: &dyn Port, bulk: u64, features: fn(u64) -> Features, when: When) {
+fn come(forest: &dyn ForestPort, bulk: u64, features: fn(u64) -> Features, when: DocumentTime) {
     let numbers = (bulk * BULK..(bulk + 1) * BULK).chain([u64::MAX >> 20]);
-    let documents = numbers.map(|number| Document {
+    let documents = numbers.map(|number| PlacementDocument {
         features: Some(features(number)),
         when,
         title: None,
         given: None,
     });
     let placed = place(forest, documents.collect());
-    settle(forest, placed, Outcome::Accepted);
+    settle(forest, placed, ItemOutcome::Accepted);
 }
 
 /// Documents arrive for six windows and more.
-fn arrive(store: &dyn KeyStore, name: &str, forest: &dyn Port, each: u64, of: fn(u64) -> Features) {
+fn arrive(
+    store: &dyn KeyStore,
+    name: &str,
+    forest: &dyn ForestPort,
+    each: u64,
+    of: fn(u64) -> Features,
+) {
     let window = Duration::from_millis(WINDOW.0.cast_unsigned());
     // A root lives for three steps more than a window, the one in which it arrived is not over yet, and clocks have milliseconds.
     let life = window + window * 5 / STEPS as u32;
     let mut came: Vec<Instant> = Vec::new();
     let (mut counted, mut windows) = (Instant::now(), 0);
     loop {
-        let now = When::At(Millis(i64::MAX));
+        let now = DocumentTime::At(Millis(i64::MAX));
         come(forest, came.len() as u64, of, now);
         came.push(Instant::now());
         if counted.elapsed() < window {
@@ -130,21 +136,21 @@ fn arrive(store: &dyn KeyStore, name: &str, forest: &dyn Port, each: u64, of: fn
 fn say_dates(
     store: &dyn KeyStore,
     name: &str,
-    forest: &dyn Port,
+    forest: &dyn ForestPort,
     each: u64,
     of: fn(u64) -> Features,
 ) {
     const BULKS: u64 = 10;
     for bulk in 0..8 * BULKS {
         let date = bulk as i64 * WINDOW.0 / BULKS as i64;
-        come(forest, bulk, of, When::Claimed(Millis(date)));
+        come(forest, bulk, of, DocumentTime::Claimed(Millis(date)));
         if bulk % BULKS == BULKS - 1 {
             // Nodes go when they are over by an eighth of the window, names by a half.
             let most = each * (BULK * BULKS * 14 / 8 + 1) + OTHERS;
-            let nodes = |kind| matches!(kind, Kind::Node | Kind::Bucket);
+            let nodes = |kind| matches!(kind, KeyKind::Node | KeyKind::Bucket);
             wait_until("what is over goes", || {
                 // Whoever comes sees to it.
-                come(forest, bulk, of, When::Claimed(Millis(date)));
+                come(forest, bulk, of, DocumentTime::Claimed(Millis(date)));
                 keys(store, name, nodes) <= most
             });
         }

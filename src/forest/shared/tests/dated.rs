@@ -1,11 +1,11 @@
 //! Forests whose documents have dates of their own.
 
 use super::*;
-use crate::forest::shared::keys::Kind;
+use crate::forest::shared::keys::KeyKind;
 
 const STEP: i64 = WINDOW / 64;
 
-fn dated(memory: &Memory, seed: u64) -> Shared<Verified> {
+fn dated(memory: &InMemoryStore, seed: u64) -> SharedForest<Verified> {
     let settings = SharedSettings {
         window: Some(Millis(WINDOW)),
         max_tree: None,
@@ -15,12 +15,12 @@ fn dated(memory: &Memory, seed: u64) -> Shared<Verified> {
     let (similarity, learned) = (Similarity::default(), LearnedText::default());
     let (threads, keys) = (Arc::new(Threads), Arc::new(memory.clone()));
     let seed = seed << 32;
-    Shared::new(of, settings, similarity, learned, threads, keys, seed).dated()
+    SharedForest::new(of, settings, similarity, learned, threads, keys, seed).dated()
 }
 
-fn claimed(number: u64, version: u64, date: i64) -> Document {
-    Document {
-        when: When::Claimed(Millis(date)),
+fn claimed(number: u64, version: u64, date: i64) -> PlacementDocument {
+    PlacementDocument {
+        when: DocumentTime::Claimed(Millis(date)),
         ..at(story(number, version), 0)
     }
 }
@@ -42,7 +42,7 @@ fn dates() -> impl FnMut() -> i64 {
 #[test]
 fn dates_decide_as_in_a_local_forest() {
     let local = local();
-    let memory = Memory::default();
+    let memory = InMemoryStore::default();
     let processes = [1, 2, 3].map(|seed| dated(&memory, seed));
     let mut date = dates();
     let (mut known, mut again) = (HashSet::new(), 0);
@@ -52,7 +52,7 @@ fn dates_decide_as_in_a_local_forest() {
             .map(|n| splitmix64(bulk * 100 + n))
             .map(|random| (random % 60, random >> 32 & 3, date()))
             .collect();
-        let documents = || -> Vec<Document> {
+        let documents = || -> Vec<PlacementDocument> {
             let each = numbers.iter();
             each.map(|&(number, version, date)| claimed(number, version, date))
                 .collect()
@@ -65,12 +65,12 @@ fn dates_decide_as_in_a_local_forest() {
         };
         let placed = place(&local, documents());
         let expected = seen(&placed);
-        settle(&local, placed, Outcome::Accepted);
+        settle(&local, placed, ItemOutcome::Accepted);
         let forest = &processes[splitmix64(bulk) as usize % 3];
         let placed = place(forest, documents());
         assert_eq!(seen(&placed), expected, "{bulk}");
-        settle(forest, placed, Outcome::Accepted);
-        let clocks = [&local as &dyn Port, forest].map(|forest| {
+        settle(forest, placed, ItemOutcome::Accepted);
+        let clocks = [&local as &dyn ForestPort, forest].map(|forest| {
             let stats = block_on(forest.stats());
             stats.unwrap().clock
         });
@@ -85,38 +85,46 @@ fn dates_decide_as_in_a_local_forest() {
 
 #[test]
 fn a_refused_date_counts_for_nobody() {
-    let memory = Memory::default();
+    let memory = InMemoryStore::default();
     let [one, other] = [1, 2].map(|seed| dated(&memory, seed));
-    let root = |forest: &Shared<Verified>, date| {
+    let root = |forest: &SharedForest<Verified>, date| {
         let placed = place(forest, vec![claimed(1, 0, date)]);
         let found = (placed[0].root, placed[0].decision);
-        settle(forest, placed, Outcome::Refused);
+        settle(forest, placed, ItemOutcome::Refused);
         found
     };
-    settle(&one, place(&one, vec![claimed(1, 0, 5)]), Outcome::Accepted);
+    settle(
+        &one,
+        place(&one, vec![claimed(1, 0, 5)]),
+        ItemOutcome::Accepted,
+    );
     let far = place(&other, vec![claimed(2, 0, 90 * WINDOW)]);
     assert_eq!(far[0].clock, Millis(90 * WINDOW), "its own stamp has it");
     assert_eq!(root(&one, 6).1, Decision::Refreshed);
-    settle(&other, far, Outcome::Refused);
+    settle(&other, far, ItemOutcome::Refused);
     assert_eq!(root(&other, 7).1, Decision::Refreshed);
     // Accepted, it counts for all.
     let far = place(&other, vec![claimed(2, 0, 90 * WINDOW)]);
-    settle(&other, far, Outcome::Accepted);
+    settle(&other, far, ItemOutcome::Accepted);
     assert_eq!(root(&one, 8).1, Decision::NewRoot);
 }
 
 #[test]
 fn a_document_lives_on_when_the_clock_has_left_it_behind() {
-    let memory = Memory::default();
+    let memory = InMemoryStore::default();
     let [one, other] = [1, 2].map(|seed| dated(&memory, seed));
-    settle(&one, place(&one, vec![claimed(1, 0, 0)]), Outcome::Accepted);
+    settle(
+        &one,
+        place(&one, vec![claimed(1, 0, 0)]),
+        ItemOutcome::Accepted,
+    );
     let first = place(&one, vec![claimed(1, 1, 10)]);
     let root = first[0].root;
     // Somebody's date leaps over the window while it is on its way.
     let far = place(&other, vec![claimed(2, 0, 3 * WINDOW)]);
-    settle(&other, far, Outcome::Accepted);
+    settle(&other, far, ItemOutcome::Accepted);
     assert_eq!(block_on(one.tree(root)).unwrap(), None);
-    settle(&one, first, Outcome::Accepted);
+    settle(&one, first, ItemOutcome::Accepted);
     assert!(block_on(other.tree(root)).unwrap().is_some());
     let again = place(&other, vec![claimed(1, 1, 3 * WINDOW + 1)]);
     assert_eq!(
@@ -127,7 +135,7 @@ fn a_document_lives_on_when_the_clock_has_left_it_behind() {
 
 #[test]
 fn what_is_over_goes_and_what_somebody_needs_stays() {
-    let memory = Memory::default();
+    let memory = InMemoryStore::default();
     let forest = dated(&memory, 1);
     let mut most = 0;
     // Twenty windows of dates; no time goes by for the engine.
@@ -140,7 +148,7 @@ fn what_is_over_goes_and_what_somebody_needs_stays() {
         if n > 0 {
             assert_eq!(placed[1].decision, Decision::Refreshed);
         }
-        settle(&forest, placed, Outcome::Accepted);
+        settle(&forest, placed, ItemOutcome::Accepted);
         block_on(forest.inner.sweep(true)).unwrap();
         most = most.max(memory.nodes().len());
     }
@@ -148,7 +156,7 @@ fn what_is_over_goes_and_what_somebody_needs_stays() {
     assert!(most <= living + 8, "{most}, {living}");
     check_laws(&memory);
     // It goes by itself when the clock has gone on by an eighth of the window.
-    let sweeps = memory.of_kind(Kind::Sweep);
+    let sweeps = memory.of_kind(KeyKind::Sweep);
     assert_eq!(sweeps.len(), 1);
     let step = 399 * WINDOW / 20 / STEP;
     let begun = u32::from_be_bytes(sweeps[0].1.as_slice().try_into().unwrap());
@@ -159,7 +167,7 @@ fn what_is_over_goes_and_what_somebody_needs_stays() {
 }
 
 /// A forest of near fingerprints whose documents have dates.
-fn near(memory: &Memory) -> Shared<Strict> {
+fn near(memory: &InMemoryStore) -> SharedForest<Strict> {
     let settings = SharedSettings {
         window: Some(Millis(WINDOW)),
         max_tree: None,
@@ -167,13 +175,13 @@ fn near(memory: &Memory) -> Shared<Strict> {
     };
     let (threads, keys) = (Arc::new(Threads), Arc::new(memory.clone()));
     let of = ("near", "k=3 clock=field");
-    let forest = Shared::new(of, settings, (), (), threads, keys, 1 << 32);
+    let forest = SharedForest::new(of, settings, (), (), threads, keys, 1 << 32);
     forest.with_distance(Distance(3)).unwrap().dated()
 }
 
 #[test]
 fn names_of_what_is_over_go() {
-    let memory = Memory::default();
+    let memory = InMemoryStore::default();
     let forest = near(&memory);
     let come = |number: u64, date: i64| {
         let fingerprint = Fingerprint(splitmix64(number));
@@ -181,13 +189,13 @@ fn names_of_what_is_over_go() {
             fingerprints: vec![fingerprint],
             whole: fingerprint,
         });
-        let document = Document {
-            when: When::Claimed(Millis(date)),
+        let document = PlacementDocument {
+            when: DocumentTime::Claimed(Millis(date)),
             ..at(features, 0)
         };
         let placed = place(&forest, vec![document]);
         let decision = placed[0].decision;
-        settle(&forest, placed, Outcome::Accepted);
+        settle(&forest, placed, ItemOutcome::Accepted);
         decision
     };
     for n in 0..320_i64 {
@@ -200,7 +208,7 @@ fn names_of_what_is_over_go() {
             block_on(forest.inner.sweep(true)).unwrap();
         }
     }
-    let (nodes, names) = (memory.nodes(), memory.of_kind(Kind::Bucket));
+    let (nodes, names) = (memory.nodes(), memory.of_kind(KeyKind::Bucket));
     // Those of a window, and of three steps more.
     assert!((40..=44).contains(&nodes.len()), "{}", nodes.len());
     let named: usize = names.iter().map(|(_, names)| names.len() / 9).sum();
@@ -211,7 +219,7 @@ fn names_of_what_is_over_go() {
         if n % 40 == 39 {
             wait_until(|| {
                 come(1_000 + n as u64, n * WINDOW / 40);
-                memory.of_kind(Kind::Bucket).len() <= 800
+                memory.of_kind(KeyKind::Bucket).len() <= 800
             });
         }
     }

@@ -1,15 +1,15 @@
 //! Methods with a wide distance: names stand in a log, and every process has a mirror of it.
 
 use super::*;
-use crate::forest::shared::keys::Kind;
+use crate::forest::shared::keys::KeyKind;
 use crate::hash::HashKey;
 use crate::method::{Short, ShortFeatures, ShortText, StrictFeatures, WIDE};
 
-fn process(memory: &Memory, seed: u64) -> Shared<Short> {
+fn process(memory: &InMemoryStore, seed: u64) -> SharedForest<Short> {
     process_with(memory, seed, Some(Millis(WINDOW)))
 }
 
-fn process_with(memory: &Memory, seed: u64, window: Option<Millis>) -> Shared<Short> {
+fn process_with(memory: &InMemoryStore, seed: u64, window: Option<Millis>) -> SharedForest<Short> {
     let settings = SharedSettings {
         window,
         max_tree: None,
@@ -17,21 +17,21 @@ fn process_with(memory: &Memory, seed: u64, window: Option<Millis>) -> Shared<Sh
     };
     let of = ("test", "k=10");
     let (threads, keys) = (Arc::new(Threads), Arc::new(memory.clone()));
-    Shared::new(of, settings, (), (), threads, keys, seed << 32)
+    SharedForest::new(of, settings, (), (), threads, keys, seed << 32)
         .with_distance(WIDE)
         .unwrap()
 }
 
-fn alone() -> crate::forest::local::Local<Short> {
+fn alone() -> crate::forest::local::LocalForest<Short> {
     let settings = crate::forest::Settings {
         k: WIDE,
         window: Some(Millis(WINDOW)),
         key: HashKey::FIXED,
     };
-    crate::forest::local::Local::new("test", settings, (), (), Arc::new(Threads)).unwrap()
+    crate::forest::local::LocalForest::new("test", settings, (), (), Arc::new(Threads)).unwrap()
 }
 
-fn document(print: u64, text: &str, now: i64) -> Document {
+fn document(print: u64, text: &str, now: i64) -> PlacementDocument {
     let features = ShortFeatures {
         prints: StrictFeatures {
             fingerprints: vec![Fingerprint(print)],
@@ -56,7 +56,7 @@ fn flipped(print: u64, bits: u64, seed: u64) -> u64 {
 }
 
 /// A version of a story: a few of its bits and letters are others. So many stories stand around one fingerprint.
-fn version(story: u64, random: u64, crowd: u64, now: i64) -> Document {
+fn version(story: u64, random: u64, crowd: u64, now: i64) -> PlacementDocument {
     let around = splitmix64(story / crowd);
     let own = flipped(around, if crowd > 1 { 3 } else { 0 }, story);
     let bits = random % 4;
@@ -70,7 +70,7 @@ fn version(story: u64, random: u64, crowd: u64, now: i64) -> Document {
 }
 
 /// Every living node is named in the log, and no two roots are near each other.
-fn check_named(memory: &Memory) {
+fn check_named(memory: &InMemoryStore) {
     check_laws_of::<ShortText>(memory);
     let named: HashSet<Fingerprint> = memory.names().into_iter().collect();
     let mut roots: Vec<Fingerprint> = Vec::new();
@@ -80,7 +80,7 @@ fn check_named(memory: &Memory) {
             "{} is lost",
             key.fingerprint
         );
-        if let Some(Node::<ShortText>::Root(_)) = Node::read(&bytes) {
+        if let Some(NodeValue::<ShortText>::Root(_)) = NodeValue::read(&bytes) {
             roots.push(key.fingerprint);
         }
     }
@@ -111,11 +111,11 @@ fn short_texts_are_decided_as_in_a_local_forest() {
     // Few stories, and crowds of more stories than are candidates.
     for (stories, crowd) in [(60, 1), (60, 5), (400, 200)] {
         let local = alone();
-        let memory = Memory::default();
+        let memory = InMemoryStore::default();
         let processes = [1, 2, 3].map(|seed| process(&memory, seed));
         let (mut joined, mut refused, mut all) = (0, 0, 0);
         for bulk in 0..40_u64 {
-            let documents = || -> Vec<Document> {
+            let documents = || -> Vec<PlacementDocument> {
                 let each = (0..12).map(|n| {
                     let random = splitmix64(bulk * 100 + n);
                     version(random % stories, random >> 16, crowd, bulk as i64)
@@ -124,12 +124,12 @@ fn short_texts_are_decided_as_in_a_local_forest() {
             };
             let placed = place(&local, documents());
             let expected = seen(&placed);
-            settle(&local, placed, Outcome::Accepted);
+            settle(&local, placed, ItemOutcome::Accepted);
             let forest = &processes[splitmix64(bulk) as usize % 3];
             let placed = place(forest, documents());
             let decided = seen(&placed);
             assert_eq!(decided, expected, "{stories} by {crowd}: {bulk}");
-            settle(forest, placed, Outcome::Accepted);
+            settle(forest, placed, ItemOutcome::Accepted);
             check_named(&memory);
             let is_joined =
                 |(_, decision, _): &&(_, Decision, _)| matches!(decision, Decision::Joined { .. });
@@ -145,7 +145,7 @@ fn short_texts_are_decided_as_in_a_local_forest() {
 #[test]
 fn near_short_texts_that_come_at_once_get_one_root() {
     for processes in [2, 3] {
-        let memory = Memory::default();
+        let memory = InMemoryStore::default();
         // Up to five bits and a letter apart.
         let document = |story: u64, process: u64| {
             let print = flipped(splitmix64(story), 5 * process.min(1), story ^ process << 20);
@@ -165,7 +165,7 @@ fn root(fingerprint: u64) -> Root {
 }
 
 /// The root that a near text gets, if it joins one.
-fn near(forest: &Shared<Short>, print: u64, story: u64, now: i64) -> Option<Root> {
+fn near(forest: &SharedForest<Short>, print: u64, story: u64, now: i64) -> Option<Root> {
     let mut text = letters(story);
     text.pop();
     let reply = block_on(forest.check(document(print, &text, now))).unwrap();
@@ -175,7 +175,7 @@ fn near(forest: &Shared<Short>, print: u64, story: u64, now: i64) -> Option<Root
 
 #[test]
 fn what_lives_on_is_named_as_long_and_the_log_ends() {
-    let memory = Memory::default();
+    let memory = InMemoryStore::default();
     let forest = process(&memory, 1);
     let mut most = 0;
     for n in 0..400_u64 {
@@ -189,7 +189,7 @@ fn what_lives_on_is_named_as_long_and_the_log_ends() {
             ],
         );
         assert_eq!(placed[0].root, root(7));
-        settle(&forest, placed, Outcome::Accepted);
+        settle(&forest, placed, ItemOutcome::Accepted);
         let named = memory.names();
         assert!(named.contains(&Fingerprint(7)), "{n}");
         // Nobody else has read the log.
@@ -207,12 +207,12 @@ fn what_lives_on_is_named_as_long_and_the_log_ends() {
 
 #[test]
 fn names_that_were_lost_are_missed_and_read_anew() {
-    let memory = Memory::default();
+    let memory = InMemoryStore::default();
     let [one, other] = [1, 2].map(|seed| process(&memory, seed));
-    let put = |forest: &Shared<Short>, print: u64, story: u64| {
+    let put = |forest: &SharedForest<Short>, print: u64, story: u64| {
         let placed = place(forest, vec![document(print, &letters(story), 1)]);
         let root = placed[0].root;
-        settle(forest, placed, Outcome::Accepted);
+        settle(forest, placed, ItemOutcome::Accepted);
         root
     };
     for n in 0..10 {
@@ -254,37 +254,41 @@ fn names_that_were_lost_are_missed_and_read_anew() {
 
 #[test]
 fn texts_that_are_carried_there_are_found_by_near_ones() {
-    let (own, memory) = (alone(), Memory::default());
+    let (own, memory) = (alone(), InMemoryStore::default());
     let documents = (0..20).map(|n| document(splitmix64(n), &letters(n), 1));
-    settle(&own, place(&own, documents.collect()), Outcome::Accepted);
+    settle(
+        &own,
+        place(&own, documents.collect()),
+        ItemOutcome::Accepted,
+    );
     let [carrier, forest] = [1, 2].map(|seed| process(&memory, seed));
     let told = Arc::new(|_, _| ());
-    let carried = block_on(Carry::fill(&carrier, own.copied(), told)).unwrap();
+    let carried = block_on(Transfer::fill(&carrier, own.copied(), told)).unwrap();
     assert_eq!((carried.nodes, carried.behind), (20, 0));
     for n in 0..20 {
         let found = near(&forest, splitmix64(n) ^ 5, n, 1);
         assert_eq!(found, Some(root(splitmix64(n))));
     }
-    block_on(Carry::clear(&carrier)).unwrap();
+    block_on(Transfer::clear(&carrier)).unwrap();
     assert_eq!(memory.names(), []);
     assert_eq!(near(&forest, splitmix64(3) ^ 5, 3, 1), None);
 }
 
 #[test]
 fn names_are_written_together() {
-    let memory = Memory::default();
+    let memory = InMemoryStore::default();
     let forest = process_with(&memory, 1, None);
     let documents = (0..2_500).map(|n| document(splitmix64(n), &letters(n), 1));
     let placed = place(&forest, documents.collect());
-    settle(&forest, placed, Outcome::Accepted);
+    settle(&forest, placed, ItemOutcome::Accepted);
     let shared = block_on(forest.stats()).unwrap().shared.unwrap();
     assert_eq!(shared.names, 2_500);
     assert!(shared.commands < 6 * 2_500, "{shared:?}");
-    assert_eq!(memory.of_kind(Kind::Bucket), []);
+    assert_eq!(memory.of_kind(KeyKind::Bucket), []);
     // Where nothing is over, what comes again is never named again.
     let again = (0..2_500).map(|n| document(splitmix64(n), &letters(n), 90 * WINDOW));
     let placed = place(&forest, again.collect());
-    settle(&forest, placed, Outcome::Accepted);
+    settle(&forest, placed, ItemOutcome::Accepted);
     assert_eq!(memory.names().len(), 2_500);
 }
 
@@ -294,9 +298,9 @@ proptest! {
     fn a_mirror_has_what_the_log_has(
         steps in prop::collection::vec((0u8..8, any::<u64>(), 1usize..4), 1..80),
     ) {
-        let memory = Memory::default();
+        let memory = InMemoryStore::default();
         let forests = [1, 2].map(|seed| process_with(&memory, seed, None));
-        let name = |forest: &Shared<Short>, names: &[u64]| {
+        let name = |forest: &SharedForest<Short>, names: &[u64]| {
             let mut commands = Vec::new();
             for &name in names {
                 forest.inner.write_name(Fingerprint(name), Millis(0), true, &mut commands);

@@ -2,14 +2,14 @@
 
 use super::*;
 use crate::fingerprint::Distance;
-use crate::forest::shared::keys::Kind;
+use crate::forest::shared::keys::KeyKind;
 use crate::forest::shared::layout::read_bucket;
 use crate::hash::HashKey;
 use crate::method::StrictFeatures;
 
 const K: Distance = Distance(3);
 
-pub(super) fn process(memory: &Memory, seed: u64) -> Shared<Strict> {
+pub(super) fn process(memory: &InMemoryStore, seed: u64) -> SharedForest<Strict> {
     let settings = SharedSettings {
         window: Some(Millis(WINDOW)),
         max_tree: None,
@@ -17,12 +17,12 @@ pub(super) fn process(memory: &Memory, seed: u64) -> Shared<Strict> {
     };
     let of = ("test", "k=3");
     let (threads, keys) = (Arc::new(Threads), Arc::new(memory.clone()));
-    Shared::new(of, settings, (), (), threads, keys, seed << 32)
+    SharedForest::new(of, settings, (), (), threads, keys, seed << 32)
         .with_distance(K)
         .unwrap()
 }
 
-pub(super) fn document(fingerprint: u64, now: i64) -> Document {
+pub(super) fn document(fingerprint: u64, now: i64) -> PlacementDocument {
     let fingerprint = Fingerprint(fingerprint);
     let features = StrictFeatures {
         fingerprints: vec![fingerprint],
@@ -39,11 +39,11 @@ fn flipped(fingerprint: u64, bits: u64, seed: u64) -> u64 {
 }
 
 /// Every living node is found by its buckets, and no two roots are near each other.
-fn check_near(memory: &Memory, forest: &Shared<Strict>) {
+fn check_near(memory: &InMemoryStore, forest: &SharedForest<Strict>) {
     check_laws_of::<()>(memory);
     let nodes = memory.nodes();
     let buckets: BTreeMap<Fingerprint, Vec<Fingerprint>> = memory
-        .of_kind(Kind::Bucket)
+        .of_kind(KeyKind::Bucket)
         .into_iter()
         .map(|(key, bytes)| (key.fingerprint, read_bucket(&bytes).unwrap()))
         .collect();
@@ -57,7 +57,7 @@ fn check_near(memory: &Memory, forest: &Shared<Strict>) {
                 key.fingerprint
             );
         }
-        if let Some(Node::<()>::Root(_)) = Node::read(bytes) {
+        if let Some(NodeValue::<()>::Root(_)) = NodeValue::read(bytes) {
             roots.push(key.fingerprint);
         }
     }
@@ -76,13 +76,13 @@ fn near_fingerprints_are_decided_as_in_a_local_forest() {
         key: HashKey::FIXED,
     };
     let threads = Arc::new(Threads);
-    let local = crate::forest::local::Local::<Strict>::new("test", settings, (), (), threads);
+    let local = crate::forest::local::LocalForest::<Strict>::new("test", settings, (), (), threads);
     let local = local.unwrap();
-    let memory = Memory::default();
+    let memory = InMemoryStore::default();
     let processes = [1, 2, 3].map(|seed| process(&memory, seed));
     let (mut joined, mut all) = (0, 0);
     for bulk in 0..60_u64 {
-        let documents = || -> Vec<Document> {
+        let documents = || -> Vec<PlacementDocument> {
             let each = (0..12).map(|n| {
                 let random = splitmix64(bulk * 100 + n);
                 let story = splitmix64(random % 40);
@@ -95,7 +95,7 @@ fn near_fingerprints_are_decided_as_in_a_local_forest() {
             .iter()
             .map(|placed| (placed.root, placed.decision))
             .collect();
-        settle(&local, placed, Outcome::Accepted);
+        settle(&local, placed, ItemOutcome::Accepted);
         let forest = &processes[splitmix64(bulk) as usize % 3];
         let placed = place(forest, documents());
         let decided: Vec<(Root, Decision)> = placed
@@ -107,7 +107,7 @@ fn near_fingerprints_are_decided_as_in_a_local_forest() {
             |(_, decision): &&(Root, Decision)| matches!(decision, Decision::Joined { .. });
         joined += decided.iter().filter(is_joined).count();
         all += decided.len();
-        settle(forest, placed, Outcome::Accepted);
+        settle(forest, placed, ItemOutcome::Accepted);
         check_near(&memory, forest);
     }
     assert!(joined * 4 > all, "{joined} of {all}");
@@ -117,7 +117,7 @@ fn near_fingerprints_are_decided_as_in_a_local_forest() {
 
 /// The roots of each story when so many processes send it at the same moment, each as another fingerprint.
 fn race_of_fingerprints(
-    memory: &Memory,
+    memory: &InMemoryStore,
     processes: u64,
     version: impl Fn(u64, u64) -> u64 + Sync,
 ) -> Vec<HashSet<Root>> {
@@ -132,7 +132,7 @@ fn race_of_fingerprints(
 #[test]
 fn near_ones_that_come_at_once_get_one_root() {
     for processes in [2, 3] {
-        let memory = Memory::default();
+        let memory = InMemoryStore::default();
         // At most two bits apart, in halves and blocks of their own.
         let version = |story: u64, process: u64| match process {
             0 => story,
@@ -147,7 +147,7 @@ fn near_ones_that_come_at_once_get_one_root() {
 
 #[test]
 fn of_a_chain_that_comes_at_once_no_two_roots_are_near() {
-    let memory = Memory::default();
+    let memory = InMemoryStore::default();
     // The first and the last are six bits apart: two roots are right where the one in the middle is none.
     let version = |story: u64, process: u64| story ^ ((1 << (3 * process)) - 1) << (story % 50);
     let roots = race_of_fingerprints(&memory, 3, version);
@@ -157,7 +157,7 @@ fn of_a_chain_that_comes_at_once_no_two_roots_are_near() {
 
 #[test]
 fn what_lives_on_is_named_as_long() {
-    let memory = Memory::default();
+    let memory = InMemoryStore::default();
     let forest = process(&memory, 1);
     // A root and a leaf, which come again and again.
     for n in 0..40 {
@@ -165,7 +165,7 @@ fn what_lives_on_is_named_as_long() {
         let placed = place(&forest, vec![document(7, now), document(6, now)]);
         assert_eq!(placed[0].root, root(7));
         assert_eq!(placed[1].root, root(7));
-        settle(&forest, placed, Outcome::Accepted);
+        settle(&forest, placed, ItemOutcome::Accepted);
         check_near(&memory, &forest);
     }
     let near = place(&forest, vec![document(3, 5 * WINDOW)]);
@@ -173,7 +173,7 @@ fn what_lives_on_is_named_as_long() {
     // With the last node go the names, too.
     memory.advance(8 * WINDOW);
     assert!(memory.nodes().is_empty());
-    assert!(memory.of_kind(Kind::Bucket).is_empty());
+    assert!(memory.of_kind(KeyKind::Bucket).is_empty());
 }
 
 fn root(fingerprint: u64) -> Root {
@@ -188,9 +188,16 @@ fn a_distance_that_no_index_can_look_for_is_refused() {
             max_tree: None,
             evidence_bytes: 0,
         };
-        let keys = Arc::new(Memory::default());
-        let forest =
-            Shared::<Strict>::new(("test", "k"), settings, (), (), Arc::new(Threads), keys, 1);
+        let keys = Arc::new(InMemoryStore::default());
+        let forest = SharedForest::<Strict>::new(
+            ("test", "k"),
+            settings,
+            (),
+            (),
+            Arc::new(Threads),
+            keys,
+            1,
+        );
         forest.with_distance(Distance(bits)).is_ok()
     };
     assert!(of(MOST_DISTANCE.0));

@@ -2,21 +2,21 @@
 
 use super::*;
 use crate::fingerprint::Distance;
-use crate::forest::shared::blocks::Blocks;
 use crate::forest::shared::layout::{living_names, read_bucket};
+use crate::forest::shared::lsh_buckets::LshBuckets;
 use crate::forest::tests::records::{Written, written};
 use crate::method::{FounderTokens, Short, Staged};
 
 /// Values that somebody else has put in the place of nodes and of evidence: each counts as absent, and documents go on.
 #[test]
 fn values_that_do_not_read_count_as_absent() {
-    let memory = Memory::default();
+    let memory = InMemoryStore::default();
     let first = process(&memory, 1);
     let placed = place(&first, vec![at(story(1, 0), 0), at(story(2, 0), 0)]);
     let roots: Vec<Root> = placed.iter().map(|placed| placed.root).collect();
-    settle(&first, placed, Outcome::Accepted);
+    settle(&first, placed, ItemOutcome::Accepted);
     let keys = memory.nodes();
-    let evidence = memory.of_kind(Kind::Evidence);
+    let evidence = memory.of_kind(KeyKind::Evidence);
     assert!(keys.len() > 4 && evidence.len() == 2);
     for bytes in [&[][..], &[7], &[200; 60], &[1; 12]] {
         let memory = memory.copy();
@@ -31,9 +31,12 @@ fn values_that_do_not_read_count_as_absent() {
         let second = process(&memory, 2);
         let placed = place(&second, vec![at(story(1, 0), 0), at(story(2, 0), 0)]);
         let again: Vec<Root> = placed.iter().map(|placed| placed.root).collect();
-        settle(&second, placed, Outcome::Accepted);
+        settle(&second, placed, ItemOutcome::Accepted);
         assert_eq!(again[0], roots[0], "it founds the same tree");
-        let stats = block_on(Port::stats(&second)).unwrap().shared.unwrap();
+        let stats = block_on(ForestPort::stats(&second))
+            .unwrap()
+            .shared
+            .unwrap();
         assert!(stats.unreadable > 0 || bytes.len() == 12, "{bytes:?}");
         // From then on others find it.
         let third = process(&memory, 3);
@@ -44,7 +47,7 @@ fn values_that_do_not_read_count_as_absent() {
 }
 
 /// Places all of them, one request each, and holds that every value is read as what was written.
-fn law<F: Family>(
+fn law<F: MethodKind>(
     method: &str,
     thresholds: <F::Proof as Proof>::Thresholds,
     documents: &[Written],
@@ -52,14 +55,14 @@ fn law<F: Family>(
 ) where
     F::Learned: Default,
 {
-    let memory = Memory::default();
+    let memory = InMemoryStore::default();
     let start = || {
         let settings = SharedSettings {
             window: Some(Millis(WINDOW)),
             max_tree: None,
             evidence_bytes: 1 << 30,
         };
-        Shared::<F>::new(
+        SharedForest::<F>::new(
             ("test", "k=0"),
             settings,
             thresholds,
@@ -84,28 +87,31 @@ fn law<F: Family>(
         };
         let replies = block_on(forest.place(batch)).unwrap().replies;
         let placed = replies.into_iter().filter_map(|reply| reply.placed);
-        settle(&forest, placed.collect(), Outcome::Accepted);
+        settle(&forest, placed.collect(), ItemOutcome::Accepted);
     }
     for (key, bytes, _) in memory.nodes() {
-        let again = match Node::<F::Proof>::read(&bytes) {
-            Some(Node::Leaf(leaf)) => leaf.bytes(),
-            Some(Node::Root(root)) => root.bytes(),
+        let again = match NodeValue::<F::Proof>::read(&bytes) {
+            Some(NodeValue::Leaf(leaf)) => leaf.bytes(),
+            Some(NodeValue::Root(root)) => root.bytes(),
             None => panic!("{method}: {key:?} {bytes:?}"),
         };
         assert_eq!(again, bytes, "{method}: {key:?}");
     }
-    for (key, bytes) in memory.of_kind(Kind::Evidence) {
+    for (key, bytes) in memory.of_kind(KeyKind::Evidence) {
         let (token, words) = read_evidence(&bytes).unwrap();
         assert_eq!(write_evidence(token, &words), bytes, "{method}: {key:?}");
         assert!(words.len() <= FounderTokens::MOST && !words.is_empty());
     }
     let reader = start();
     let [heard, taught] = [&reader, &forest].map(|forest| {
-        block_on(forest.inner.hear()).unwrap();
+        block_on(forest.inner.refresh_boilerplate()).unwrap();
         F::portions(&forest.inner.learned.lock())
     });
     assert_eq!(heard, taught, "{method}: what founders have taught");
-    let stats = block_on(Port::stats(&forest)).unwrap().shared.unwrap();
+    let stats = block_on(ForestPort::stats(&forest))
+        .unwrap()
+        .shared
+        .unwrap();
     assert_eq!(stats.unreadable, 0);
 }
 
@@ -125,7 +131,7 @@ proptest! {
 }
 
 /// A document of so many sentences that nobody else has, but for as many that all of them have.
-fn sentences(number: u64, own: usize, common: usize) -> Document {
+fn sentences(number: u64, own: usize, common: usize) -> PlacementDocument {
     let sentence = |salt: u64| {
         let word = |n: u64| format!("{:x}", splitmix64(salt.wrapping_mul(1_000) ^ n) >> 36);
         (0..4).map(word).collect::<Vec<_>>().join(" ") + ". "
@@ -146,7 +152,7 @@ fn sentences(number: u64, own: usize, common: usize) -> Document {
 /// process that learns it from their lessons alone, and by one that is told by a forest of its own what that has learned.
 #[test]
 fn lessons_are_heard_as_they_were_taught() {
-    let memory = Memory::default();
+    let memory = InMemoryStore::default();
     let (teacher, reader) = (process(&memory, 1), process(&memory, 2));
     let mut told = LearnedText::default();
     let mut tell = |mut lessons: Vec<Vec<u64>>| {
@@ -157,8 +163,8 @@ fn lessons_are_heard_as_they_were_taught() {
         Verified::learn(&mut told, &hashes, lessons.len() as u64);
         Verified::portions(&told)
     };
-    let heard = |forest: &Shared<Verified>| {
-        block_on(forest.inner.hear()).unwrap();
+    let heard = |forest: &SharedForest<Verified>| {
+        block_on(forest.inner.refresh_boilerplate()).unwrap();
         Verified::portions(&forest.inner.learned.lock())
     };
     let mut longest = 0;
@@ -166,7 +172,7 @@ fn lessons_are_heard_as_they_were_taught() {
         let placed = place(&teacher, vec![sentences(number, len, 2)]);
         let lessons: Vec<Vec<u64>> = placed.iter().filter_map(|p| p.lesson.clone()).collect();
         longest = longest.max(lessons[0].len());
-        settle(&teacher, placed, Outcome::Accepted);
+        settle(&teacher, placed, ItemOutcome::Accepted);
         let expected = tell(lessons);
         assert!(heard(&reader) == expected, "{len}");
         assert!(heard(&teacher) == expected, "{len}");
@@ -183,7 +189,7 @@ fn lessons_are_heard_as_they_were_taught() {
     }
     let portions = heard(&reader);
     assert!(portions.len() > 3);
-    let other = Memory::default();
+    let other = InMemoryStore::default();
     let (told, hears) = (process(&other, 1), process(&other, 2));
     block_on(told.inner.teach_all(portions.clone())).unwrap();
     assert!(heard(&hears) == portions);
@@ -193,14 +199,14 @@ fn lessons_are_heard_as_they_were_taught() {
 /// is read as long as it lives, and what is left over when the others go is what lives.
 #[test]
 fn buckets_are_read_as_documents_have_filled_them() {
-    let memory = Memory::default();
+    let memory = InMemoryStore::default();
     let forest = near::process(&memory, 1);
-    let blocks = Blocks::new(Distance(3));
+    let blocks = LshBuckets::new(Distance(3));
     // They have the lowest blocks in common, and differ in many of the other bits.
     let name = |n: u64| splitmix64(n) << 30 | 0x5A5A;
     let bucket = blocks.buckets(Fingerprint(name(0))).next().unwrap();
     let value = || {
-        let mut buckets = memory.of_kind(Kind::Bucket).into_iter();
+        let mut buckets = memory.of_kind(KeyKind::Bucket).into_iter();
         let found = buckets.find(|(key, _)| key.fingerprint == bucket);
         found.map_or_else(Vec::new, |(_, bytes)| bytes)
     };
@@ -213,7 +219,7 @@ fn buckets_are_read_as_documents_have_filled_them() {
         memory.advance(n as i64 * step);
         let placed = place(&forest, vec![near::document(name(n), n as i64 * step)]);
         written.push((placed[0].root.0, n as i64));
-        settle(&forest, placed, Outcome::Accepted);
+        settle(&forest, placed, ItemOutcome::Accepted);
         written.retain(|&(_, at)| n as i64 - at < 68);
         let names: Vec<Fingerprint> = written.iter().map(|&(name, _)| name).collect();
         assert_eq!(read_bucket(&value()).as_ref(), Some(&names), "{n}");
@@ -233,20 +239,23 @@ fn buckets_are_read_as_documents_have_filled_them() {
 #[test]
 fn buckets_that_do_not_read_count_as_absent() {
     for bytes in [&[7][..], &[200; 8], &[1; 10], &[9; 17]] {
-        let memory = Memory::default();
+        let memory = InMemoryStore::default();
         let first = near::process(&memory, 1);
         let placed = place(&first, vec![near::document(0x00FF_00FF_00FF_00FF, 0)]);
         let root = placed[0].root;
-        settle(&first, placed, Outcome::Accepted);
-        for (key, _) in memory.of_kind(Kind::Bucket) {
+        settle(&first, placed, ItemOutcome::Accepted);
+        for (key, _) in memory.of_kind(KeyKind::Bucket) {
             memory.overwrite(key, bytes);
         }
         let second = near::process(&memory, 2);
         let placed = place(&second, vec![near::document(0x00FF_00FF_00FF_00FE, 0)]);
         let own = placed[0].root;
         assert_ne!(own, root, "what led there is gone");
-        settle(&second, placed, Outcome::Accepted);
-        let stats = block_on(Port::stats(&second)).unwrap().shared.unwrap();
+        settle(&second, placed, ItemOutcome::Accepted);
+        let stats = block_on(ForestPort::stats(&second))
+            .unwrap()
+            .shared
+            .unwrap();
         assert!(stats.unreadable > 0, "{bytes:?}");
         // From then on others find it.
         let third = near::process(&memory, 3);

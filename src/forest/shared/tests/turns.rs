@@ -5,13 +5,15 @@ use std::pin::Pin;
 use parking_lot::Condvar;
 
 use super::*;
-use crate::forest::OrAlone;
+use crate::forest::LocalFallback;
 use crate::forest::port::Commit;
-use crate::forest::shared::keys::{Asked, Heard, Key, Lesson, Lessons, Place, Sample};
+use crate::forest::shared::keys::{
+    Key, KeySample, ScanPosition, StoreFuture, SyncEntries, SyncEntry, SyncPosition,
+};
 
 /// A memory whose round trips wait at a gate.
 #[derive(Debug, Clone, Default)]
-struct Gated(Memory, Arc<Gate>);
+struct Gated(InMemoryStore, Arc<Gate>);
 
 #[derive(Debug, Default)]
 struct Gate {
@@ -64,15 +66,15 @@ impl Gated {
 }
 
 impl KeyStore for Gated {
-    fn run(&self, commands: Vec<Command>) -> Asked<Vec<Reply>> {
+    fn run(&self, commands: Vec<Command>) -> StoreFuture<Vec<StoreReply>> {
         self.pass();
         let Some(root) = self.1.state.lock().loses_all_but else {
             return self.0.run(commands);
         };
         let is_lost = |command: &Command| {
             let founds = match &command.what {
-                What::Claim { value, .. } | What::Swap { value, .. } => {
-                    Node::<Founder>::is_root(value.len())
+                KeyOp::Claim { value, .. } | KeyOp::Swap { value, .. } => {
+                    NodeValue::<Founder>::is_root(value.len())
                 }
                 _ => false,
             };
@@ -84,38 +86,47 @@ impl KeyStore for Gated {
         Box::pin(async move {
             let mut replies = replies.await?.into_iter();
             let each = lost.into_iter().map(|is_lost| match is_lost {
-                true => Reply::Number(0),
+                true => StoreReply::Number(0),
                 false => replies.next().unwrap(),
             });
             Ok(each.collect())
         })
     }
 
-    fn enroll(&self, name: &str, identity: &str) -> Asked<Result<u8, String>> {
+    fn enroll(&self, name: &str, identity: &str) -> StoreFuture<Result<u8, String>> {
         self.0.enroll(name, identity)
     }
 
-    fn forests(&self) -> Asked<Vec<(String, u8, String)>> {
+    fn forests(&self) -> StoreFuture<Vec<(String, u8, String)>> {
         self.0.forests()
     }
 
-    fn keys(&self, forest: u8, place: Place) -> Asked<(Vec<Key>, Option<Place>)> {
+    fn keys(
+        &self,
+        forest: u8,
+        place: ScanPosition,
+    ) -> StoreFuture<(Vec<Key>, Option<ScanPosition>)> {
         self.0.keys(forest, place)
     }
 
-    fn lessons(&self, forest: u8, lesson: Option<Lesson>, after: Heard) -> Asked<Lessons> {
-        self.0.lessons(forest, lesson, after)
+    fn sync_entries(
+        &self,
+        forest: u8,
+        lesson: Option<SyncEntry>,
+        after: SyncPosition,
+    ) -> StoreFuture<SyncEntries> {
+        self.0.sync_entries(forest, lesson, after)
     }
 
-    fn forget_lessons(&self, forest: u8) -> Asked<()> {
-        self.0.forget_lessons(forest)
+    fn remove_sync_entries(&self, forest: u8) -> StoreFuture<()> {
+        self.0.remove_sync_entries(forest)
     }
 
-    fn size(&self) -> Asked<(usize, usize)> {
+    fn size(&self) -> StoreFuture<(usize, usize)> {
         self.0.size()
     }
 
-    fn sample(&self, forest: u8, seed: u64) -> Asked<Sample> {
+    fn sample(&self, forest: u8, seed: u64) -> StoreFuture<KeySample> {
         self.0.sample(forest, seed)
     }
 
@@ -135,19 +146,19 @@ impl KeyStore for Gated {
         self.0.now()
     }
 
-    fn away(&self) -> Option<Away> {
+    fn away(&self) -> Option<StoreUnavailable> {
         self.0.away()
     }
 }
 
 /// A process that places one turn after the other.
-fn process_of(gated: &Gated) -> Shared<Verified> {
+fn process_of(gated: &Gated) -> SharedForest<Verified> {
     let settings = SharedSettings {
         window: Some(Millis(WINDOW)),
         max_tree: None,
         evidence_bytes: 1 << 20,
     };
-    let forest = Shared::new(
+    let forest = SharedForest::new(
         ("test", "k=0"),
         settings,
         Similarity::default(),
@@ -177,7 +188,7 @@ fn roots(placed: &[Placed]) -> Vec<Root> {
     placed.iter().map(|placed| placed.root).collect()
 }
 
-fn round_trips(forest: &Shared<Verified>) -> u64 {
+fn round_trips(forest: &SharedForest<Verified>) -> u64 {
     forest.inner.counters.rounds.load(Relaxed)
 }
 
@@ -226,7 +237,7 @@ fn bulks_that_are_placed_together_decide_as_one_after_the_other() {
                 each.map(|random| (random % 60, random >> 32 & 3)).collect()
             })
             .collect();
-        let documents = |bulk: &[(u64, u64)]| -> Vec<Document> {
+        let documents = |bulk: &[(u64, u64)]| -> Vec<PlacementDocument> {
             let each = bulk.iter();
             each.map(|&(number, version)| at(story(number, version), round as i64))
                 .collect()
@@ -256,8 +267,8 @@ fn bulks_that_are_placed_together_decide_as_one_after_the_other() {
                 placed.iter().map(|p| (p.root, p.decision)).collect()
             };
             assert_eq!(told(&found), told(&expected), "{round}");
-            settle(&forest, found, Outcome::Accepted);
-            settle(&local, expected, Outcome::Accepted);
+            settle(&forest, found, ItemOutcome::Accepted);
+            settle(&local, expected, ItemOutcome::Accepted);
         }
         check_laws(&gated.0);
     }
@@ -303,18 +314,18 @@ fn a_bulk_that_is_dropped_while_it_is_placed_takes_no_other_with_it() {
     assert!(roots().contains(&first[0].root) && roots().contains(&kept[0].root));
     check_laws(&gated.0);
     // It is not withdrawn twice either.
-    settle(&forest, kept, Outcome::Refused);
+    settle(&forest, kept, ItemOutcome::Refused);
     assert_eq!(roots(), HashSet::from([first[0].root]));
 }
 
 /// The tree that a story would found.
-fn root_of(forest: &Shared<Verified>, number: u64) -> Root {
+fn root_of(forest: &SharedForest<Verified>, number: u64) -> Root {
     let check = block_on(forest.check(at(story(number, 0), 1))).unwrap();
     check.check.unwrap().root
 }
 
 /// All that waits to be taken back is.
-fn forget_all(forest: &Shared<Verified>) {
+fn forget_all(forest: &SharedForest<Verified>) {
     block_on(forest.forget_unknown(Millis(i64::MAX), usize::MAX)).unwrap();
 }
 
@@ -352,7 +363,7 @@ fn a_bulk_that_is_half_placed_when_the_engine_goes_is_placed_alone_whole() {
     let kept = root_of(&forest, 1);
     gated.let_pass(Some(0));
     gated.1.state.lock().loses_all_but = Some(kept);
-    let or_alone = OrAlone::new(forest.clone(), Arc::new(local()));
+    let or_alone = LocalFallback::new(forest.clone(), Arc::new(local()));
     let answer = or_alone.place(bulk([1, 2, 1, 3]));
     while forest.inner.counters.conflicts.load(Relaxed) < 4 {
         gated.wait_for_one();
@@ -398,8 +409,8 @@ fn what_was_refused_while_the_engine_was_away_is_taken_back_later() {
     let accepted_root = accepted.root;
     gated.0.set_away(Some("the cable is out"));
     let settled = vec![
-        accepted.settled(Outcome::Accepted),
-        refused.settled(Outcome::Refused),
+        accepted.settled(ItemOutcome::Accepted),
+        refused.settled(ItemOutcome::Refused),
     ];
     block_on(forest.settle(settled, Millis(0))).unwrap_err();
     // And it is not lost by another try.
@@ -410,9 +421,9 @@ fn what_was_refused_while_the_engine_was_away_is_taken_back_later() {
     check_laws(&gated.0);
 }
 
-fn memory_roots(memory: &Memory) -> HashSet<Root> {
+fn memory_roots(memory: &InMemoryStore) -> HashSet<Root> {
     let nodes = memory.nodes().into_iter();
-    let roots = nodes.filter(|(_, bytes, _)| Node::<Founder>::is_root(bytes.len()));
+    let roots = nodes.filter(|(_, bytes, _)| NodeValue::<Founder>::is_root(bytes.len()));
     roots.map(|(key, ..)| Root(key.fingerprint)).collect()
 }
 
@@ -476,13 +487,13 @@ fn documents_that_count_at_once_teach_for_each_bulk() {
 
 #[test]
 fn bulks_of_few_processes_that_come_at_once_get_one_root() {
-    let memory = Memory::default();
+    let memory = InMemoryStore::default();
     let processes = [1, 2].map(|seed| process(&memory, seed));
     // Three writers at each of two processes.
     let roots = race(
         6,
         4,
-        |seed| Shared {
+        |seed| SharedForest {
             inner: processes[seed as usize % 2].inner.clone(),
         },
         |number, _| at(story(number, 0), 1),
@@ -497,9 +508,9 @@ fn no_more_documents_than_a_few_thousand_are_placed_together() {
     let forest = process_of(&gated);
     let none = |count: usize| Batch {
         documents: vec![
-            Document {
+            PlacementDocument {
                 features: None,
-                when: When::Still,
+                when: DocumentTime::Still,
                 title: None,
                 given: None,
             };

@@ -1,8 +1,8 @@
 //! What people say to one of several processes that share a forest.
 
 use super::*;
-use crate::forest::shared::keys::{Command, Kind};
-use crate::forest::words::{Looked, Restamp, RestampPass, Word};
+use crate::forest::overrides::{Override, ResolvedDocument, Restamp, RestampPass};
+use crate::forest::shared::keys::{Command, KeyKind};
 
 const ROOTS: u64 = 6;
 const TEXTS: u64 = 8;
@@ -13,27 +13,27 @@ fn root(number: u64) -> Root {
     Root(Fingerprint(number))
 }
 
-fn merge(winner: Root, loser: Root) -> Word {
+fn merge(winner: Root, loser: Root) -> Override {
     let losers = vec![loser];
-    Word::Merge { winner, losers }
+    Override::Merge { winner, losers }
 }
 
-fn said(forest: &Shared<Verified>) -> Arc<Words> {
-    block_on(forest.words()).unwrap()
+fn said(forest: &SharedForest<Verified>) -> Arc<Overrides> {
+    block_on(forest.overrides()).unwrap()
 }
 
-fn say(forest: &Shared<Verified>, word: Word, shown: Vec<Root>) -> u64 {
-    block_on(forest.say(word, shown)).unwrap().unwrap()
+fn say(forest: &SharedForest<Verified>, word: Override, shown: Vec<Root>) -> u64 {
+    block_on(forest.add_override(word, shown)).unwrap().unwrap()
 }
 
 #[test]
 fn what_was_said_to_one_is_obeyed_by_the_next_request_of_the_other() {
-    let memory = Memory::default();
+    let memory = InMemoryStore::default();
     let [one, other] = [1, 2].map(|seed| process(&memory, seed));
-    let of = |forest: &Shared<Verified>, number, version| {
+    let of = |forest: &SharedForest<Verified>, number, version| {
         let placed = place(forest, vec![at(story(number, version), 1)]);
         let of = (placed[0].root, placed[0].answer);
-        settle(forest, placed, Outcome::Accepted);
+        settle(forest, placed, ItemOutcome::Accepted);
         of
     };
     let (first, second) = (of(&one, 1, 0).0, of(&other, 2, 0).0);
@@ -46,7 +46,7 @@ fn what_was_said_to_one_is_obeyed_by_the_next_request_of_the_other() {
     // What is rehearsed, and what is only asked for, too; through one that begins now as well.
     let beginner = process(&memory, 3);
     for forest in [&one, &other, &beginner] {
-        let rehearsed = forest.rehearsal().place(vec![at(story(2, 3), 1)]);
+        let rehearsed = forest.dry_placement().place(vec![at(story(2, 3), 1)]);
         let rehearsed = block_on(rehearsed).unwrap().replies.remove(0);
         assert_eq!(rehearsed.placed.unwrap().answer, first);
         let check = block_on(forest.check(at(story(2, 4), 1)))
@@ -63,25 +63,25 @@ fn what_was_said_to_one_is_obeyed_by_the_next_request_of_the_other() {
         .unwrap()
         .looked
         .text;
-    let pin = Word::Pin {
+    let pin = Override::Pin {
         texts: vec![text],
         root: root(77),
     };
     let pinned = say(&one, pin.clone(), vec![second]);
     assert_eq!(of(&other, 2, 0), (second, root(77)));
     assert_eq!(of(&other, 2, 1), (second, first));
-    let taken = block_on(other.take_back(pinned)).unwrap();
+    let taken = block_on(other.undo_override(pinned)).unwrap();
     assert_eq!(taken, Some(pin));
-    assert_eq!(block_on(one.take_back(pinned)).unwrap(), None);
+    assert_eq!(block_on(one.undo_override(pinned)).unwrap(), None);
     assert_eq!(of(&one, 2, 0), (second, first));
-    block_on(one.take_back(merged)).unwrap().unwrap();
+    block_on(one.undo_override(merged)).unwrap().unwrap();
     assert_eq!(of(&other, 2, 0), (second, second));
 }
 
 #[test]
 fn what_is_said_at_once_is_said_once() {
     const EACH: u64 = 12;
-    let memory = Memory::default();
+    let memory = InMemoryStore::default();
     let numbers: Vec<u64> = std::thread::scope(|scope| {
         let threads: Vec<_> = (1..=3)
             .map(|seed| {
@@ -92,7 +92,7 @@ fn what_is_said_at_once_is_said_once() {
                         let word = merge(root(1_000 * seed + n), root(1_000 * seed + n + 1));
                         let number = say(&forest, word, Vec::new());
                         if n % 3 == 0 {
-                            block_on(forest.take_back(number)).unwrap().unwrap();
+                            block_on(forest.undo_override(number)).unwrap().unwrap();
                         }
                         number
                     });
@@ -106,16 +106,16 @@ fn what_is_said_at_once_is_said_once() {
     let distinct: BTreeSet<u64> = numbers.iter().copied().collect();
     assert_eq!(distinct, (0..3 * EACH).collect());
     let words = said(&process(&memory, 9));
-    assert_eq!(words.said().count() as u64, 3 * EACH * 2 / 3);
+    assert_eq!(words.iter().count() as u64, 3 * EACH * 2 / 3);
     assert_eq!(words.unfinished().count() as u64, 3 * EACH);
 }
 
 #[test]
 fn who_is_there_is_told_and_who_is_gone_is_not_waited_for() {
-    let memory = Memory::default();
+    let memory = InMemoryStore::default();
     let [first, second, third] = [1, 2, 3].map(|seed| process(&memory, seed));
-    let obeys = |forest: &Shared<Verified>, change| {
-        let obeyed = block_on(forest.obeys(change)).unwrap();
+    let obeys = |forest: &SharedForest<Verified>, change| {
+        let obeyed = block_on(forest.acknowledge_overrides(change)).unwrap();
         (obeyed.is_first, obeyed.by_all)
     };
     assert_eq!(obeys(&first, 3), (true, 3));
@@ -125,7 +125,7 @@ fn who_is_there_is_told_and_who_is_gone_is_not_waited_for() {
     settle(
         &third,
         place(&third, vec![at(story(1, 0), 1)]),
-        Outcome::Accepted,
+        ItemOutcome::Accepted,
     );
     assert_eq!(obeys(&second, 4), (false, 0));
     assert_eq!(obeys(&third, 3), (false, 3));
@@ -137,21 +137,21 @@ fn who_is_there_is_told_and_who_is_gone_is_not_waited_for() {
 }
 
 /// What the engine holds of words now.
-fn value(memory: &Memory) -> Option<(Key, Vec<u8>)> {
-    memory.of_kind(Kind::Words).pop()
+fn value(memory: &InMemoryStore) -> Option<(Key, Vec<u8>)> {
+    memory.of_kind(KeyKind::Words).pop()
 }
 
 /// The engine holds this again: a replica has taken the master's place. Or nothing, as one that is empty.
-fn back_to(memory: &Memory, before: Option<(Key, Vec<u8>)>) {
+fn back_to(memory: &InMemoryStore, before: Option<(Key, Vec<u8>)>) {
     let what = match (before, value(memory)) {
         (Some((key, value)), _) => (
             key,
-            What::Put {
+            KeyOp::Put {
                 value,
-                life: Life::Endless,
+                life: Lifetime::Endless,
             },
         ),
-        (None, Some((key, value))) => (key, What::Remove { value }),
+        (None, Some((key, value))) => (key, KeyOp::Remove { value }),
         (None, None) => return,
     };
     let (key, what) = what;
@@ -160,7 +160,7 @@ fn back_to(memory: &Memory, before: Option<(Key, Vec<u8>)>) {
 
 #[test]
 fn what_an_engine_has_lost_is_said_again() {
-    let memory = Memory::default();
+    let memory = InMemoryStore::default();
     let [one, other, third] = [1, 2, 3].map(|seed| process(&memory, seed));
     say(&one, merge(root(1), root(2)), Vec::new());
     said(&other);
@@ -240,7 +240,7 @@ struct Begun {
 }
 
 struct One {
-    forest: Shared<Verified>,
+    forest: SharedForest<Verified>,
     begun: Option<Begun>,
     is_first: bool,
     by_all: u64,
@@ -248,11 +248,11 @@ struct One {
 
 /// Several processes, the documents of one index, and the words as one process would have them.
 struct World {
-    memory: Memory,
+    memory: InMemoryStore,
     processes: Vec<One>,
     stored: Vec<Root>,
     flying: Vec<Flying>,
-    model: Words,
+    model: Overrides,
     new: u64,
 }
 
@@ -264,11 +264,11 @@ fn tree_of(text: u64) -> Root {
 impl World {
     fn new() -> World {
         let mut world = World {
-            memory: Memory::default(),
+            memory: InMemoryStore::default(),
             processes: Vec::new(),
             stored: (0..TEXTS).map(tree_of).collect(),
             flying: Vec::new(),
-            model: Words::default(),
+            model: Overrides::default(),
             new: 100,
         };
         for _ in 0..3 {
@@ -288,19 +288,19 @@ impl World {
         }
     }
 
-    fn say(&mut self, who: usize, word: Word, shown: &[Root]) {
+    fn say(&mut self, who: usize, word: Override, shown: &[Root]) {
         let number = say(&self.processes[who].forest, word.clone(), shown.to_vec());
-        let (expected, _) = self.model.say(word, shown).unwrap();
+        let (expected, _) = self.model.add(word, shown).unwrap();
         assert_eq!(number, expected);
     }
 
     fn tell(&mut self, who: usize) {
         let one = &mut self.processes[who];
-        let change = block_on(one.forest.hear()).unwrap();
+        let change = block_on(one.forest.refresh_overrides()).unwrap();
         let own = self.flying.iter().filter(|flying| flying.process == who);
         // It waits for all that has looked before.
         let obeys = own.map(|flying| flying.change).min().unwrap_or(change);
-        let obeyed = block_on(one.forest.obeys(obeys.min(change))).unwrap();
+        let obeyed = block_on(one.forest.acknowledge_overrides(obeys.min(change))).unwrap();
         (one.is_first, one.by_all) = (obeyed.is_first, obeyed.by_all);
     }
 
@@ -310,9 +310,9 @@ impl World {
         let sought = pass.sought(&words);
         for (text, shown) in (0..).zip(&mut self.stored) {
             if sought.contains(shown) {
-                let looked = pass.needs_texts().then(|| Looked {
+                let looked = pass.needs_texts().then(|| ResolvedDocument {
                     text: Fingerprint(text),
-                    answer: Some(words.answer(Fingerprint(text), tree_of(text))),
+                    answer: Some(words.shown_root(Fingerprint(text), tree_of(text))),
                 });
                 *shown = pass.shows(&words, *shown, looked);
             }
@@ -339,7 +339,7 @@ impl World {
                 if words.is_empty() {
                     return;
                 }
-                let change = block_on(one.forest.hear()).unwrap();
+                let change = block_on(one.forest.refresh_overrides()).unwrap();
                 self.pass(who, &words);
                 self.processes[who].begun = Some(Begun { words, change });
             }
@@ -360,31 +360,31 @@ impl World {
             }
             Step::Pin(who, text, to) => {
                 self.new += 1;
-                let word = Word::Pin {
+                let word = Override::Pin {
                     texts: vec![Fingerprint(text)],
                     root: root(to.unwrap_or(1_000 + self.new)),
                 };
-                let answer = self.model.answer(Fingerprint(text), tree_of(text));
+                let answer = self.model.shown_root(Fingerprint(text), tree_of(text));
                 let shown = [self.stored[text as usize], answer];
                 self.say(who, word, &shown);
             }
             Step::Undo(who, which) => {
-                let numbers: Vec<u64> = self.model.said().map(|(number, _)| number).collect();
+                let numbers: Vec<u64> = self.model.iter().map(|(number, _)| number).collect();
                 if let Some(at) = which.checked_rem(numbers.len()) {
-                    let taken = self.processes[who].forest.take_back(numbers[at]);
-                    let expected = self.model.take_back(numbers[at]).map(|(word, _)| word);
+                    let taken = self.processes[who].forest.undo_override(numbers[at]);
+                    let expected = self.model.undo(numbers[at]).map(|(word, _)| word);
                     assert_eq!(block_on(taken).unwrap(), expected);
                 }
             }
             Step::Look(who, text) => {
                 let forest = &self.processes[who].forest;
-                block_on(forest.inner.is_there()).unwrap();
-                let table = block_on(forest.inner.words()).unwrap();
+                block_on(forest.inner.announce()).unwrap();
+                let table = block_on(forest.inner.overrides()).unwrap();
                 self.flying.push(Flying {
                     process: who,
                     text,
                     change: table.version(),
-                    shown: table.words().answer(Fingerprint(text), tree_of(text)),
+                    shown: table.words().shown_root(Fingerprint(text), tree_of(text)),
                 });
             }
             Step::Stored(which) => {
@@ -448,7 +448,7 @@ proptest! {
         }
         prop_assert_eq!(world.model.unfinished().count(), 0);
         for (text, shown) in (0..).zip(&world.stored) {
-            let answer = world.model.answer(Fingerprint(text), tree_of(text));
+            let answer = world.model.shown_root(Fingerprint(text), tree_of(text));
             prop_assert_eq!(*shown, answer, "text {}", text);
         }
     }
@@ -479,15 +479,15 @@ fn torn(variant: u64) -> Features {
     features.unwrap()
 }
 
-fn accepted(forest: &Shared<Verified>, variant: u64) -> (Root, u64) {
+fn accepted(forest: &SharedForest<Verified>, variant: u64) -> (Root, u64) {
     let placed = place(forest, vec![at(torn(variant), 1)]);
     let root = placed[0].root;
-    (root, settle(forest, placed, Outcome::Accepted).merged)
+    (root, settle(forest, placed, ItemOutcome::Accepted).merged)
 }
 
 #[test]
 fn trees_of_one_story_are_suggested_or_made_one() {
-    let memory = Memory::default();
+    let memory = InMemoryStore::default();
     let [suggests, one, other] = [1, 2, 3].map(|seed| process(&memory, seed));
     let [one, other] = [one, other].map(|forest| forest.with_late_merges(LateMerges::Apply));
     let (first, _) = accepted(&one, 1);
@@ -501,8 +501,8 @@ fn trees_of_one_story_are_suggested_or_made_one() {
     assert_eq!(block_on(suggests.stats()).unwrap().late_merges.suggested, 1);
     // One that is refused tells of nothing.
     let refused = place(&one, vec![at(torn(0), 1)]);
-    assert_eq!(settle(&one, refused, Outcome::Refused).merged, 0);
-    assert_eq!(*said(&one), Words::default());
+    assert_eq!(settle(&one, refused, ItemOutcome::Refused).merged, 0);
+    assert_eq!(*said(&one), Overrides::default());
     // Both meet it at the same moment: it is said once.
     let placed = [(&one, 4), (&other, 5)].map(|(forest, variant)| {
         let placed = place(forest, vec![at(torn(variant), 1)]);
@@ -511,29 +511,29 @@ fn trees_of_one_story_are_suggested_or_made_one() {
     });
     let merged: u64 = std::thread::scope(|scope| {
         let settling = placed.map(|(forest, placed)| {
-            scope.spawn(move || settle(forest, placed, Outcome::Accepted).merged)
+            scope.spawn(move || settle(forest, placed, ItemOutcome::Accepted).merged)
         });
         settling.map(|thread| thread.join().unwrap()).iter().sum()
     });
     assert_eq!(merged, 1);
     let words = said(&suggests);
     assert_eq!(words.group(first), words.group(second));
-    assert_eq!((words.said().count(), words.unfinished().count()), (1, 1));
+    assert_eq!((words.iter().count(), words.unfinished().count()), (1, 1));
     assert_eq!(block_on(suggests.late()).unwrap().suggestions, []);
     // A person is stronger, whoever was told.
-    block_on(suggests.take_back(0)).unwrap().unwrap();
+    block_on(suggests.undo_override(0)).unwrap().unwrap();
     assert_eq!((accepted(&one, 6).1, accepted(&other, 7).1), (0, 0));
-    assert!(matches!(said(&one).word(0), Some(Word::Apart { .. })));
+    assert!(matches!(said(&one).get(0), Some(Override::Apart { .. })));
 }
 
 /// Corrections are never taken for absent: nothing is placed until they read again, and the error says how that comes
 /// about.
 #[test]
 fn corrections_that_do_not_read_hold_documents_back() {
-    let memory = Memory::default();
+    let memory = InMemoryStore::default();
     let one = process(&memory, 1);
     say(&one, merge(root(1), root(2)), Vec::new());
-    let [(key, bytes)] = &*memory.of_kind(Kind::Words) else {
+    let [(key, bytes)] = &*memory.of_kind(KeyKind::Words) else {
         panic!("one value has all of them")
     };
     let longer = [bytes, &[0][..]].concat();

@@ -1,0 +1,532 @@
+//! What there is to adopt: the indices that stand behind the patterns of each route, their mapping, their size.
+
+use std::collections::BTreeMap;
+
+use hyper::Method;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::BackfillError;
+use super::mapping;
+use crate::bulk::StampNames;
+use crate::cluster::operator::{Operator, OperatorError, in_path};
+use crate::cluster::resolve::{Resolved, resolve};
+use crate::cluster::roots::roots_index;
+use crate::config::fits;
+use crate::engine::BackfillRoute;
+
+/// Bytes of names in a path.
+const LONGEST_NAMES: usize = 3_000;
+
+/// The routes of a spinney.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(crate) struct RouteTable {
+    /// What the names of the stamp's fields begin with.
+    pub prefix: String,
+    /// The first one that fits an index counts.
+    pub routes: Vec<BackfillRoute>,
+}
+
+/// By what documents come one after the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ReadOrder {
+    /// A date.
+    Date(String),
+    /// A whole number.
+    Number(String),
+    /// Anything else that can be sorted by.
+    Other(String),
+}
+
+impl ReadOrder {
+    /// The order in which a shard took them.
+    pub(super) fn of_arrival() -> ReadOrder {
+        ReadOrder::Number("_seq_no".into())
+    }
+
+    /// Its field.
+    pub(crate) fn field(&self) -> &str {
+        match self {
+            ReadOrder::Date(field) | ReadOrder::Number(field) | ReadOrder::Other(field) => field,
+        }
+    }
+}
+
+/// The indices of one route.
+#[derive(Debug, Clone)]
+pub(crate) struct RouteIndices {
+    pub(crate) route: BackfillRoute,
+    pub(crate) names: StampNames,
+    /// Names and patterns by which they are found.
+    pub(super) expression: String,
+    /// Their names, at least one.
+    pub(crate) indices: Vec<String>,
+    /// Aliases and data streams by which the route knows those whose own names fit no route.
+    pub(super) known_as: Vec<String>,
+    /// By what their documents are read.
+    pub(crate) order: ReadOrder,
+    /// Which documents are meant, besides those without a stamp.
+    query: Option<Value>,
+}
+
+impl RouteTable {
+    fn route_of(&self, name: &str) -> Option<usize> {
+        let fits_route = |route: &BackfillRoute| route.index.iter().any(|p| fits(p, name));
+        self.routes.iter().position(fits_route)
+    }
+
+    /// The indices of a route, with those patterns that stand for any, and the names that it knows indices of others' names by.
+    fn indices_of(&self, at: usize, resolved: &[(String, Resolved)]) -> Found {
+        let mut found = Found::default();
+        for (pattern, resolved) in resolved {
+            let before = found.indices.len();
+            for index in &resolved.indices {
+                let is_hidden = index.name.starts_with('.') && !pattern.starts_with('.');
+                let is_ours = index.name.starts_with(&roots_index(""));
+                if !is_hidden
+                    && !index.is_closed()
+                    && !is_ours
+                    && self.route_of(&index.name) == Some(at)
+                {
+                    found.indices.insert(index.name.clone(), ());
+                }
+            }
+            for group in resolved.groups() {
+                if self.route_of(&group.name) != Some(at) {
+                    continue;
+                }
+                let others = group.indices.iter().filter(|i| self.route_of(i).is_none());
+                let before = found.indices.len();
+                found.indices.extend(others.map(|i| (i.clone(), ())));
+                if found.indices.len() > before && !found.known_as.contains(&group.name) {
+                    found.known_as.push(group.name.clone());
+                }
+            }
+            if found.indices.len() > before {
+                found.patterns.push(pattern.clone());
+            }
+        }
+        found
+    }
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Found {
+    indices: BTreeMap<String, ()>,
+    known_as: Vec<String>,
+    patterns: Vec<String>,
+}
+
+/// The indices of each route that has any. `index`: a name, an alias or a pattern that they are to be behind; `query`: what
+/// documents are meant.
+///
+/// # Errors
+/// When the cluster cannot be reached or refuses, or there is no such index.
+pub(crate) async fn discover(
+    operator: &Operator,
+    routes: &RouteTable,
+    index: Option<&str>,
+    query: Option<&Value>,
+) -> Result<Vec<RouteIndices>, BackfillError> {
+    let only = match index {
+        None => None,
+        Some(index) => {
+            let mut all = Vec::new();
+            for part in index.split(',') {
+                let resolved = resolve(operator, part).await?;
+                if resolved.is_empty() {
+                    return Err(BackfillError::NoIndex(part.to_owned()));
+                }
+                all.extend(resolved.groups().flat_map(|group| group.indices.clone()));
+                all.extend(resolved.indices.into_iter().map(|index| index.name));
+            }
+            Some(all)
+        }
+    };
+    let mut targets = Vec::new();
+    for at in 0..routes.routes.len() {
+        let surveyed = discover_route(operator, routes, at).await?;
+        if let Some(error) = surveyed.failed {
+            return Err(error);
+        }
+        let Some(mut target) = surveyed.target else {
+            continue;
+        };
+        if let Some(only) = &only {
+            target.indices.retain(|index| only.contains(index));
+        }
+        if target.indices.is_empty() {
+            continue;
+        }
+        // What is longer than a path may be is as the user, or the route, has named it.
+        if let Some(index) = index {
+            target.expression = expression_of(&target.indices, index);
+        }
+        target.query = query.cloned();
+        target.find_order(operator).await?;
+        targets.push(target);
+    }
+    if targets.is_empty() {
+        let patterns = routes.routes.iter().flat_map(|route| &route.index);
+        let patterns: Vec<&str> = patterns.map(String::as_str).collect();
+        let meant = index.map_or_else(|| patterns.join(", "), str::to_owned);
+        return Err(BackfillError::NoIndex(meant));
+    }
+    Ok(targets)
+}
+
+/// The indices of one route.
+pub(super) struct DiscoveredRoute {
+    /// None: there are none.
+    pub(super) target: Option<RouteIndices>,
+    /// Why some of its patterns could not be asked about.
+    pub(super) failed: Option<BackfillError>,
+}
+
+/// The indices of the route at this place, to be read as their shards took the documents. A pattern that cannot be
+/// asked about does not hide the others.
+///
+/// # Errors
+/// When the prefix of the stamp is none.
+pub(super) async fn discover_route(
+    operator: &Operator,
+    routes: &RouteTable,
+    at: usize,
+) -> Result<DiscoveredRoute, BackfillError> {
+    let names = StampNames::new(&routes.prefix)?;
+    let (mut resolved, mut failed) = (Vec::new(), None);
+    let route = routes.routes.get(at);
+    for pattern in route.iter().flat_map(|route| &route.index) {
+        match resolve(operator, pattern).await {
+            Ok(found) => resolved.push((pattern.clone(), found)),
+            Err(error) => failed = Some(error.into()),
+        }
+    }
+    let Found {
+        indices,
+        known_as,
+        patterns,
+    } = routes.indices_of(at, &resolved);
+    let indices: Vec<String> = indices.into_keys().collect();
+    let target = route
+        .filter(|_| !indices.is_empty())
+        .map(|route| RouteIndices {
+            route: route.clone(),
+            names,
+            expression: expression_of(&indices, &patterns.join(",")),
+            indices,
+            known_as,
+            order: ReadOrder::of_arrival(),
+            query: None,
+        });
+    Ok(DiscoveredRoute { target, failed })
+}
+
+/// Their own names ask for no right to others; servers take paths of 4 KiB.
+fn expression_of(indices: &[String], others: &str) -> String {
+    let names = in_path(&indices.join(","));
+    match names.len() <= LONGEST_NAMES {
+        true => names,
+        false => in_path(others),
+    }
+}
+
+impl RouteIndices {
+    /// Each of its indices for itself.
+    pub(super) fn per_index(&self) -> impl Iterator<Item = RouteIndices> {
+        self.indices.iter().map(|index| RouteIndices {
+            expression: in_path(index),
+            indices: vec![index.clone()],
+            ..self.clone()
+        })
+    }
+
+    /// The order of its route.
+    pub(super) async fn find_order(&mut self, operator: &Operator) -> Result<(), BackfillError> {
+        if let Some(field) = self.route.order.clone() {
+            self.order = self.order_of(operator, &field).await?;
+        }
+        Ok(())
+    }
+
+    /// The name by which the route knows an index.
+    pub(super) fn name_of<'n>(&'n self, index: &'n str) -> &'n str {
+        let fits_own = self.route.index.iter().any(|pattern| fits(pattern, index));
+        match self.known_as.first() {
+            Some(name) if !fits_own => name,
+            _ => index,
+        }
+    }
+
+    /// The documents without a stamp.
+    pub(super) fn unstamped(&self) -> Value {
+        let mut filters = vec![json!({"terms": {"_index": self.indices}})];
+        filters.extend(self.query.clone());
+        json!({"bool": {
+            "filter": filters,
+            "must_not": [{"exists": {"field": self.names.root()}}],
+        }})
+    }
+
+    /// All documents.
+    pub(super) fn all(&self) -> Value {
+        let mut filters = vec![json!({"terms": {"_index": self.indices}})];
+        filters.extend(self.query.clone());
+        json!({"bool": {"filter": filters}})
+    }
+
+    /// Makes what was written last visible to searches, if the operator may do that.
+    pub(super) async fn refresh(&self, operator: &Operator) -> Result<(), OperatorError> {
+        let path = format!("/{}/_refresh?ignore_unavailable=true", self.expression);
+        match operator.ask(Method::POST, &path, None).await {
+            // Then it takes the refresh interval.
+            Err(OperatorError::Refused { .. }) | Ok(_) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// How many documents a query finds.
+    ///
+    /// # Errors
+    /// When the cluster cannot be reached or refuses.
+    pub(super) async fn count(
+        &self,
+        operator: &Operator,
+        query: &Value,
+    ) -> Result<u64, BackfillError> {
+        let path = format!(
+            "/{}/_search?ignore_unavailable=true&allow_partial_search_results=false",
+            self.expression
+        );
+        let body = json!({"size": 0, "track_total_hits": true, "query": query});
+        let answer = operator.ask(Method::POST, &path, Some(&body)).await?;
+        let total = answer.pointer("/hits/total/value").and_then(Value::as_u64);
+        total.ok_or_else(|| BackfillError::Answer(answer.to_string()))
+    }
+
+    /// Documents without a stamp. What was stamped just now is seen to be.
+    ///
+    /// # Errors
+    /// As [`RouteIndices::count`].
+    pub(crate) async fn count_unstamped(&self, operator: &Operator) -> Result<u64, BackfillError> {
+        self.refresh(operator).await?;
+        self.count(operator, &self.unstamped()).await
+    }
+
+    /// All documents.
+    ///
+    /// # Errors
+    /// As [`RouteIndices::count`].
+    pub(crate) async fn count_all(&self, operator: &Operator) -> Result<u64, BackfillError> {
+        self.count(operator, &self.all()).await
+    }
+
+    /// How the documents can be sorted by a field.
+    async fn order_of(&self, operator: &Operator, field: &str) -> Result<ReadOrder, BackfillError> {
+        let path = format!(
+            "/{}/_field_caps?fields={}&ignore_unavailable=true",
+            self.expression,
+            in_path(field)
+        );
+        let answer = operator.ask(Method::GET, &path, None).await?;
+        let types = answer["fields"][field].as_object();
+        let mut types = types.into_iter().flat_map(Map::keys);
+        Ok(order_by(field, types.next().map(String::as_str)))
+    }
+
+    /// The fields of the stamp that each index lacks.
+    ///
+    /// # Errors
+    /// When an index cannot be adopted as it is, or the cluster refuses.
+    pub(crate) async fn missing_fields(
+        &self,
+        operator: &Operator,
+    ) -> Result<Vec<(String, Map<String, Value>)>, BackfillError> {
+        let path = format!("/{}/_mapping?ignore_unavailable=true", self.expression);
+        let answer = operator.ask(Method::GET, &path, None).await?;
+        let mut all = Vec::new();
+        for index in &self.indices {
+            let mapping = &answer[index]["mappings"];
+            let missing = mapping::missing(mapping, &self.names);
+            let missing = missing.map_err(|fault| BackfillError::Mapping {
+                index: index.clone(),
+                fault,
+            })?;
+            if !missing.is_empty() {
+                all.push((index.clone(), missing));
+            }
+        }
+        Ok(all)
+    }
+
+    /// An index that takes no writes, and the setting that says so.
+    ///
+    /// # Errors
+    /// When the cluster cannot be reached or refuses.
+    pub(crate) async fn blocked(
+        &self,
+        operator: &Operator,
+    ) -> Result<Option<(String, String)>, BackfillError> {
+        let path = format!(
+            "/{}/_settings?ignore_unavailable=true&flat_settings=true",
+            self.expression
+        );
+        let answer = operator.ask(Method::GET, &path, None).await?;
+        for index in &self.indices {
+            let settings = answer[index]["settings"].as_object();
+            let set = settings.into_iter().flatten().find(|(name, value)| {
+                let is_block = matches!(
+                    name.as_str(),
+                    "index.blocks.write"
+                        | "index.blocks.read_only"
+                        | "index.blocks.read_only_allow_delete"
+                );
+                is_block && *value == "true"
+            });
+            if let Some((setting, _)) = set {
+                return Ok(Some((index.clone(), setting.clone())));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn order_by(field: &str, mapped: Option<&str>) -> ReadOrder {
+    match mapped {
+        Some("date" | "date_nanos") => ReadOrder::Date(field.into()),
+        Some("long" | "integer" | "short") => ReadOrder::Number(field.into()),
+        Some("unmapped") | None => ReadOrder::of_arrival(),
+        Some(_) => ReadOrder::Other(field.into()),
+    }
+}
+
+/// Maps the fields of the stamp in all indices behind a name or a pattern that lack any. Answers which were mapped where.
+///
+/// # Errors
+/// When an index cannot be adopted as it is, or the cluster cannot be reached or refuses.
+pub(crate) async fn map_existing(
+    operator: &Operator,
+    expression: &str,
+    prefix: &str,
+) -> Result<Vec<(String, Vec<String>)>, BackfillError> {
+    let names = StampNames::new(prefix)?;
+    let path = format!(
+        "/{}/_mapping?ignore_unavailable=true&allow_no_indices=true",
+        in_path(expression)
+    );
+    let answer = operator.ask(Method::GET, &path, None).await?;
+    let mut all = Vec::new();
+    for (index, answer) in answer.as_object().into_iter().flatten() {
+        if index.starts_with(&roots_index("")) {
+            continue;
+        }
+        let missing = mapping::missing(&answer["mappings"], &names);
+        let missing = missing.map_err(|fault| BackfillError::Mapping {
+            index: index.clone(),
+            fault,
+        })?;
+        if !missing.is_empty() {
+            put_fields(operator, index, &missing).await?;
+            all.push((
+                index.clone(),
+                missing.into_iter().map(|(name, _)| name).collect(),
+            ));
+        }
+    }
+    Ok(all)
+}
+
+/// Maps fields of the stamp in an index.
+///
+/// # Errors
+/// When the cluster cannot be reached or refuses.
+pub(crate) async fn put_fields(
+    operator: &Operator,
+    index: &str,
+    fields: &Map<String, Value>,
+) -> Result<(), OperatorError> {
+    let path = format!("/{}/_mapping", in_path(index));
+    let body = json!({ "properties": fields });
+    operator.ask(Method::PUT, &path, Some(&body)).await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn routes(patterns: &[&[&str]]) -> RouteTable {
+        let route = |patterns: &&[&str]| BackfillRoute {
+            index: patterns.iter().map(|&p| p.into()).collect(),
+            forest: "f".into(),
+            method: "verified".into(),
+            fields: vec!["content".into()],
+            clock: "arrival".into(),
+            order: None,
+        };
+        RouteTable {
+            prefix: "cluster_".into(),
+            routes: patterns.iter().map(route).collect(),
+        }
+    }
+
+    fn resolved(answer: Value) -> Resolved {
+        serde_json::from_value(answer).unwrap()
+    }
+
+    #[test]
+    fn each_index_belongs_to_the_first_route_that_fits() {
+        let routes = routes(&[&["news-*"], &["*"]]);
+        let answer = json!({"indices": [
+            {"name": "news-1", "attributes": ["open"]},
+            {"name": "news-2", "attributes": ["closed"]},
+            {"name": "other", "attributes": ["open"]},
+            {"name": ".kibana", "attributes": ["open", "hidden"]},
+            {"name": "spinney-roots-news-1", "attributes": ["open"]},
+        ]});
+        let first = routes.indices_of(0, &[("news-*".into(), resolved(answer.clone()))]);
+        assert_eq!(first.indices.into_keys().collect::<Vec<_>>(), ["news-1"]);
+        assert_eq!(first.patterns, ["news-*"]);
+        let second = routes.indices_of(1, &[("*".into(), resolved(answer))]);
+        assert_eq!(second.indices.into_keys().collect::<Vec<_>>(), ["other"]);
+    }
+
+    #[test]
+    fn indices_behind_an_alias_or_a_data_stream() {
+        let routes = routes(&[&["own"], &["news", "stream", "nothing"]]);
+        let answers = [
+            (
+                "news".to_owned(),
+                resolved(json!({"aliases": [{"name": "news", "indices": ["a-1", "own", "a-2"]}]})),
+            ),
+            (
+                "stream".to_owned(),
+                resolved(json!({"data_streams": [
+                    {"name": "stream", "backing_indices": ".ds-stream-1", "timestamp_field": "@timestamp"}
+                ]})),
+            ),
+            ("nothing".to_owned(), Resolved::default()),
+        ];
+        let found = routes.indices_of(1, &answers);
+        assert_eq!(
+            found.indices.into_keys().collect::<Vec<_>>(),
+            [".ds-stream-1", "a-1", "a-2"]
+        );
+        assert_eq!(found.known_as, ["news", "stream"]);
+        assert_eq!(found.patterns, ["news", "stream"]);
+    }
+
+    #[test]
+    fn orders() {
+        assert_eq!(
+            order_by("at", Some("date_nanos")),
+            ReadOrder::Date("at".into())
+        );
+        assert_eq!(
+            order_by("n", Some("integer")),
+            ReadOrder::Number("n".into())
+        );
+        assert_eq!(order_by("k", Some("keyword")), ReadOrder::Other("k".into()));
+        assert_eq!(order_by("x", None), ReadOrder::of_arrival());
+    }
+}

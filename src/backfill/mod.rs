@@ -1,0 +1,73 @@
+//! Documents that are stored without a stamp get one: those of an index that was there before spinney, and those that passed it by.
+//!
+//! ```text
+//! survey (routes, indices, mapping) --> pages (point in time, sorted) --> lines (guarded updates) --> door: spinney's own _bulk
+//!                                          ^                                                            |
+//!                                          +-- changed meanwhile: read again <---- fates of the items <-+
+//! ```
+//!
+//! Nothing here places a document: what is written goes through spinney like any writer's bulk, so there is one forest and one way into
+//! it. What is stamped is not read again, so that whatever ends it in the middle, the next run goes on.
+
+mod bulk_lines;
+mod bulk_sink;
+mod compare;
+mod discovery;
+mod disk;
+pub(crate) mod mapping;
+mod override_progress;
+mod pages;
+mod restamp;
+mod run;
+mod sweep;
+mod verify;
+
+pub(crate) use compare::{Compared, GroupChanges, compare};
+pub(crate) use run::{Backfill, BackfillOptions, BackfillOutcome, BackfillProgress};
+
+pub(crate) use bulk_sink::{BulkSink, HttpSink};
+pub(crate) use discovery::{RouteIndices, RouteTable, discover, map_existing, put_fields};
+pub(crate) use override_progress::run;
+pub(crate) use restamp::{Restamper, Restamping, shown};
+pub(crate) use sweep::{SweepStatus, sweep};
+pub(crate) use verify::{VerifyReport, verify};
+
+use crate::bulk::SelectionError;
+use crate::cluster::operator::OperatorError;
+
+/// Why documents cannot be adopted.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BackfillError {
+    /// The cluster, or spinney, cannot be reached or refuses.
+    #[error(transparent)]
+    Operator(#[from] OperatorError),
+    /// It was busy or away again and again.
+    #[error(
+        "{0}; tried several times in a row. Nothing is lost: what is stamped is stamped, begin again later"
+    )]
+    Busy(OperatorError),
+    /// An answer is not what was asked for.
+    #[error("the answer is not understood: {0}")]
+    Answer(String),
+    /// The prefix of the stamp.
+    #[error(transparent)]
+    Prefix(#[from] SelectionError),
+    /// There is nothing of that name, or no route for it.
+    #[error(
+        "there is no index {0} with a route: is the name right, and does spinney serve have a route for it?"
+    )]
+    NoIndex(String),
+    /// An index cannot be adopted as it is.
+    #[error("{index}: {fault}")]
+    Mapping {
+        /// The index.
+        index: String,
+        /// What is wrong with it.
+        fault: mapping::MappingFault,
+    },
+    /// The updates changed nothing.
+    #[error(
+        "spinney passed the documents on without a stamp: is it a spinney of this version at the other end, with these routes?"
+    )]
+    NotStamped,
+}

@@ -1,0 +1,575 @@
+//! Stored documents follow what people say about groups: those that show a root that is not answered for them any more are stamped
+//! anew, in spinney's own name. Which they are and what they are to show is `forest/overrides/restamp.rs`; docs/merges.md specifies it.
+//!
+//! Only the root is written, over a document that is still as it was read, so whatever is repeated, overtaken or broken off in
+//! the middle ends the same. What fails, be it one document, one index or one forest, is tried again by itself, later;
+//! all others follow. What was on its way to the cluster when something was said is waited for: it may show what was
+//! answered before. Of processes that share a forest one does it; it waits for what all of them have on their way
+//! (`override_progress.rs`).
+
+mod plan;
+mod status;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::header::{HeaderName, HeaderValue};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use tracing::{debug, info, warn};
+
+use super::bulk_lines::{self, ItemOutcome};
+use super::discovery::{RouteIndices, RouteTable, discover_route};
+use super::pages::{Pages, Slice, StoredHit};
+use super::{BackfillError, pages};
+use crate::bulk::DocumentChange;
+use crate::cluster::operator::{Operator, OperatorError};
+use crate::counts::{Counts, IndexWrites};
+use crate::engine::{Engine, OverrideError, RequestContext, Unavailable};
+use crate::fingerprint::Fingerprint;
+use crate::forest::Root;
+use crate::forest::overrides::{ResolvedDocument, RestampPass};
+use crate::forest::port::Acknowledged;
+use crate::shutdown::Writes;
+use plan::{InFlightBefore, Job, Plan, Remaining, Task, Unfinished, take, together};
+pub(crate) use status::Restamping;
+
+/// Documents of a bulk.
+const BATCH: usize = 500;
+
+/// Of each bulk, so many documents show that it has become visible.
+const WITNESSES: usize = 64;
+
+/// Roots that are looked for in one way through the documents, unless one word names more.
+const MOST_ROOTS: usize = 2_000;
+
+/// So long after the forest has merged groups, stored documents begin to follow.
+const GATHERING: Duration = Duration::from_secs(1);
+
+/// How often a search is sent that fails for a moment: the job comes back later.
+const TRIES: u32 = 3;
+
+/// The longest pause after a failure.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// What it works with.
+pub(crate) struct Restamper<'a> {
+    pub(crate) shared: &'a Restamping,
+    pub(crate) engine: &'a Arc<Engine>,
+    pub(crate) operator: &'a Operator,
+    pub(crate) writes: &'a Writes,
+    pub(crate) counts: &'a Counts,
+    pub(crate) routes: &'a RouteTable,
+    /// The forests that other processes share.
+    pub(crate) shared_forests: Vec<String>,
+    /// What the engine is to know when it reads a stored document.
+    pub(crate) context: &'a (dyn Fn() -> RequestContext + Send + Sync),
+}
+
+/// Why nothing of a job can be done.
+#[derive(Debug, thiserror::Error)]
+enum RestampError {
+    #[error(transparent)]
+    Adopt(#[from] BackfillError),
+    #[error(transparent)]
+    Forest(#[from] Unavailable),
+}
+
+impl Restamper<'_> {
+    /// Works until it is aborted.
+    pub(crate) async fn run(&self) {
+        let mut plan = Plan::default();
+        loop {
+            self.begin(&mut plan).await;
+            self.go_on(&mut plan).await;
+            self.tell(&mut plan);
+            let next = plan.next();
+            if next.is_some_and(|next| next <= Instant::now()) {
+                continue;
+            }
+            // What a forest could not say is asked for again.
+            let again = plan
+                .trouble
+                .is_some()
+                .then(|| Instant::now() + LONGEST_PAUSE / 10);
+            let next = next.into_iter().chain(again).min();
+            tokio::select! {
+                () = self.woken() => {}
+                () = plan.ended() => {}
+                () = until(next) => {}
+            }
+        }
+    }
+
+    fn tell(&self, plan: &mut Plan) {
+        let trouble = plan.last_error().map(str::to_owned);
+        self.shared.tell(!plan.tasks.is_empty(), trouble.as_deref());
+        match &trouble {
+            Some(error) if plan.told != trouble => {
+                warn!(%error, "some stored documents do not follow yet what was said about groups");
+            }
+            Some(error) => debug!(%error, "some stored documents still do not follow"),
+            None => {}
+        }
+        plan.told = trouble;
+    }
+
+    /// Whether it is this process that has the stored documents of a forest follow.
+    fn leads(&self, forest: &str) -> bool {
+        let is_first = |obeyed: Acknowledged| obeyed.is_first;
+        !self.is_shared(forest)
+            || self
+                .shared
+                .all_acknowledged()
+                .of(forest)
+                .is_some_and(is_first)
+    }
+
+    fn is_shared(&self, forest: &str) -> bool {
+        self.shared_forests.iter().any(|shared| shared == forest)
+    }
+
+    /// Somebody has said something, or the forest itself.
+    async fn woken(&self) {
+        tokio::select! {
+            () = self.shared.wake.notified() => {}
+            // Nobody waits for that, and more of it may come at once.
+            () = self.engine.merged() => pause(GATHERING).await,
+        }
+    }
+
+    /// Begins what is to be done, and forgets what is not any more.
+    async fn begin(&self, plan: &mut Plan) {
+        for job in self.new_jobs(plan).await {
+            self.shared.status.lock().is_working = true;
+            match self.begin_job(job).await {
+                Ok(task) => plan.tasks.push(task),
+                Err(error) => self.failed(&mut plan.trouble, &error.to_string()),
+            }
+        }
+    }
+
+    async fn new_jobs(&self, plan: &mut Plan) -> Vec<Job> {
+        plan.trouble = None;
+        plan.started.retain(|forest| self.leads(forest));
+        let (mut new, mut to_do, mut waiting) = (Vec::new(), Unfinished::new(), 0);
+        let mut unknown = HashSet::new();
+        for forest in self.engine.forests_with_overrides() {
+            let words = match self.engine.overrides_of(&forest).await {
+                Ok(words) => words,
+                Err(error) => {
+                    self.failed(&mut plan.trouble, &error.to_string());
+                    unknown.insert(forest);
+                    continue;
+                }
+            };
+            waiting += words.unfinished().len() as u64;
+            if !self.leads(&forest) {
+                continue;
+            }
+            let of_start = |task: &Task| task.job.forest == forest && task.job.words.is_empty();
+            if !plan.started.contains(&forest) && !plan.tasks.iter().any(of_start) {
+                new.push(Job {
+                    forest: forest.clone(),
+                    words: Vec::new(),
+                });
+            }
+            let unfinished = words.unfinished();
+            let unfinished = unfinished.map(|(number, of)| (number, of.clone()));
+            to_do.insert(forest, unfinished.collect());
+        }
+        self.shared.status.lock().waiting = waiting;
+        // What has changed meanwhile begins again; the others of its way through the documents have been gone through.
+        plan.tasks.retain_mut(|Task { job, .. }| {
+            if unknown.contains(&job.forest) {
+                return true;
+            }
+            if job.words.is_empty() {
+                return self.leads(&job.forest);
+            }
+            let mut of_forest = to_do.get_mut(&job.forest);
+            job.words.retain(|(number, restamp)| {
+                let to_do = of_forest.as_mut();
+                to_do.is_some_and(|to_do| take(to_do, *number, restamp))
+            });
+            !job.words.is_empty()
+        });
+        new.extend(together(to_do));
+        new
+    }
+
+    async fn begin_job(&self, job: Job) -> Result<Task, RestampError> {
+        let before = if job.words.is_empty() {
+            None
+        } else {
+            // From here on whoever asks is told what the job is about.
+            let heard = self.engine.refresh_overrides(&job.forest).await?;
+            let (here, forest) = (self.writes.begun(), job.forest.clone());
+            let all_obey = self.shared.all_acknowledged().clone();
+            let is_shared = self.is_shared(&forest);
+            let before: InFlightBefore = Box::pin(async move {
+                here.await;
+                if is_shared {
+                    all_obey.wait(forest, heard).await;
+                }
+            });
+            // Most documents follow at once. What is left of them comes with those that were on their way.
+            if let Err(error) = self.pass(&job).await {
+                debug!(%error, "documents are gone through later");
+            }
+            Some(before)
+        };
+        Ok(Task {
+            job,
+            before,
+            next: Instant::now(),
+            pause: pages::PAUSE,
+            trouble: None,
+        })
+    }
+
+    /// Goes once through the documents of every job whose time it is.
+    async fn go_on(&self, plan: &mut Plan) {
+        let mut open = Vec::new();
+        for mut task in std::mem::take(&mut plan.tasks) {
+            let is_due = task.before.is_none() && task.next <= Instant::now();
+            if !is_due || !self.end(&mut task).await {
+                open.push(task);
+            } else if task.job.words.is_empty() {
+                plan.started.insert(task.job.forest);
+            }
+        }
+        plan.tasks = open;
+    }
+
+    /// Goes through the documents of a job, and tells of the words that all of them follow. Answers whether that was
+    /// all.
+    async fn end(&self, task: &mut Task) -> bool {
+        let result = self.pass(&task.job).await;
+        let is_all = match result {
+            Ok((left, pass)) => self.ended(task, left, pass).await,
+            Err(error) => {
+                self.failed(&mut task.trouble, &error.to_string());
+                false
+            }
+        };
+        task.next = Instant::now() + task.pause;
+        task.pause = (task.pause * 2).min(LONGEST_PAUSE);
+        is_all
+    }
+
+    async fn ended(&self, task: &mut Task, left: Remaining, pass: RestampPass) -> bool {
+        task.trouble = None;
+        match &left.trouble {
+            Some(trouble) => self.failed(&mut task.trouble, trouble),
+            None if left.documents > 0 => info!(
+                left = left.documents,
+                "documents were changed while they were to get another root"
+            ),
+            None => {}
+        }
+        if task.job.words.is_empty() {
+            return left.is_clear();
+        }
+        let words = task.job.words.iter();
+        let words = words.filter(|(_, restamp)| left.is_clear_of(restamp));
+        let clear: HashSet<u64> = words.map(|&(number, _)| number).collect();
+        if clear.is_empty() {
+            return false;
+        }
+        let done = pass.restricted_to(|number| clear.contains(&number));
+        match self.engine.restamped(&task.job.forest, done).await {
+            Ok(()) => task.job.words.retain(|(number, _)| !clear.contains(number)),
+            Err(error) => self.failed(&mut task.trouble, &error.to_string()),
+        }
+        task.job.words.is_empty()
+    }
+
+    fn failed(&self, trouble: &mut Option<String>, error: &str) {
+        self.shared.status.lock().errors += 1;
+        *trouble = Some(error.to_owned());
+    }
+
+    /// Goes through the documents of a job once. Answers which way it was, too.
+    async fn pass(&self, job: &Job) -> Result<(Remaining, RestampPass), RestampError> {
+        let words = self.engine.overrides_of(&job.forest).await?;
+        let pass = job.pass(&words);
+        let sought = pass.sought(&words);
+        // Others change them meanwhile.
+        drop(words);
+        let mut left = Remaining::default();
+        if sought.is_empty() {
+            return Ok((left, pass));
+        }
+        for (at, route) in self.routes.routes.iter().enumerate() {
+            if route.forest != job.forest {
+                continue;
+            }
+            let surveyed = discover_route(self.operator, self.routes, at).await?;
+            if let Some(error) = &surveyed.failed {
+                left.unread(error);
+            }
+            let Some(mut target) = surveyed.target else {
+                continue;
+            };
+            if !pass.needs_texts() {
+                target.route.fields.clear();
+            }
+            target.route.fields.push(target.names.root().to_owned());
+            let way = (&*job.forest, &pass);
+            self.pass_of(way, &target, &sought, &mut left).await?;
+        }
+        Ok((left, pass))
+    }
+
+    /// Goes through the documents of one route. An index that cannot be read does not hide the others.
+    async fn pass_of(
+        &self,
+        way: (&str, &RestampPass),
+        target: &RouteIndices,
+        sought: &[Root],
+        left: &mut Remaining,
+    ) -> Result<(), RestampError> {
+        let Err(error) = self.read(way, target, sought, left).await? else {
+            return Ok(());
+        };
+        if target.indices.len() == 1 {
+            left.unread(&error);
+            return Ok(());
+        }
+        debug!(%error, "the indices of a route are read one by one");
+        for one in target.per_index() {
+            if let Err(error) = self.read(way, &one, sought, left).await? {
+                left.unread(&error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads documents and stamps them anew; the inner error: they cannot be read.
+    async fn read(
+        &self,
+        way: (&str, &RestampPass),
+        target: &RouteIndices,
+        sought: &[Root],
+        left: &mut Remaining,
+    ) -> Result<Result<(), BackfillError>, RestampError> {
+        // A query takes so many terms.
+        for roots in sought.chunks(MOST_ROOTS) {
+            let roots: Vec<String> = roots.iter().map(Root::to_string).collect();
+            let query = json!({"bool": {"filter": [
+                {"terms": {"_index": target.indices}},
+                {"terms": {target.names.root(): roots}},
+            ]}});
+            let all = Slice { id: 0, of: 1 };
+            let pages = Pages::new(self.operator, target, query, all, BATCH);
+            let mut pages = pages.with_tries(TRIES);
+            loop {
+                match pages.next().await {
+                    Ok(Some(found)) => self.stamp(way, target, &found, left).await?,
+                    Ok(None) => break,
+                    Err(error) => return Ok(Err(error)),
+                }
+            }
+            pages.close().await;
+        }
+        Ok(Ok(()))
+    }
+
+    /// Stamps those of these documents anew that show another root than they are to.
+    async fn stamp(
+        &self,
+        (forest, pass): (&str, &RestampPass),
+        target: &RouteIndices,
+        found: &[StoredHit],
+        left: &mut Remaining,
+    ) -> Result<(), RestampError> {
+        let root_field = target.names.root();
+        let mut looked = Vec::with_capacity(found.len());
+        for found in found {
+            let Some(shown) = shown(&found.source, root_field) else {
+                continue;
+            };
+            let of = match pass.needs_texts() {
+                false => None,
+                true => match self.look(target, found).await {
+                    Ok(of) => of,
+                    Err(OverrideError::Unavailable(reason)) => return Err(reason.into()),
+                    Err(error) => {
+                        left.add(shown);
+                        left.trouble = Some(format!("{} {}: {error}", found.index, found.id));
+                        continue;
+                    }
+                },
+            };
+            looked.push((found, shown, of));
+        }
+        // Of now: what was said in the meantime counts. It is a write like others: another process may wait for it.
+        let _writing = self.writes.enter();
+        let words = self.engine.overrides_of(forest).await?;
+        let mut moved: BTreeMap<&str, Vec<Moved<'_>>> = BTreeMap::new();
+        for (found, shown, of) in looked {
+            let root = pass.shows(&words, shown, of);
+            if root != shown {
+                moved
+                    .entry(&found.index)
+                    .or_default()
+                    .push(Moved { found, shown, root });
+            }
+        }
+        drop(words);
+        let all: Vec<Moved<'_>> = moved.values().flatten().copied().collect();
+        if all.is_empty() {
+            return Ok(());
+        }
+        let Err(error) = self.write(target, &all, left).await else {
+            return Ok(());
+        };
+        // What refuses the whole for one index does not for the others.
+        let several = moved.len() > 1
+            && matches!(
+                error,
+                BackfillError::Operator(OperatorError::Refused { .. })
+            );
+        for moved in moved.values() {
+            let result = match several {
+                true => self.write(target, moved, left).await,
+                false => Err(BackfillError::Answer(error.to_string())),
+            };
+            if let Err(error) = result {
+                moved.iter().for_each(|moved| left.add(moved.shown));
+                left.trouble = Some(error.to_string());
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes other roots over those that documents show.
+    async fn write(
+        &self,
+        target: &RouteIndices,
+        moved: &[Moved<'_>],
+        left: &mut Remaining,
+    ) -> Result<(), BackfillError> {
+        let (root_field, key_field) = (target.names.root(), target.names.key());
+        let mut lines = Vec::new();
+        for Moved { found, root, .. } in moved {
+            let key = root.0.0.cast_signed();
+            let members = json!({root_field: root.to_string(), key_field: key});
+            bulk_lines::add_members(&mut lines, found, &members);
+        }
+        let own = HeaderName::from_static("x-opaque-id");
+        let own = (own, HeaderValue::from_static("spinney-words"));
+        let sent = self.operator.send_lines_with("/_bulk", own, lines.into());
+        let answer = match sent.await {
+            Ok(answer) => answer,
+            Err(error) => {
+                // It may have been done.
+                self.note(moved, &[]);
+                return Err(error.into());
+            }
+        };
+        let fates = bulk_lines::numbered_fates(&answer, moved.len()).unwrap_or_default();
+        self.note(moved, &fates);
+        if fates.is_empty() {
+            let answer = String::from_utf8_lossy(&answer).into_owned();
+            return Err(BackfillError::Answer(answer));
+        }
+        for (moved, (fate, _)) in moved.iter().zip(fates) {
+            match fate {
+                ItemOutcome::Stamped => self.shared.status.lock().stamped += 1,
+                ItemOutcome::Unchanged | ItemOutcome::Gone => {}
+                ItemOutcome::Changed | ItemOutcome::Later(_) => left.add(moved.shown),
+                ItemOutcome::Refused(reason) => {
+                    left.add(moved.shown);
+                    let StoredHit { index, id, .. } = moved.found;
+                    left.trouble = Some(format!("{index} {id} cannot be written: {reason}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn look(
+        &self,
+        target: &RouteIndices,
+        found: &StoredHit,
+    ) -> Result<Option<ResolvedDocument>, OverrideError> {
+        let name = target.name_of(&found.index);
+        let source = found.source.clone();
+        self.engine.resolve(name, source, (self.context)()).await
+    }
+
+    /// Tells who counts groups. Without fates, nobody knows what was done.
+    fn note(&self, moved: &[Moved<'_>], fates: &[(ItemOutcome, Option<u64>)]) {
+        #[derive(Default)]
+        struct Part {
+            roots: HashSet<u64>,
+            seen: Vec<DocumentChange>,
+        }
+        let mut parts: BTreeMap<&str, Part> = BTreeMap::new();
+        for (at, Moved { found, shown, root }) in moved.iter().enumerate() {
+            let fate = fates.get(at);
+            if fate.is_some_and(|(fate, _)| *fate != ItemOutcome::Stamped) {
+                continue;
+            }
+            let part = parts.entry(&found.index).or_default();
+            part.roots.extend([shown, root].map(|root| root.0.0));
+            if let Some(&(_, Some(seq_no))) = fate {
+                part.seen.push(DocumentChange {
+                    item: at,
+                    id: found.id.clone(),
+                    seq_no,
+                    is_deleted: false,
+                });
+            }
+        }
+        for (index, part) in parts {
+            let roots: Vec<u64> = part.roots.into_iter().collect();
+            let last = part.seen.len().saturating_sub(WITNESSES);
+            let witnesses: Vec<&DocumentChange> = part.seen.iter().skip(last).collect();
+            let written = IndexWrites {
+                index,
+                roots: &roots,
+                witnesses: &witnesses,
+                ..IndexWrites::default()
+            };
+            self.counts.note(std::iter::once(written));
+            self.counts.hurry();
+        }
+    }
+}
+
+/// A document that is to show another root.
+#[derive(Clone, Copy)]
+struct Moved<'f> {
+    found: &'f StoredHit,
+    shown: Root,
+    root: Root,
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what the forest says is gathered for a while"
+)]
+async fn pause(time: Duration) {
+    tokio::time::sleep(time).await;
+}
+
+/// Returns at an instant; without one, never.
+async fn until(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => tokio::time::sleep_until(instant).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The root that a document shows.
+pub(crate) fn shown(source: &[u8], field: &str) -> Option<Root> {
+    let source: Value = serde_json::from_slice(source).ok()?;
+    let root = Fingerprint::written(source.get(field)?.as_str()?, true)?;
+    Some(Root(root))
+}

@@ -1,0 +1,94 @@
+//! How far stored documents follow what people say about groups.
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use crate::backfill::override_progress::OverrideProgress;
+
+/// How far it is; shared with those who show it, and who wake it.
+#[derive(Debug, Default)]
+pub(crate) struct Restamping {
+    pub(super) wake: Notify,
+    pub(super) status: Mutex<RestampState>,
+    /// What those who share forests obey.
+    all_obey: OverrideProgress,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct RestampState {
+    pub(super) is_working: bool,
+    /// Why it does not go on; empty: it does.
+    reason: String,
+    /// Words that stored documents may not follow yet.
+    pub(super) waiting: u64,
+    pub(super) stamped: u64,
+    pub(super) errors: u64,
+}
+
+impl RestampState {
+    fn state(&self) -> &'static str {
+        match (self.reason.is_empty(), self.is_working) {
+            (false, _) => "failing",
+            (true, true) => "stamping",
+            (true, false) => "waiting",
+        }
+    }
+}
+
+impl Restamping {
+    /// Something was said.
+    pub(crate) fn wake(&self) {
+        self.wake.notify_one();
+    }
+
+    pub(in crate::backfill) fn all_acknowledged(&self) -> &OverrideProgress {
+        &self.all_obey
+    }
+
+    /// How far the jobs are.
+    pub(super) fn tell(&self, is_working: bool, trouble: Option<&str>) {
+        let mut status = self.status.lock();
+        status.is_working = is_working;
+        status.reason = trouble.unwrap_or_default().to_owned();
+    }
+
+    /// What everybody may know who may read the index; why it fails, operators find in `_stats`.
+    pub(crate) fn state(&self) -> &'static str {
+        self.status.lock().state()
+    }
+
+    /// As `_stats` shows it.
+    pub(crate) fn shown(&self) -> Value {
+        let status = self.status.lock().clone();
+        json!({
+            "state": status.state(),
+            "reason": status.reason,
+            "waiting": status.waiting,
+            "stamped": status.stamped,
+            "errors": status.errors,
+        })
+    }
+
+    /// Names, help and values of the metrics.
+    pub(crate) fn metrics(&self) -> [(&'static str, &'static str, u64); 3] {
+        let status = self.status.lock();
+        [
+            (
+                "overrides_waiting",
+                "Words about groups that stored documents may not follow yet",
+                status.waiting,
+            ),
+            (
+                "restamped",
+                "Stored documents that got another root since the start, because somebody has said so",
+                status.stamped,
+            ),
+            (
+                "restamp_errors",
+                "Times since the start that stored documents could not be given another root",
+                status.errors,
+            ),
+        ]
+    }
+}

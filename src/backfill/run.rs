@@ -1,0 +1,576 @@
+//! The run: page after page is read, written and looked after until no document is left without a stamp.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use hyper::Method;
+use hyper::header::HeaderValue;
+use parking_lot::Mutex;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tracing::warn;
+
+use super::BackfillError;
+use super::bulk_lines::{self, ItemOutcome, WriteForm};
+use super::bulk_sink::BulkSink;
+use super::discovery::RouteIndices;
+use super::pages::{PAUSE, Pages, Slice, StoredHit, TRIES};
+use crate::cluster::operator::{Operator, OperatorError};
+
+/// Pages that are read ahead.
+const AHEAD: usize = 2;
+/// Documents of a page: so many bulks, and what servers give at once.
+const BULKS_OF_PAGE: usize = 4;
+const LARGEST_PAGE: usize = 10_000;
+/// Bytes of a bulk at most, but for one document.
+const BULK_BYTES: usize = 8 << 20;
+/// How often a document is read again that changes all the time.
+const ROUNDS: u32 = 20;
+/// How often the index is gone through, for what was written past spinney meanwhile.
+const PASSES: u32 = 10;
+/// Documents that are named with the reason of their failure.
+const NAMED: usize = 10;
+
+/// How documents are adopted.
+#[derive(Debug, Clone)]
+pub(crate) struct BackfillOptions {
+    /// Parts that are read and written beside each other; with one the order is kept.
+    pub slices: u32,
+    /// Documents a second, at most.
+    pub rate: Option<u32>,
+    /// Documents of a bulk.
+    pub batch: usize,
+}
+
+/// How far it is, in documents.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BackfillProgress<'a> {
+    pub(crate) forest: &'a str,
+    pub(crate) done: u64,
+    pub(crate) total: u64,
+}
+
+/// What has become of the documents.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct BackfillOutcome {
+    /// They have a stamp now.
+    pub(crate) stamped: u64,
+    /// Others had stamped them before it was their turn.
+    pub(crate) by_others: u64,
+    /// They were deleted meanwhile.
+    pub(crate) gone: u64,
+    /// How often one had changed since it was read.
+    pub(crate) changed: u64,
+    /// They cannot be stamped.
+    pub(crate) failed: u64,
+    /// The first of these, with the reason.
+    pub(crate) failures: Vec<String>,
+    /// Documents without a stamp when it was over.
+    pub(crate) left: u64,
+}
+
+impl BackfillOutcome {
+    fn done(&self) -> u64 {
+        self.stamped + self.by_others + self.gone + self.failed
+    }
+
+    /// Adds what has become of other documents.
+    pub(crate) fn add(&mut self, other: BackfillOutcome) {
+        self.stamped += other.stamped;
+        self.by_others += other.by_others;
+        self.gone += other.gone;
+        self.changed += other.changed;
+        self.failed += other.failed;
+        let room = NAMED.saturating_sub(self.failures.len());
+        self.failures.extend(other.failures.into_iter().take(room));
+        self.left += other.left;
+    }
+}
+
+/// Adopts the documents of one route.
+pub(crate) struct Backfill<'a, D> {
+    /// Who reads.
+    pub(crate) reader: &'a Operator,
+    /// Where is written to.
+    pub(crate) door: &'a D,
+    pub(crate) target: &'a RouteIndices,
+    pub(crate) options: &'a BackfillOptions,
+}
+
+/// A document that is to be sent again as it is, and why.
+type Postponed = ((StoredHit, WriteForm), String);
+
+/// What the parts of a run share.
+struct RunState<'t> {
+    known_as: HeaderValue,
+    begun: Instant,
+    total: u64,
+    outcome: Mutex<BackfillOutcome>,
+    /// Documents that failed, as index and id: a later pass finds them again.
+    failed: Mutex<HashSet<(String, String)>>,
+    told: &'t (dyn Fn(BackfillProgress<'_>) + Sync),
+}
+
+impl<D: BulkSink> Backfill<'_, D> {
+    /// Stamps all documents that have no stamp; `total` of them were counted. `shown` is what has been done until now, also for
+    /// whoever ends this in the middle.
+    ///
+    /// # Errors
+    /// When the cluster or spinney refuses, or stays away.
+    pub(crate) async fn run(
+        &self,
+        total: u64,
+        told: &(dyn Fn(BackfillProgress<'_>) + Sync),
+    ) -> Result<BackfillOutcome, BackfillError> {
+        let shared = RunState {
+            known_as: known_as(&self.target.known_as),
+            begun: Instant::now(),
+            total,
+            outcome: Mutex::default(),
+            failed: Mutex::default(),
+            told,
+        };
+        let mut left = total;
+        for _ in 0..PASSES {
+            let before = shared.outcome.lock().done();
+            self.pass(&shared).await?;
+            left = self.target.count_unstamped(self.reader).await?;
+            let done = shared.outcome.lock().done();
+            let failed = shared.failed.lock().len() as u64;
+            if left <= failed || done == before {
+                break;
+            }
+        }
+        let mut outcome = shared.outcome.into_inner();
+        outcome.left = left;
+        Ok(outcome)
+    }
+
+    /// Goes through the documents once, in all slices.
+    async fn pass(&self, shared: &RunState<'_>) -> Result<(), BackfillError> {
+        let of = self.options.slices.max(1);
+        let mut slices: Vec<_> = (0..of)
+            .map(|id| Box::pin(self.slice(shared, Slice { id, of })))
+            .collect();
+        // All of them on one task: what they wait for is the network.
+        std::future::poll_fn(|context| {
+            let mut at = 0;
+            while let Some(slice) = slices.get_mut(at) {
+                match slice.as_mut().poll(context) {
+                    std::task::Poll::Ready(Ok(())) => drop(slices.swap_remove(at)),
+                    std::task::Poll::Ready(Err(error)) => {
+                        return std::task::Poll::Ready(Err(error));
+                    }
+                    std::task::Poll::Pending => at += 1,
+                }
+            }
+            match slices.is_empty() {
+                true => std::task::Poll::Ready(Ok(())),
+                false => std::task::Poll::Pending,
+            }
+        })
+        .await
+    }
+
+    async fn slice(&self, shared: &RunState<'_>, slice: Slice) -> Result<(), BackfillError> {
+        let (send, mut receive) = mpsc::channel(AHEAD);
+        let read = async {
+            let query = self.target.unstamped();
+            let most = (self.options.batch * BULKS_OF_PAGE).min(LARGEST_PAGE);
+            let mut pages = Pages::new(self.reader, self.target, query, slice, most);
+            let read = async {
+                while let Some(page) = pages.next().await? {
+                    if send.send(page).await.is_err() {
+                        break;
+                    }
+                }
+                Ok::<_, BackfillError>(())
+            }
+            .await;
+            pages.close().await;
+            drop(send);
+            read
+        };
+        let write = async {
+            // Bulks of one size, wherever pages end: what documents teach depends on which came in one request.
+            let mut read: Vec<StoredHit> = Vec::new();
+            while let Some(page) = receive.recv().await {
+                read.extend(page);
+                while read.len() >= self.options.batch {
+                    let rest = read.split_off(self.options.batch);
+                    self.write_all(shared, std::mem::replace(&mut read, rest))
+                        .await?;
+                }
+            }
+            self.write_all(shared, read).await
+        };
+        tokio::try_join!(read, write).map(drop)
+    }
+
+    /// Writes documents, and what has changed of them again.
+    async fn write_all(
+        &self,
+        shared: &RunState<'_>,
+        documents: Vec<StoredHit>,
+    ) -> Result<(), BackfillError> {
+        let mut page = documents;
+        for round in 0..=ROUNDS {
+            let mut changed = Vec::new();
+            let mut pending = self.with_form(shared, page).await?;
+            while !pending.is_empty() {
+                let rest = pending.split_off(bulk_of(&pending));
+                changed.extend(self.write_bulk(shared, pending).await?);
+                pending = rest;
+                self.throttle(shared).await;
+            }
+            if changed.is_empty() {
+                return Ok(());
+            }
+            if round == ROUNDS {
+                for found in changed {
+                    let reason = format!("it changed {ROUNDS} times while it was written");
+                    shared.fail(&found, &reason);
+                }
+                return Ok(());
+            }
+            shared.outcome.lock().changed += changed.len() as u64;
+            let read = self.get(&changed, false).await?.into_iter();
+            page = read.filter_map(|read| shared.unstamped(read)).collect();
+        }
+        Ok(())
+    }
+
+    /// How each document is to be written, in their order; those that have to be written whole are read whole.
+    async fn with_form(
+        &self,
+        shared: &RunState<'_>,
+        page: Vec<StoredHit>,
+    ) -> Result<Vec<(StoredHit, WriteForm)>, BackfillError> {
+        let formed = page.into_iter().map(|found| {
+            let form = bulk_lines::form_of(&found.source);
+            (found, form)
+        });
+        let formed: Vec<(StoredHit, WriteForm)> = formed.collect();
+        let odd = formed.iter().filter(|(_, form)| *form == WriteForm::Whole);
+        let odd: Vec<StoredHit> = odd.map(|(found, _)| found.clone()).collect();
+        if odd.is_empty() {
+            return Ok(formed);
+        }
+        let mut whole = self.get(&odd, true).await?.into_iter();
+        let mut written = Vec::with_capacity(formed.len());
+        for (found, form) in formed {
+            match form {
+                WriteForm::Fields => written.push((found, form)),
+                WriteForm::Whole => {
+                    let read = whole.next().flatten();
+                    let found = shared.unstamped(read);
+                    written.extend(found.map(|found| (found, form)));
+                }
+            }
+        }
+        Ok(written)
+    }
+
+    /// Writes one bulk until every document has its fate; answers those that have changed.
+    async fn write_bulk(
+        &self,
+        shared: &RunState<'_>,
+        mut documents: Vec<(StoredHit, WriteForm)>,
+    ) -> Result<Vec<StoredHit>, BackfillError> {
+        let (mut pause, mut tries) = (PAUSE, 0);
+        let mut changed = Vec::new();
+        loop {
+            let mut body = Vec::new();
+            for (found, form) in &documents {
+                bulk_lines::add(&mut body, found, *form);
+            }
+            let error = match self.door.bulk(&shared.known_as, body.into()).await {
+                Ok(answer) => {
+                    let Some(fates) = bulk_lines::fates(&answer, documents.len()) else {
+                        let shown = String::from_utf8_lossy(&answer).chars().take(300).collect();
+                        return Err(BackfillError::Answer(shown));
+                    };
+                    let later = self.note(shared, documents, fates, &mut changed)?;
+                    let Some((_, reason)) = later.first() else {
+                        return Ok(changed);
+                    };
+                    let error = OperatorError::Refused {
+                        status: 429,
+                        request: "items of POST /_bulk".into(),
+                        answer: reason.clone(),
+                    };
+                    documents = later.into_iter().map(|(document, _)| document).collect();
+                    error
+                }
+                Err(error) if is_for_a_moment(&error) => error,
+                Err(error) => return Err(error.into()),
+            };
+            tries += 1;
+            if tries == TRIES {
+                return Err(BackfillError::Busy(error));
+            }
+            warn!(%error, "a bulk is sent again");
+            tokio::time::sleep_until((Instant::now() + pause).into()).await;
+            pause *= 2;
+        }
+    }
+
+    /// Counts what became of the documents. Answers those that are to be sent again as they are, with the reason.
+    fn note(
+        &self,
+        shared: &RunState<'_>,
+        documents: Vec<(StoredHit, WriteForm)>,
+        fates: Vec<ItemOutcome>,
+        changed: &mut Vec<StoredHit>,
+    ) -> Result<Vec<Postponed>, BackfillError> {
+        let mut later = Vec::new();
+        let mut stamped = 0;
+        let unchanged = fates
+            .iter()
+            .filter(|fate| **fate == ItemOutcome::Unchanged)
+            .count();
+        if unchanged == fates.len() && shared.outcome.lock().stamped == 0 {
+            return Err(BackfillError::NotStamped);
+        }
+        for (document, fate) in documents.into_iter().zip(fates) {
+            match fate {
+                ItemOutcome::Stamped => stamped += 1,
+                ItemOutcome::Changed => changed.push(document.0),
+                ItemOutcome::Gone => shared.outcome.lock().gone += 1,
+                ItemOutcome::Later(reason) => later.push((document, reason)),
+                ItemOutcome::Refused(reason) => shared.fail(&document.0, &reason),
+                ItemOutcome::Unchanged => {
+                    shared.fail(&document.0, "spinney passed it on without a stamp");
+                }
+            }
+        }
+        shared.outcome.lock().stamped += stamped;
+        self.tell(shared);
+        Ok(later)
+    }
+
+    fn tell(&self, shared: &RunState<'_>) {
+        let done = shared.outcome.lock().done();
+        (shared.told)(BackfillProgress {
+            forest: &self.target.route.forest,
+            done,
+            total: shared.total.max(done),
+        });
+    }
+
+    /// Documents as they are now, in the order of these; `None` for those that are not there. `whole`: with all their fields.
+    async fn get(
+        &self,
+        documents: &[StoredHit],
+        whole: bool,
+    ) -> Result<Vec<Option<CurrentDocument>>, BackfillError> {
+        let root = self.target.names.root();
+        let fields = self.target.route.fields.iter().map(String::as_str);
+        let wanted: Vec<&str> = fields.chain([root]).collect();
+        let named = documents.iter().map(|found| {
+            let mut named = json!({"_index": found.index, "_id": found.id});
+            if !whole {
+                named["_source"] = json!(wanted);
+            }
+            if let Some(routing) = &found.routing {
+                named["routing"] = routing.as_str().into();
+            }
+            named
+        });
+        let body = json!({ "docs": named.collect::<Vec<Value>>() });
+        let (mut pause, mut tries) = (PAUSE, 0);
+        let answer = loop {
+            let asked = self.reader.ask_bytes(Method::POST, "/_mget", Some(&body));
+            let error = match asked.await {
+                Ok(answer) => break answer,
+                Err(error) if is_for_a_moment(&error) => error,
+                Err(error) => return Err(error.into()),
+            };
+            tries += 1;
+            if tries == TRIES {
+                return Err(BackfillError::Busy(error));
+            }
+            tokio::time::sleep_until((Instant::now() + pause).into()).await;
+            pause *= 2;
+        };
+        got(&answer, root, documents.len())
+    }
+
+    async fn throttle(&self, shared: &RunState<'_>) {
+        if let Some(rate) = self.options.rate {
+            let done = shared.outcome.lock().done();
+            let due = Duration::from_secs_f64(done as f64 / f64::from(rate.max(1)));
+            tokio::time::sleep_until((shared.begun + due).into()).await;
+        }
+    }
+}
+
+/// A document as it is now.
+struct CurrentDocument {
+    found: StoredHit,
+    is_stamped: bool,
+}
+
+impl RunState<'_> {
+    /// A document that was read again, if it is there and has no stamp yet.
+    fn unstamped(&self, read: Option<CurrentDocument>) -> Option<StoredHit> {
+        let mut outcome = self.outcome.lock();
+        match read {
+            None => outcome.gone += 1,
+            Some(read) if read.is_stamped => outcome.by_others += 1,
+            Some(read) => return Some(read.found),
+        }
+        None
+    }
+
+    /// A document cannot be stamped.
+    fn fail(&self, found: &StoredHit, reason: &str) {
+        let name = (found.index.clone(), found.id.clone());
+        if !self.failed.lock().insert(name) {
+            return;
+        }
+        let mut outcome = self.outcome.lock();
+        outcome.failed += 1;
+        if outcome.failures.len() < NAMED {
+            let failure = format!("{}/{}: {reason}", found.index, found.id);
+            outcome.failures.push(failure);
+        }
+    }
+}
+
+/// How many of these documents are for one bulk.
+fn bulk_of(documents: &[(StoredHit, WriteForm)]) -> usize {
+    let mut bytes = 0;
+    let fit = documents.iter().take_while(|(found, _)| {
+        bytes += found.source.len();
+        bytes <= BULK_BYTES
+    });
+    fit.count().max(1)
+}
+
+/// The value of the header by which spinney knows what a bulk is for.
+fn known_as(names: &[String]) -> HeaderValue {
+    let names = names.iter();
+    let names: Vec<String> = names
+        .map(|name| utf8_percent_encode(name, NON_ALPHANUMERIC).to_string())
+        .collect();
+    HeaderValue::from_str(&names.join(","))
+        .ok()
+        .filter(|value| !value.is_empty())
+        .unwrap_or(HeaderValue::from_static("-"))
+}
+
+/// Whether it may go well the next time.
+fn is_for_a_moment(error: &OperatorError) -> bool {
+    matches!(
+        error,
+        OperatorError::Unreachable { .. }
+            | OperatorError::Refused {
+                status: 408 | 429 | 500 | 502 | 503 | 504,
+                ..
+            }
+    )
+}
+
+#[derive(Deserialize)]
+struct MultiGet<'a> {
+    #[serde(borrow)]
+    docs: Vec<MultiGetItem<'a>>,
+}
+
+#[derive(Deserialize)]
+struct MultiGetItem<'a> {
+    #[serde(rename = "_index")]
+    index: String,
+    #[serde(rename = "_id")]
+    id: String,
+    #[serde(rename = "_routing")]
+    routing: Option<String>,
+    #[serde(rename = "_seq_no", default)]
+    seq_no: u64,
+    #[serde(rename = "_primary_term", default)]
+    term: u64,
+    #[serde(default)]
+    found: bool,
+    #[serde(rename = "_source", borrow)]
+    source: Option<&'a RawValue>,
+    error: Option<Value>,
+}
+
+/// What an `_mget` answers.
+fn got(
+    answer: &Bytes,
+    root: &str,
+    documents: usize,
+) -> Result<Vec<Option<CurrentDocument>>, BackfillError> {
+    let wrong = |what: String| BackfillError::Answer(what);
+    let got: MultiGet<'_> =
+        serde_json::from_slice(answer).map_err(|error| wrong(error.to_string()))?;
+    if got.docs.len() != documents {
+        return Err(wrong("POST /_mget: documents are missing".into()));
+    }
+    let read = got.docs.into_iter().map(|one| {
+        if let Some(error) = one.error {
+            return Err(wrong(error.to_string()));
+        }
+        let Some(source) = one.source.filter(|_| one.found) else {
+            return Ok(None);
+        };
+        let members: serde_json::Map<String, Value> =
+            serde_json::from_str(source.get()).unwrap_or_default();
+        Ok(Some(CurrentDocument {
+            // Null: it waits to be stamped again.
+            is_stamped: members.get(root).is_some_and(|root| !root.is_null()),
+            found: StoredHit {
+                index: one.index,
+                id: one.id,
+                routing: one.routing,
+                seq_no: one.seq_no,
+                term: one.term,
+                source: answer.slice_ref(source.get().as_bytes()),
+            },
+        }))
+    });
+    read.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_that_are_read_again() {
+        let answer = json!({"docs": [
+            {"_index": "a", "_id": "1", "found": true, "_seq_no": 3, "_primary_term": 1, "_routing": "r", "_source": {"content": "x"}},
+            {"_index": "a", "_id": "2", "found": true, "_seq_no": 4, "_primary_term": 1, "_source": {"content": "x", "cluster_root": "0"}},
+            {"_index": "a", "_id": "3", "found": false},
+            {"_index": "a", "_id": "4", "found": true, "_seq_no": 5, "_primary_term": 1, "_source": {"content": "x", "cluster_root": null, "cluster_key": 7}},
+        ]});
+        let answer = Bytes::from(answer.to_string());
+        let read = got(&answer, "cluster_root", 4).unwrap();
+        let first = read[0].as_ref().unwrap();
+        assert!(!first.is_stamped);
+        assert_eq!(
+            (first.found.seq_no, first.found.routing.as_deref()),
+            (3, Some("r"))
+        );
+        assert_eq!(&first.found.source[..], b"{\"content\":\"x\"}");
+        assert!(read[1].as_ref().unwrap().is_stamped);
+        assert!(read[2].is_none());
+        assert!(!read[3].as_ref().unwrap().is_stamped);
+        assert!(got(&answer, "cluster_root", 2).is_err());
+    }
+
+    #[test]
+    fn names_in_a_header() {
+        assert_eq!(known_as(&[]), "-");
+        assert_eq!(
+            known_as(&["a-b".into(), "\u{65b0}".into()]),
+            "a%2Db,%E6%96%B0"
+        );
+    }
+}

@@ -1,0 +1,288 @@
+//! What passed by is found: now and then a spinney that serves looks for documents without a stamp in the indices of its routes, and
+//! stamps them through its own door.
+
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tracing::{debug, info, warn};
+
+use super::bulk_sink::BulkSink;
+use super::discovery::{RouteTable, discover_route, put_fields};
+use super::run::{Backfill, BackfillOptions, BackfillOutcome};
+use super::{BackfillError, RouteIndices};
+use crate::cluster::operator::Operator;
+
+/// Documents of a bulk: those of others do not wait for long behind them.
+const BATCH: usize = 500;
+
+/// How far sweeping is; shared with those who show it.
+#[derive(Debug)]
+pub(crate) struct SweepStatus {
+    /// How long after a look the next one begins; `None`: nobody looks.
+    pub(crate) every: Option<Duration>,
+    status: Mutex<SweepState>,
+}
+
+#[derive(Debug, Clone)]
+struct SweepState {
+    state: &'static str,
+    reason: String,
+    /// What was written before this has its stamp.
+    complete_until: Instant,
+    looks: u64,
+    errors: u64,
+    /// Documents without a stamp that the last look has found, and has left.
+    found: u64,
+    left: u64,
+    outcome: BackfillOutcome,
+}
+
+impl SweepStatus {
+    /// Sweeping that has not begun.
+    pub(crate) fn new(every: Option<Duration>) -> SweepStatus {
+        SweepStatus {
+            every,
+            status: Mutex::new(SweepState {
+                state: "waiting",
+                reason: String::new(),
+                complete_until: Instant::now(),
+                looks: 0,
+                errors: 0,
+                found: 0,
+                left: 0,
+                outcome: BackfillOutcome::default(),
+            }),
+        }
+    }
+
+    /// As `_stats` shows it; `None`: nobody looks.
+    pub(crate) fn shown(&self) -> Option<Value> {
+        let every = self.every?;
+        let status = self.status.lock().clone();
+        Some(json!({
+            "state": status.state,
+            "reason": status.reason,
+            "every_s": every.as_secs_f64(),
+            "lag_s": status.complete_until.elapsed().as_secs_f64(),
+            "looks": status.looks,
+            "found": status.found,
+            "left": status.left,
+            "stamped": status.outcome.stamped,
+            "by_others": status.outcome.by_others,
+            "failed": status.outcome.failed,
+            "failures": status.outcome.failures,
+            "errors": status.errors,
+        }))
+    }
+
+    /// Names, help and values of the metrics; none if nobody looks.
+    pub(crate) fn metrics(&self) -> Vec<(&'static str, &'static str, u64)> {
+        if self.every.is_none() {
+            return Vec::new();
+        }
+        let status = self.status.lock().clone();
+        vec![
+            (
+                "sweep_lag_seconds",
+                "Seconds since the begin of the last look that left no document without a stamp",
+                status.complete_until.elapsed().as_secs(),
+            ),
+            (
+                "sweep_found",
+                "Documents without a stamp that the last look has found",
+                status.found,
+            ),
+            (
+                "sweep_left",
+                "Of them, those that have no stamp yet",
+                status.left,
+            ),
+            (
+                "sweep_stamped",
+                "Documents that looks have stamped since the start",
+                status.outcome.stamped,
+            ),
+            (
+                "sweep_failed",
+                "Times since the start that a document could not be stamped",
+                status.outcome.failed,
+            ),
+            (
+                "sweep_errors",
+                "Looks since the start that were broken off",
+                status.errors,
+            ),
+        ]
+    }
+
+    fn begin(&self) {
+        let mut status = self.status.lock();
+        status.state = "looking";
+        status.looks += 1;
+    }
+
+    fn end(
+        &self,
+        begun: Instant,
+        found: u64,
+        outcome: BackfillOutcome,
+        trouble: Option<&BackfillError>,
+    ) {
+        let mut status = self.status.lock();
+        (status.found, status.left) = (found, outcome.left);
+        (status.state, status.reason) = ("waiting", String::new());
+        if let Some(error) = trouble {
+            (status.state, status.reason) = ("failing", error.to_string());
+            status.errors += 1;
+        } else if outcome.left == 0 {
+            status.complete_until = begun;
+        }
+        // The first failures of the last look, not of all.
+        status.outcome.failures.clear();
+        status.outcome.add(outcome);
+    }
+}
+
+/// Looks again and again. `reader` asks in spinney's own name, `door` is its own; while `is_shut`, it would stamp nothing.
+pub(crate) async fn sweep<D: BulkSink>(
+    swept: &SweepStatus,
+    reader: &Operator,
+    door: &D,
+    routes: &RouteTable,
+    is_shut: impl Fn() -> bool,
+) {
+    let Some(every) = swept.every else { return };
+    loop {
+        tokio::time::sleep_until((Instant::now() + every).into()).await;
+        if is_shut() {
+            debug!("the look for documents without a stamp waits for the forests");
+            continue;
+        }
+        let begun = Instant::now();
+        swept.begin();
+        let SweepOutcome {
+            found,
+            outcome,
+            trouble,
+        } = sweep_once(reader, door, routes).await;
+        if let Some(error) = &trouble {
+            warn!(%error, "looking for documents without a stamp was broken off in some indices");
+        }
+        if outcome.left > 0 {
+            warn!(
+                found,
+                stamped = outcome.stamped,
+                left = outcome.left,
+                failures = ?outcome.failures,
+                "documents without a stamp were found, and some could not be stamped"
+            );
+        } else if found > 0 {
+            info!(
+                found,
+                stamped = outcome.stamped,
+                by_others = outcome.by_others,
+                "documents without a stamp were found and stamped"
+            );
+        } else if trouble.is_none() {
+            debug!("every document has a stamp");
+        }
+        swept.end(begun, found, outcome, trouble.as_ref());
+    }
+}
+
+/// What came of one look.
+#[derive(Default)]
+struct SweepOutcome {
+    /// Documents without a stamp.
+    found: u64,
+    outcome: BackfillOutcome,
+    /// Why some indices were not looked at to the end.
+    trouble: Option<BackfillError>,
+}
+
+/// Stamps what has no stamp in any index of the routes. A route or an index that fails holds nobody up.
+async fn sweep_once<D: BulkSink>(reader: &Operator, door: &D, routes: &RouteTable) -> SweepOutcome {
+    let mut all = SweepOutcome::default();
+    for at in 0..routes.routes.len() {
+        let target = match discover_route(reader, routes, at).await {
+            Ok(surveyed) => {
+                all.trouble = surveyed.failed.or(all.trouble);
+                surveyed.target
+            }
+            Err(error) => {
+                all.trouble = Some(error);
+                None
+            }
+        };
+        let Some(target) = target else { continue };
+        let Err(error) = sweep_indices(reader, door, target.clone(), &mut all).await else {
+            continue;
+        };
+        let (_, error) = error;
+        debug!(%error, "the indices of a route are looked at one by one");
+        for one in target.per_index() {
+            match sweep_indices(reader, door, one, &mut all).await {
+                Ok(()) => {}
+                Err((unstamped, BackfillError::Mapping { index, fault })) => {
+                    all.found += unstamped;
+                    all.outcome.add(BackfillOutcome {
+                        left: unstamped,
+                        failures: vec![format!("{index}: {fault}")],
+                        ..BackfillOutcome::default()
+                    });
+                }
+                Err((unstamped, error)) => {
+                    all.found += unstamped;
+                    all.outcome.left += unstamped;
+                    all.trouble = Some(error);
+                }
+            }
+        }
+    }
+    all
+}
+
+/// Stamps what has no stamp in some indices, or tells how many documents those are, as far as that is known, and why
+/// not.
+async fn sweep_indices<D: BulkSink>(
+    reader: &Operator,
+    door: &D,
+    mut target: RouteIndices,
+    all: &mut SweepOutcome,
+) -> Result<(), (u64, BackfillError)> {
+    let order = target.find_order(reader).await;
+    order.map_err(|error| (0, error))?;
+    let unstamped = target.count_unstamped(reader).await;
+    let unstamped = unstamped.map_err(|error| (0, error))?;
+    if unstamped > 0 {
+        let adopted = stamp(reader, door, &target, unstamped).await;
+        let outcome = adopted.map_err(|error| (unstamped, error))?;
+        all.found += unstamped;
+        all.outcome.add(outcome);
+    }
+    Ok(())
+}
+
+async fn stamp<D: BulkSink>(
+    reader: &Operator,
+    door: &D,
+    target: &RouteIndices,
+    unstamped: u64,
+) -> Result<BackfillOutcome, BackfillError> {
+    for (index, fields) in target.missing_fields(reader).await? {
+        put_fields(reader, &index, &fields).await?;
+        info!(index, "the fields of the stamp are mapped");
+    }
+    let backfill = Backfill {
+        reader,
+        door,
+        target,
+        options: &BackfillOptions {
+            slices: 1,
+            rate: None,
+            batch: BATCH,
+        },
+    };
+    backfill.run(unstamped, &|_| {}).await
+}

@@ -1,0 +1,572 @@
+//! What has been written and not been counted yet, by index: bounded, and filled on the way of a write, so that filling it is a
+//! few look-ups under a short lock.
+//!
+//! ```text
+//! writes --note--> gathering --seal--> one generation in hand, until it is settled
+//! ```
+//!
+//! Of an index there is one generation in hand at most; what is written meanwhile gathers for the next one. What finds no room
+//! is not lost: the index is marked, and will be counted as a whole.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use tokio::time::Instant;
+
+use crate::bulk::DocumentChange;
+
+/// How much may wait.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct DirtyLimits {
+    /// Touched roots of all indices.
+    pub roots: usize,
+    /// Documents that were replaced or deleted, of all indices.
+    pub ids: usize,
+    /// Indices.
+    pub indices: usize,
+}
+
+impl DirtyLimits {
+    /// About 20 MB, if ids are 40 bytes long.
+    pub(super) const DEFAULT: DirtyLimits = DirtyLimits {
+        roots: 500_000,
+        ids: 100_000,
+        indices: 2_000,
+    };
+}
+
+/// Documents by which it is seen that writes have become visible, of all writes.
+const WITNESSES: usize = 320;
+/// Of each write but the latest, its last ones: its answer may have come before that of another one whose documents were visible
+/// sooner. All that are known of the latest: no later one stands for its documents, in whatever shards they are.
+const OF_A_WRITE: usize = 16;
+
+/// What was written to one index since the last seal.
+#[derive(Debug, Default)]
+pub(super) struct DirtyGeneration {
+    /// Roots that documents joined.
+    pub roots: HashSet<u64>,
+    /// Ids of documents that were replaced or deleted: their old roots have to be counted, too.
+    pub replaced: Vec<String>,
+    /// The documents written last. When searches see them, they see the rest.
+    pub witnesses: VecDeque<DocumentChange>,
+    /// How many of these, at the end, are of the latest write.
+    latest: usize,
+    /// The whole index is to be counted.
+    pub whole: bool,
+    /// When the first of it was written.
+    pub since: Option<Instant>,
+    /// When the last of it was written that has no witness.
+    pub unproven: Option<Instant>,
+}
+
+impl DirtyGeneration {
+    /// Adds the last documents of a write.
+    fn add_witnesses(&mut self, last: &[&DocumentChange]) {
+        let begin = self.witnesses.len() - self.latest;
+        let others = self.latest.saturating_sub(OF_A_WRITE);
+        self.witnesses.drain(begin..begin + others);
+        self.latest = last.len();
+        self.witnesses.extend(last.iter().map(|&seen| seen.clone()));
+        let too_many = self.witnesses.len().saturating_sub(WITNESSES);
+        self.witnesses.drain(..too_many);
+        self.latest = self.latest.min(self.witnesses.len());
+    }
+}
+
+/// A part of a write that went to one index.
+#[derive(Debug, Default)]
+pub(crate) struct IndexWrites<'w> {
+    /// The index, or a name that stands for one.
+    pub index: &'w str,
+    /// Roots that documents joined.
+    pub roots: &'w [u64],
+    /// Ids of documents that were replaced or deleted; an empty one is not known.
+    pub replaced: &'w [&'w str],
+    /// Documents of the end of the write, with what the cluster has said of them.
+    pub witnesses: &'w [&'w DocumentChange],
+    /// More has changed than this tells.
+    pub whole: bool,
+}
+
+/// All indices.
+#[derive(Debug)]
+pub(super) struct DirtyGroups {
+    limits: DirtyLimits,
+    gathering: HashMap<String, DirtyGeneration>,
+    /// Of the generations in hand.
+    in_hand: HashMap<String, SealedGeneration>,
+    /// Indices that are being compared as a whole, or wait for it.
+    marked: HashSet<String>,
+    roots: usize,
+    ids: usize,
+    /// Every index is to be counted as a whole, those too that have found no room here.
+    everything: Option<Instant>,
+}
+
+/// What is known here of a generation in hand.
+#[derive(Debug)]
+struct SealedGeneration {
+    since: Option<Instant>,
+    roots: usize,
+    whole: bool,
+}
+
+/// How much waits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct DirtyBacklog {
+    /// Roots.
+    pub roots: usize,
+    /// Since when; `None`: nothing does.
+    pub since: Option<Instant>,
+    /// Indices that are being compared as a whole, or wait for it.
+    pub marked: usize,
+}
+
+impl DirtyGroups {
+    pub(super) fn new(limits: DirtyLimits) -> DirtyGroups {
+        DirtyGroups {
+            limits,
+            gathering: HashMap::new(),
+            in_hand: HashMap::new(),
+            marked: HashSet::new(),
+            roots: 0,
+            ids: 0,
+            everything: None,
+        }
+    }
+
+    /// Takes down what was written at `now`.
+    pub(super) fn note(&mut self, written: &IndexWrites<'_>, now: Instant) {
+        let nothing = written.roots.is_empty() && written.replaced.is_empty() && !written.whole;
+        if nothing {
+            return;
+        }
+        if !self.gathering.contains_key(written.index) {
+            if self.gathering.len() >= self.limits.indices {
+                self.note_everything(now);
+                return;
+            }
+            let new = DirtyGeneration::default();
+            self.gathering.insert(written.index.to_owned(), new);
+        }
+        let Some(of) = self.gathering.get_mut(written.index) else {
+            return;
+        };
+        of.since.get_or_insert(now);
+        of.whole |= written.whole;
+        for &root in written.roots {
+            if self.roots >= self.limits.roots {
+                of.whole |= !of.roots.contains(&root);
+            } else if of.roots.insert(root) {
+                self.roots += 1;
+            }
+        }
+        for &id in written.replaced {
+            if self.ids >= self.limits.ids || id.is_empty() {
+                of.whole = true;
+            } else {
+                of.replaced.push(id.to_owned());
+                self.ids += 1;
+            }
+        }
+        match written.witnesses {
+            [] => of.unproven = Some(now),
+            witnesses => of.add_witnesses(witnesses),
+        }
+    }
+
+    /// Something was written, and nobody knows where.
+    pub(super) fn note_everything(&mut self, now: Instant) {
+        // The last time counts: what came then has to be visible.
+        self.everything = Some(now);
+    }
+
+    /// Marks all these indices if something was written to an unknown one. More of them than there is room for come at the
+    /// next seal.
+    pub(super) fn spread<'i>(&mut self, indices: impl Iterator<Item = &'i str>) {
+        let Some(since) = self.everything.take() else {
+            return;
+        };
+        for index in indices {
+            let whole = IndexWrites {
+                index,
+                whole: true,
+                ..IndexWrites::default()
+            };
+            self.note(&whole, since);
+        }
+    }
+
+    /// The indices of which something waits that is not in hand.
+    pub(super) fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.gathering.keys().cloned().collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// Whether documents are known that were written under a name: not only that something happened.
+    pub(super) fn has_documents(&self, name: &str) -> bool {
+        let of = self.gathering.get(name);
+        of.is_some_and(|of| !of.roots.is_empty() || !of.replaced.is_empty())
+    }
+
+    /// Gives what was written under a name to the indices that it stands for: of some of them it is not true, which costs a count
+    /// and does no harm. Without any, it is forgotten.
+    pub(super) fn stands_for(&mut self, name: &str, indices: &[&str]) {
+        let Some(of) = self.gathering.remove(name) else {
+            return;
+        };
+        self.forget(&of);
+        let roots: Vec<u64> = of.roots.into_iter().collect();
+        let replaced: Vec<&str> = of.replaced.iter().map(String::as_str).collect();
+        for index in indices {
+            let written = IndexWrites {
+                index,
+                roots: &roots,
+                replaced: &replaced,
+                witnesses: &[],
+                whole: of.whole,
+            };
+            if let Some(since) = of.since {
+                self.note(&written, of.unproven.unwrap_or(since).max(since));
+            }
+        }
+    }
+
+    /// What has gathered of an index cannot be counted at present: it gives up its room, and the index will be counted
+    /// as a whole.
+    pub(super) fn give_up(&mut self, index: &str) {
+        let Some(mut of) = self.gathering.remove(index) else {
+            return;
+        };
+        self.forget(&of);
+        of.roots = HashSet::new();
+        of.replaced = Vec::new();
+        of.whole = true;
+        self.gathering.insert(index.to_owned(), of);
+    }
+
+    /// Whether an index is to be compared as a whole, now or soon.
+    pub(super) fn is_marked(&self, index: &str) -> bool {
+        let gathering = self.gathering.get(index);
+        let in_hand = self.in_hand.get(index);
+        self.everything.is_some()
+            || self.marked.contains(index)
+            || gathering.is_some_and(|of| of.whole)
+            || in_hand.is_some_and(|of| of.whole)
+    }
+
+    /// Whether anything waits that may concern an index: under its name, or under one that may stand for it.
+    pub(super) fn waits_for(&self, index: &str, is_index: impl Fn(&str) -> bool) -> bool {
+        self.everything.is_some()
+            || self.in_hand.contains_key(index)
+            || self
+                .gathering
+                .keys()
+                .any(|name| name == index || !is_index(name))
+    }
+
+    /// Takes what has gathered of an index in hand. `None` if nothing has.
+    pub(super) fn seal(&mut self, index: &str) -> Option<DirtyGeneration> {
+        let of = self.gathering.remove(index)?;
+        self.forget(&of);
+        let in_hand = SealedGeneration {
+            since: of.since,
+            roots: of.roots.len(),
+            whole: of.whole,
+        };
+        self.in_hand.insert(index.to_owned(), in_hand);
+        Some(of)
+    }
+
+    /// The generation of this index in hand has been counted, and at once the index is marked or not: nobody sees it between
+    /// the two.
+    pub(super) fn settled(&mut self, index: &str, is_marked: bool) {
+        self.in_hand.remove(index);
+        self.mark(index, is_marked);
+    }
+
+    /// Whether an index is to be compared as a whole.
+    pub(super) fn mark(&mut self, index: &str, is_marked: bool) {
+        match is_marked {
+            true => drop(self.marked.insert(index.to_owned())),
+            false => drop(self.marked.remove(index)),
+        }
+    }
+
+    /// How much waits, in hand or not.
+    pub(super) fn waiting(&self) -> DirtyBacklog {
+        let gathering = self.gathering.values().map(|of| of.since);
+        let in_hand = self.in_hand.values().map(|of| of.since);
+        let in_hand_roots: usize = self.in_hand.values().map(|of| of.roots).sum();
+        DirtyBacklog {
+            roots: self.roots + in_hand_roots,
+            since: gathering.chain(in_hand).fold(self.everything, earliest),
+            marked: self.marked.len(),
+        }
+    }
+
+    fn forget(&mut self, of: &DirtyGeneration) {
+        self.roots = self.roots.saturating_sub(of.roots.len());
+        self.ids = self.ids.saturating_sub(of.replaced.len());
+    }
+}
+
+fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const FEW: DirtyLimits = DirtyLimits {
+        roots: 5,
+        ids: 3,
+        indices: 2,
+    };
+
+    fn roots<'w>(index: &'w str, roots: &'w [u64]) -> IndexWrites<'w> {
+        IndexWrites {
+            index,
+            roots,
+            ..IndexWrites::default()
+        }
+    }
+
+    #[test]
+    fn what_finds_no_room_is_counted_as_a_whole() {
+        let now = Instant::now();
+        let mut touched = DirtyGroups::new(FEW);
+        touched.note(&roots("a", &[1, 2, 3, 4, 5, 1]), now);
+        // What is there already needs no room.
+        touched.note(&roots("a", &[5]), now);
+        assert!(!touched.gathering["a"].whole);
+        touched.note(&roots("b", &[9]), now);
+        assert!(touched.gathering["b"].whole && touched.gathering["b"].roots.is_empty());
+        let replaced = IndexWrites {
+            index: "a",
+            replaced: &["1", "2", "3", "4"],
+            ..IndexWrites::default()
+        };
+        touched.note(&replaced, now);
+        let a = touched.seal("a").unwrap();
+        assert!(a.whole && a.replaced.len() == 3);
+        // What is in hand takes no room from what comes.
+        touched.note(&roots("b", &[9]), now);
+        assert_eq!(touched.gathering["b"].roots.len(), 1);
+        touched.note(&roots("c", &[9]), now);
+        touched.note(&roots("d", &[9]), now);
+        assert_eq!(touched.names(), ["b", "c"]);
+        assert_eq!(touched.everything, Some(now));
+        touched.seal("b");
+        touched.spread(["b", "c"].into_iter());
+        assert!(touched.gathering["b"].whole && touched.gathering["c"].whole);
+        assert_eq!(touched.everything, None);
+    }
+
+    #[test]
+    fn every_write_has_witnesses() {
+        let seen = |write: u64, count: u64| -> Vec<DocumentChange> {
+            let of = |at| DocumentChange {
+                id: format!("{write}-{at}"),
+                seq_no: write * 100 + at,
+                ..DocumentChange::default()
+            };
+            (0..count).map(of).collect()
+        };
+        let mut touched = DirtyGroups::new(DirtyLimits::DEFAULT);
+        let writes = 40;
+        for write in 0..writes {
+            let seen = seen(write, 64);
+            let witnesses: Vec<&DocumentChange> = seen.iter().collect();
+            let written = IndexWrites {
+                index: "a",
+                roots: &[write],
+                witnesses: &witnesses,
+                ..IndexWrites::default()
+            };
+            touched.note(&written, Instant::now());
+        }
+        let of = touched.seal("a").unwrap();
+        let of_write = |write: u64| {
+            let mine = of.witnesses.iter().map(|seen| seen.seq_no);
+            mine.filter(|seq_no| seq_no / 100 == write)
+                .collect::<Vec<u64>>()
+        };
+        let latest: Vec<u64> = seen(writes - 1, 64)
+            .iter()
+            .map(|seen| seen.seq_no)
+            .collect();
+        assert_eq!(of_write(writes - 1), latest);
+        for write in writes - 17..writes - 1 {
+            let last: Vec<u64> = (48..64).map(|at| write * 100 + at).collect();
+            assert_eq!(of_write(write), last);
+        }
+        assert_eq!(of.witnesses.len(), WITNESSES);
+        assert!(of.unproven.is_none());
+    }
+
+    #[test]
+    fn lag_ends_when_all_has_been_counted() {
+        let at = |seconds| start() + Duration::from_secs(seconds);
+        fn start() -> Instant {
+            static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+            *START.get_or_init(Instant::now)
+        }
+        let mut touched = DirtyGroups::new(FEW);
+        assert_eq!(touched.waiting(), DirtyBacklog::default());
+        touched.note(&roots("a", &[]), at(0));
+        assert_eq!(touched.waiting(), DirtyBacklog::default());
+        touched.note(&roots("a", &[1, 2]), at(1));
+        let a = touched.seal("a").unwrap();
+        touched.note(&roots("a", &[2]), at(2));
+        let waiting = touched.waiting();
+        assert_eq!((waiting.roots, waiting.since), (3, Some(at(1))));
+        assert_eq!((a.roots.len(), a.unproven), (2, Some(at(1))));
+        touched.settled("a", true);
+        let waiting = touched.waiting();
+        assert_eq!((waiting.roots, waiting.since), (1, Some(at(2))));
+        touched.seal("a").unwrap();
+        touched.settled("a", true);
+        assert_eq!(touched.waiting().marked, 1);
+        touched.mark("a", false);
+        assert_eq!(touched.waiting(), DirtyBacklog::default());
+        assert!(touched.seal("a").is_none());
+    }
+
+    #[test]
+    fn what_readers_may_know_of_an_index() {
+        let now = Instant::now();
+        let mut touched = DirtyGroups::new(FEW);
+        let is_index = |name: &str| matches!(name, "a" | "b");
+        let known =
+            |touched: &DirtyGroups| (touched.is_marked("a"), touched.waits_for("a", is_index));
+        touched.note(&roots("b", &[1]), now);
+        assert_eq!(known(&touched), (false, false));
+        touched.note(&roots("a", &[1]), now);
+        assert_eq!(known(&touched), (false, true));
+        // What cannot be counted gives up its room; whatever is in hand is known to be.
+        touched.give_up("a");
+        touched.give_up("nothing");
+        assert_eq!((known(&touched), touched.roots), ((true, true), 1));
+        let of = touched.seal("a").unwrap();
+        assert!(of.whole && of.roots.is_empty());
+        assert_eq!(known(&touched), (true, true));
+        touched.settled("a", true);
+        assert_eq!(known(&touched), (true, false));
+        touched.mark("a", false);
+        assert_eq!(known(&touched), (false, false));
+        // A name may stand for it.
+        touched.seal("b");
+        touched.note(&roots("alias", &[1]), now);
+        assert_eq!(known(&touched), (false, true));
+        touched.note_everything(now);
+        assert_eq!(known(&touched), (true, true));
+    }
+
+    #[test]
+    fn a_name_stands_for_indices() {
+        let now = Instant::now();
+        let mut touched = DirtyGroups::new(DirtyLimits::DEFAULT);
+        let seen = DocumentChange::default();
+        let written = IndexWrites {
+            index: "alias",
+            roots: &[1],
+            replaced: &["x"],
+            witnesses: &[&seen],
+            whole: false,
+        };
+        touched.note(&written, now);
+        touched.stands_for("alias", &["a", "b"]);
+        assert_eq!(touched.names(), ["a", "b"]);
+        for index in ["a", "b"] {
+            let of = touched.seal(index).unwrap();
+            assert_eq!((of.roots.len(), of.replaced.len()), (1, 1));
+            assert!(of.witnesses.is_empty() && of.unproven == Some(now));
+            touched.settled(index, false);
+        }
+        assert_eq!((touched.roots, touched.ids), (0, 0));
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Note(u8, Vec<u64>, u8),
+        Seal(u8),
+        Settled(u8),
+        Rename(u8, u8),
+        GiveUp(u8),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let index = 0_u8..4;
+        prop_oneof![
+            4 => (index.clone(), prop::collection::vec(0_u64..12, 0..5), 0_u8..3)
+                .prop_map(|(i, r, n)| Step::Note(i, r, n)),
+            2 => index.clone().prop_map(Step::Seal),
+            1 => index.clone().prop_map(Step::Settled),
+            1 => (index.clone(), index.clone()).prop_map(|(a, b)| Step::Rename(a, b)),
+            1 => index.prop_map(Step::GiveUp),
+        ]
+    }
+
+    proptest! {
+        /// Nothing is lost: every root is in a generation, or its index is marked, or every index is.
+        #[test]
+        fn nothing_is_lost(steps in prop::collection::vec(step(), 0..60)) {
+            let now = Instant::now();
+            let mut touched = DirtyGroups::new(FEW);
+            // What the indices have to be told in the end.
+            let mut owed: HashMap<String, HashSet<u64>> = HashMap::new();
+            let mut held: HashMap<String, DirtyGeneration> = HashMap::new();
+            let name = |index: u8| format!("i{index}");
+            for step in steps {
+                match step {
+                    Step::Note(index, of, ids) => {
+                        let (index, ids) = (name(index), vec!["id"; ids.into()]);
+                        let written = IndexWrites { index: &index, roots: &of, replaced: &ids, ..IndexWrites::default() };
+                        touched.note(&written, now);
+                        owed.entry(index).or_default().extend(of);
+                    }
+                    Step::Seal(index) if !held.contains_key(&name(index)) => {
+                        if let Some(of) = touched.seal(&name(index)) {
+                            held.insert(name(index), of);
+                        }
+                    }
+                    Step::Settled(index) => {
+                        if let Some(of) = held.remove(&name(index)) {
+                            touched.settled(&name(index), false);
+                            let owed = owed.get_mut(&name(index)).unwrap();
+                            owed.retain(|root| !of.whole && !of.roots.contains(root));
+                        }
+                    }
+                    Step::Rename(a, b) if a != b && !held.contains_key(&name(a)) => {
+                        touched.stands_for(&name(a), &[&name(b)]);
+                        let moved = owed.remove(&name(a)).unwrap_or_default();
+                        owed.entry(name(b)).or_default().extend(moved);
+                    }
+                    Step::GiveUp(index) => touched.give_up(&name(index)),
+                    Step::Seal(_) | Step::Rename(..) => {}
+                }
+                prop_assert!(touched.gathering.len() <= FEW.indices + 4);
+                let counted: usize = touched.gathering.values().map(|of| of.roots.len()).sum();
+                prop_assert_eq!(touched.roots, counted);
+                let ids: usize = touched.gathering.values().map(|of| of.replaced.len()).sum();
+                prop_assert_eq!(touched.ids, ids);
+                for (index, roots) in &owed {
+                    let all = [touched.gathering.get(index), held.get(index)];
+                    let known = |root: &u64| all.iter().flatten().any(|of| of.whole || of.roots.contains(root));
+                    let is_kept = touched.everything.is_some() || roots.iter().all(known);
+                    prop_assert!(is_kept, "{index}: {roots:?} {touched:?}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! One index that is kept true: its generation in hand, the points in time by which the last two were counted, its passes.
+//!
+//! Why two points: what a generation replaced was written after the generation before it was sealed, and maybe before that one's
+//! point was opened. Then that point sees the document's new root only; the point before it was opened before the seal and
+//! sees the old one. `docs/counts.md` has the whole argument.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tracing::debug;
+
+use super::Shared;
+use super::counter::rest;
+use super::dirty_groups::DirtyGeneration;
+use super::error::{CountError, Failure};
+use super::reconcile::ReconcilePass;
+use super::searcher::{FoundIndex, ROOTS_AT_ONCE, SearchView, Searcher};
+use super::throttle::{COUNTING, RetrySchedule};
+use crate::bulk::DocumentChange;
+use crate::clock;
+use crate::cluster::roots::roots_index;
+
+/// Points in time that are kept.
+const POINTS: usize = 2;
+
+/// A write without a witness is taken to be visible so long after the index's refresh interval.
+const MARGIN: Duration = Duration::from_millis(1_500);
+
+/// Where an index is never refreshed, such a write is not waited for any longer.
+const NEVER: Duration = Duration::from_secs(60);
+
+/// How long a witness is waited for before somebody asks whether another write has overtaken it.
+const OVERTAKEN: Duration = Duration::from_secs(10);
+
+/// Points are renewed before the cluster drops them, in indices that were written to lately.
+const RENEWAL: Duration = Duration::from_secs(120);
+const LATELY: Duration = Duration::from_secs(3_600);
+
+#[derive(Debug)]
+pub(super) struct IndexState {
+    uuid: String,
+    /// Of the roots index, as it was last seen or made.
+    roots_uuid: Option<String>,
+    in_hand: Option<DirtyGeneration>,
+    /// When a missing witness was last asked for.
+    asked: Instant,
+    /// By which the last generations were counted, the latest in front.
+    points: VecDeque<SearchView>,
+    counted: Instant,
+    /// When a generation with anything in it was counted.
+    busy: Instant,
+    /// The way through the whole index, if it is marked and begun.
+    pub(super) pass: Option<ReconcilePass>,
+    marked: bool,
+    /// Marked again while the pass went on.
+    marked_again: bool,
+    /// The way through it in passing.
+    pub(super) rolling: Option<ReconcilePass>,
+    /// When it was last tried to count what was touched.
+    tried: Instant,
+    /// What is done with it fails for reasons of its own.
+    pub(super) counting: RetrySchedule,
+    pub(super) passing: RetrySchedule,
+    pub(super) in_passing: RetrySchedule,
+}
+
+impl IndexState {
+    pub(super) fn new(found: &FoundIndex, now: Instant) -> IndexState {
+        IndexState {
+            uuid: found.uuid.clone(),
+            roots_uuid: None,
+            in_hand: None,
+            asked: now,
+            points: VecDeque::new(),
+            counted: now,
+            busy: now,
+            pass: None,
+            marked: false,
+            marked_again: false,
+            rolling: None,
+            tried: now,
+            counting: RetrySchedule::new(now),
+            passing: RetrySchedule::new(now),
+            in_passing: RetrySchedule::new(now),
+        }
+    }
+
+    /// Whether a tick has to see to it. `is_touched`: something has gathered.
+    pub(super) fn is_due(&self, is_touched: bool, now: Instant) -> bool {
+        let wants_renewal = !self.points.is_empty() && now >= self.counted + RENEWAL;
+        // What has failed is over when it goes well, though nothing may be left of what it was about.
+        let has_failed = self.counting.trouble().is_some();
+        let is_wanted = is_touched || self.in_hand.is_some() || wants_renewal || has_failed;
+        self.counting.is_due(now) && is_wanted
+    }
+
+    /// When a tick has last seen to it.
+    pub(super) fn tried(&self) -> Instant {
+        self.tried
+    }
+
+    /// Whether it is to be compared as a whole, now.
+    pub(super) fn wants_pass(&self, now: Instant) -> bool {
+        self.marked && self.passing.is_due(now)
+    }
+
+    /// Whether it is to be compared as a whole.
+    pub(super) fn is_marked(&self) -> bool {
+        self.marked
+    }
+
+    /// What goes wrong with it.
+    pub(super) fn attempts(&self) -> [&RetrySchedule; 3] {
+        [&self.counting, &self.passing, &self.in_passing]
+    }
+
+    /// The pass through the whole index has ended.
+    pub(super) fn passed(&mut self) {
+        self.pass = None;
+        self.marked = std::mem::take(&mut self.marked_again);
+    }
+
+    fn mark(&mut self) {
+        // What a pass has compared already may have changed since; it goes on, or it might never reach the end.
+        self.marked_again = self.pass.is_some();
+        self.marked = true;
+    }
+
+    /// Counts the generation in hand, or takes what has gathered in hand and counts that, if it is visible. Answers whether the
+    /// index is there.
+    pub(super) async fn count(
+        &mut self,
+        name: &str,
+        searcher: &Searcher,
+        shared: &Shared,
+    ) -> Result<bool, CountError> {
+        let mut began = Instant::now();
+        self.tried = began;
+        let roots = roots_index(name);
+        let indices = searcher.indices(&format!("{name},{roots}")).await?;
+        let find = |name: &str| indices.iter().find(|found| found.name == name);
+        let Some(found) = find(name) else {
+            return Ok(false);
+        };
+        self.look(found, find(&roots), shared);
+        let mut generation = match self.in_hand.take() {
+            Some(generation) => generation,
+            None => {
+                self.asked = began;
+                let sealed = shared.touched.lock().seal(name);
+                sealed.unwrap_or_default()
+            }
+        };
+        let is_settled = match self.is_ripe(&generation, found) {
+            true => {
+                let counting =
+                    self.count_generation(name, &mut generation, searcher, shared, &mut began);
+                counting.await
+            }
+            false => Ok(false),
+        };
+        if let Ok(true) = is_settled {
+            self.counted = Instant::now();
+            if generation.since.is_some() {
+                self.busy = self.counted;
+            }
+            if generation.whole {
+                self.mark();
+            }
+            shared.touched.lock().settled(name, self.marked);
+            self.counting.succeeded();
+        } else {
+            self.in_hand = Some(generation);
+        }
+        rest(began, COUNTING, shared).await;
+        is_settled.map(|_| true)
+    }
+
+    /// What was touched cannot be counted: the index is to be compared as a whole, range by range.
+    pub(super) fn give_up(&mut self, name: &str, shared: &Shared) {
+        let mut touched = shared.touched.lock();
+        touched.give_up(name);
+        if self.in_hand.take().is_some() {
+            self.mark();
+            touched.settled(name, true);
+        }
+    }
+
+    /// Takes down whether it is still the same index, with the same roots index.
+    fn look(&mut self, found: &FoundIndex, roots: Option<&FoundIndex>, shared: &Shared) {
+        if found.uuid != self.uuid {
+            debug!(index = found.name, "the index is a new one");
+            self.uuid.clone_from(&found.uuid);
+            self.points.clear();
+            self.mark();
+            shared.is_new(&found.name);
+        }
+        let roots_uuid = roots.map(|roots| roots.uuid.clone());
+        if self.roots_uuid.is_some() && self.roots_uuid != roots_uuid {
+            debug!(index = found.name, "the roots index is gone, or a new one");
+            self.mark();
+            shared.is_new(&found.name);
+        }
+        self.roots_uuid = roots_uuid;
+    }
+
+    /// Whether what has no witness is visible by the time that has passed.
+    fn is_ripe(&self, generation: &DirtyGeneration, found: &FoundIndex) -> bool {
+        let takes = found.refresh.unwrap_or(NEVER).saturating_add(MARGIN);
+        let unproven = generation.unproven;
+        unproven.is_none_or(|at| at.elapsed() >= takes)
+    }
+
+    async fn count_generation(
+        &mut self,
+        name: &str,
+        generation: &mut DirtyGeneration,
+        searcher: &Searcher,
+        shared: &Shared,
+        began: &mut Instant,
+    ) -> Result<bool, CountError> {
+        if generation.since.is_none() && self.busy.elapsed() > LATELY {
+            self.points.clear();
+            return Ok(true);
+        }
+        // Before the count: whoever counts later has the later time.
+        let version = clock::now().0;
+        let view = searcher.open(name).await?;
+        let counted = self
+            .count_at(name, &view, version, generation, (searcher, shared), began)
+            .await;
+        if let Ok(true) = counted {
+            self.points.push_front(view);
+            self.points.truncate(POINTS);
+        }
+        counted
+    }
+
+    /// Counts what a generation has touched by a view. False if the view does not see it yet.
+    async fn count_at(
+        &mut self,
+        name: &str,
+        view: &SearchView,
+        version: i64,
+        generation: &mut DirtyGeneration,
+        (searcher, shared): (&Searcher, &Shared),
+        began: &mut Instant,
+    ) -> Result<bool, CountError> {
+        let unseen = searcher.unseen(view, generation.witnesses.iter()).await?;
+        if !unseen.is_empty() {
+            let overtaken = self.overtaken(name, &unseen, searcher).await?;
+            let witnesses = &mut generation.witnesses;
+            witnesses.retain(|seen| !overtaken.contains(&seen.id));
+            return Ok(false);
+        }
+        self.add_old_roots(generation, searcher).await?;
+        let roots: Vec<u64> = generation.roots.iter().copied().collect();
+        for (at, roots) in roots.chunks(ROOTS_AT_ONCE).enumerate() {
+            if at > 0 {
+                rest(*began, COUNTING, shared).await;
+                *began = Instant::now();
+            }
+            let groups = searcher.count(view, roots).await?;
+            if !groups.is_empty() && self.roots_uuid.is_none() {
+                let making = Instant::now();
+                searcher.make_roots(name).await?;
+                let made = searcher.indices(&roots_index(name)).await?;
+                self.roots_uuid = made.first().map(|made| made.uuid.clone());
+                // Once in an index's life, and the slowest of all requests: nothing to rest from.
+                *began += making.elapsed();
+            }
+            // Some of it may have been written, whatever comes of it.
+            shared.writes_entries(name);
+            let kept = searcher.keep_counted(name, roots, &groups, version).await?;
+            shared.writes_entries(name);
+            if kept.refused > 0 {
+                shared.has_refused(name, true);
+            }
+            {
+                let mut status = shared.status.lock();
+                status.roots_counted += roots.len() as u64;
+                status.kept.add(kept);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The ids of witnesses that never will be seen, if it is time to ask.
+    async fn overtaken(
+        &mut self,
+        name: &str,
+        unseen: &[&DocumentChange],
+        searcher: &Searcher,
+    ) -> Result<Vec<String>, CountError> {
+        if self.asked.elapsed() < OVERTAKEN {
+            return Ok(Vec::new());
+        }
+        self.asked = Instant::now();
+        searcher.overtaken(name, unseen).await
+    }
+
+    /// Adds the roots that replaced documents had before. Where nobody can tell, the whole index is to be counted.
+    async fn add_old_roots(
+        &mut self,
+        generation: &mut DirtyGeneration,
+        searcher: &Searcher,
+    ) -> Result<(), CountError> {
+        if generation.replaced.is_empty() || generation.whole {
+            return Ok(());
+        }
+        let is_point = |view: &SearchView| matches!(view, SearchView::Point(_));
+        if self.points.len() < POINTS || !self.points.iter().all(is_point) {
+            generation.whole = true;
+            return Ok(());
+        }
+        for point in &self.points {
+            match searcher.roots_of(point, &generation.replaced).await {
+                Ok(roots) => generation.roots.extend(roots),
+                // A point in time that fails in any other way is lost, and what it would have told is found by
+                // comparing.
+                Err(error) if error.kind() == Failure::Away => return Err(error),
+                Err(error) => {
+                    debug!(%error, "a point in time is gone");
+                    generation.whole = true;
+                    break;
+                }
+            }
+        }
+        if generation.whole {
+            self.points.clear();
+        }
+        generation.replaced.clear();
+        Ok(())
+    }
+}

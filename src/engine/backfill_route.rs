@@ -1,0 +1,114 @@
+//! What somebody needs to know of a route who adopts the documents of its indices: which fields it reads, and by what time.
+
+use serde::{Deserialize, Serialize};
+
+use super::Engine;
+use crate::config::{Clock, Route};
+
+/// A route as adopters see it, here and in the answer of `/_spinney/_routes`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BackfillRoute {
+    /// The patterns of its indices.
+    pub index: Vec<String>,
+    /// The name of its forest.
+    pub forest: String,
+    /// The method, as it is configured.
+    pub method: String,
+    /// All that it reads of a document, dotted when nested, each once.
+    pub fields: Vec<String>,
+    /// `arrival`, `none`, or `field:NAME`.
+    pub clock: String,
+    /// The date by which documents come one after the other, if the route has one.
+    pub order: Option<String>,
+}
+
+impl BackfillRoute {
+    fn of(route: &Route) -> BackfillRoute {
+        let clock = match &route.clock {
+            Clock::Arrival => "arrival".to_owned(),
+            Clock::None => "none".to_owned(),
+            Clock::Field(name) => format!("field:{name}"),
+        };
+        let order = match &route.clock {
+            Clock::Field(name) => Some(name.clone()),
+            Clock::Arrival | Clock::None => route.time_field.clone(),
+        };
+        let named = route
+            .text_fields
+            .iter()
+            .map(String::as_str)
+            .chain(route.title_field.as_deref())
+            .chain(route.url_field.as_deref())
+            .chain(route.method.own_field())
+            .chain(clock.strip_prefix("field:"));
+        let mut fields: Vec<String> = Vec::new();
+        for field in named {
+            if !fields.iter().any(|known| known == field) {
+                fields.push(field.to_owned());
+            }
+        }
+        BackfillRoute {
+            index: route.patterns().map(str::to_owned).collect(),
+            forest: route.forest.clone(),
+            method: route.method.to_string(),
+            fields,
+            clock,
+            order,
+        }
+    }
+}
+
+impl Engine {
+    /// The routes in their order: the first one that matches an index counts.
+    pub fn backfill_routes(&self) -> Vec<BackfillRoute> {
+        let routes = self.routes.iter();
+        routes
+            .map(|bound| BackfillRoute::of(&bound.route))
+            .collect()
+    }
+
+    /// All that the route of an index reads of a document; nothing where it has none.
+    pub fn fields_of(&self, index: &str) -> Vec<String> {
+        let bound = self.route(index).and_then(|at| self.routes.get(at));
+        bound.map_or_else(Vec::new, |bound| BackfillRoute::of(&bound.route).fields)
+    }
+
+    /// What the names of the stamp's fields begin with.
+    pub fn prefix(&self) -> &str {
+        self.names.prefix()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::RawRoute;
+
+    #[test]
+    fn every_field_that_is_read_once() {
+        let route = |options: &str| {
+            let raw: RawRoute = toml::from_str(options).unwrap();
+            BackfillRoute::of(&raw.validate("route").unwrap())
+        };
+        let plain = route("index = ['a', 'b-*']");
+        assert_eq!(plain.index, ["a", "b-*"]);
+        assert_eq!(plain.fields, ["content"]);
+        assert_eq!((plain.clock.as_str(), plain.order), ("arrival", None));
+        let all = route(
+            "index = ['a']\ntext_field = ['lead', 'body.text', 'title']\ntitle_field = 'title'\nurl_field = 'url'\n\
+             method = 'staged'\nclock = 'field:at'\ntime_field = 'shown'\nforest = 'f'",
+        );
+        assert_eq!(all.fields, ["lead", "body.text", "title", "url", "at"]);
+        assert_eq!(
+            (
+                all.clock.as_str(),
+                all.order.as_deref(),
+                all.forest.as_str()
+            ),
+            ("field:at", Some("at"), "f")
+        );
+        let own = route("index = ['a']\nmethod = 'field:phash'\ntime_field = 'shown'");
+        assert_eq!(own.fields, ["content", "phash"]);
+        assert_eq!(own.order.as_deref(), Some("shown"));
+    }
+}

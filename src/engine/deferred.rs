@@ -1,0 +1,120 @@
+//! Documents of unverified writers that wait to be placed until the cluster has accepted them. What they take in memory is bounded for
+//! all requests together: where there is no room the ones that have waited longest go, so that nobody holds the room by not
+//! reading an answer. A document that has gone is stored with its stamp like any other, and not remembered.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::forest::port::PlacementDocument;
+use crate::method::Features;
+
+/// Bytes of such documents.
+const CAPACITY: usize = 64 << 20;
+
+/// What a document takes besides its features.
+const EACH: usize = size_of::<(u64, PlacementDocument)>();
+
+/// All such documents, and how much they take together.
+#[derive(Debug, Clone, Default)]
+pub(super) struct DeferredPlacements(Arc<Mutex<DeferredQueue>>);
+
+#[derive(Debug, Default)]
+struct DeferredQueue {
+    /// In the order in which they came.
+    documents: BTreeMap<u64, PlacementDocument>,
+    next: u64,
+    bytes: usize,
+}
+
+/// The claim of one document on its place among those that wait.
+#[derive(Debug)]
+pub(super) struct DeferredClaim {
+    waiting: DeferredPlacements,
+    number: u64,
+}
+
+fn bytes(document: &PlacementDocument) -> usize {
+    EACH + document.features.as_ref().map_or(0, Features::heap_bytes)
+}
+
+impl DeferredPlacements {
+    /// Keeps a document until it is taken, dropped, or there is no room for it any more.
+    pub(super) fn keep(&self, document: &PlacementDocument) -> DeferredClaim {
+        let document = document.clone();
+        let mut queue = self.0.lock();
+        let number = queue.next;
+        queue.next += 1;
+        queue.bytes += bytes(&document);
+        queue.documents.insert(number, document);
+        while queue.bytes > CAPACITY {
+            let Some((_, oldest)) = queue.documents.pop_first() else {
+                break;
+            };
+            queue.bytes -= bytes(&oldest);
+        }
+        drop(queue);
+        DeferredClaim {
+            waiting: self.clone(),
+            number,
+        }
+    }
+}
+
+impl DeferredClaim {
+    /// The document, unless it had to make room for others.
+    pub(super) fn take(self) -> Option<PlacementDocument> {
+        self.remove()
+    }
+
+    fn remove(&self) -> Option<PlacementDocument> {
+        let mut queue = self.waiting.0.lock();
+        let document = queue.documents.remove(&self.number)?;
+        queue.bytes -= bytes(&document);
+        Some(document)
+    }
+}
+
+impl Drop for DeferredClaim {
+    fn drop(&mut self) {
+        drop(self.remove());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::forest::port::DocumentTime;
+    use crate::method::{Attributes, Method, Workspace};
+    use crate::text::Fields;
+
+    #[test]
+    fn what_waits_longest_makes_room() {
+        let text = "a sentence of many words that says nothing. ".repeat(20_000);
+        let fields = Fields {
+            title: None,
+            body: &[&text],
+        };
+        let mut workspace = Workspace::default();
+        let features = Method::Verified.read_with(&fields, Attributes::default(), &mut workspace);
+        let document = PlacementDocument {
+            features,
+            when: DocumentTime::Still,
+            title: None,
+            given: None,
+        };
+        let most = CAPACITY / bytes(&document);
+        let waiting = DeferredPlacements::default();
+        let mut kept: Vec<DeferredClaim> = (0..most + 2).map(|_| waiting.keep(&document)).collect();
+        assert_eq!(waiting.0.lock().bytes, most * bytes(&document));
+        let newest = kept.split_off(2);
+        assert!(kept.into_iter().all(|oldest| oldest.take().is_none()));
+        let mut newest = newest.into_iter();
+        assert!(newest.next().unwrap().take().is_some());
+        assert_eq!(waiting.0.lock().bytes, (most - 1) * bytes(&document));
+        drop(newest);
+        let queue = waiting.0.lock();
+        assert_eq!((queue.bytes, queue.documents.len()), (0, 0));
+    }
+}

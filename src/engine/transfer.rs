@@ -1,0 +1,158 @@
+//! Whole forests carried into the engine that several processes share, and back.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::forests::ForestEntry;
+use super::{Engine, SaveError, Unavailable};
+use crate::forest::local::Copied;
+use crate::forest::shared::{self, Transfer, TransferReport};
+use crate::store::StoreError;
+
+/// Why forests were not carried.
+#[derive(Debug, thiserror::Error)]
+pub enum TransferError {
+    /// A forest cannot be asked.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+    /// The directory.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The forests were not stored.
+    #[error(transparent)]
+    Save(#[from] SaveError),
+    /// There is something already where they are to go.
+    #[error(
+        "the forest '{forest}' is in the forest store already, and would be mixed with this one: stop every spinney that shares it, and give --replace to remove it first"
+    )]
+    Held {
+        /// Its name.
+        forest: String,
+    },
+    /// The same of a directory.
+    #[error(
+        "{dir} holds the forest '{forest}' already: move its folder away, or give another directory"
+    )]
+    Stored {
+        /// The directory.
+        dir: String,
+        /// The name of the forest.
+        forest: String,
+    },
+    /// There is nothing to carry.
+    #[error(
+        "{from} holds none of the forests of these routes ({wanted}): are the options those of serve?"
+    )]
+    Nothing {
+        /// Where they would come from.
+        from: String,
+        /// Their names.
+        wanted: String,
+    },
+}
+
+/// Is told of which forest how many nodes are done, of how many.
+pub type ReportTransfer = dyn Fn(&str, u64, u64) + Send + Sync;
+
+impl Engine {
+    /// Puts the forests of this engine, which a directory has stored, into those that another one shares. `only`: their names;
+    /// `replace`: what is there goes first. What became of each.
+    ///
+    /// # Errors
+    /// [`TransferError::Held`] before anything was changed; or when a forest cannot be asked.
+    pub async fn import(
+        &self,
+        shared: &Engine,
+        only: &[String],
+        replace: bool,
+        told: &Arc<ReportTransfer>,
+    ) -> Result<Vec<(String, TransferReport)>, TransferError> {
+        let pairs = self.pairs(shared, only);
+        for (_, _, carry) in &pairs {
+            if !replace && !carry.1.is_empty().await? {
+                let forest = carry.0.to_owned();
+                return Err(TransferError::Held { forest });
+            }
+        }
+        let mut all = Vec::new();
+        for (entry, copied, (_, carry)) in pairs {
+            if replace {
+                carry.clear().await?;
+            }
+            let carried = carry
+                .fill(copied.clone(), of_forest(&entry.name, told))
+                .await?;
+            all.push((entry.name.clone(), carried));
+        }
+        Ok(all)
+    }
+
+    /// Takes the forests that another engine shares into this one, which has nothing, and stores them in a directory that does not hold
+    /// them. What became of each. Blocks while it stores.
+    ///
+    /// # Errors
+    /// [`TransferError::Stored`] before anything was read; or when a forest cannot be asked, or nothing can be stored.
+    pub async fn export(
+        &self,
+        shared: &Engine,
+        dir: &Path,
+        told: &Arc<ReportTransfer>,
+    ) -> Result<Vec<(String, TransferReport)>, TransferError> {
+        let held = match dir.exists() {
+            true => self.stored_forests(dir)?,
+            false => Vec::new(),
+        };
+        if let Some(forest) = held.into_iter().next() {
+            let dir = dir.display().to_string();
+            return Err(TransferError::Stored { dir, forest });
+        }
+        let names: Vec<String> = self
+            .forests
+            .iter()
+            .map(|entry| entry.name.clone())
+            .collect();
+        let mut all = Vec::new();
+        for (entry, copied, (_, carry)) in self.pairs(shared, &names) {
+            let carried = carry
+                .import(copied.clone(), of_forest(&entry.name, told))
+                .await?;
+            all.push((entry.name.clone(), carried));
+        }
+        if all.iter().all(|(_, carried)| carried.nodes == 0) {
+            return Err(TransferError::Nothing {
+                from: "the forest store".into(),
+                wanted: names.join(", "),
+            });
+        }
+        self.save(dir)?;
+        Ok(all)
+    }
+
+    /// The forests of these names here, and the same elsewhere.
+    fn pairs<'e>(&'e self, shared: &'e Engine, only: &[String]) -> Vec<Pair<'e>> {
+        let entries = self
+            .forests
+            .iter()
+            .filter(|entry| only.contains(&entry.name));
+        let pairs = entries.filter_map(|entry| {
+            let there = shared
+                .forests
+                .iter()
+                .find(|there| there.name == entry.name)?;
+            let carry = (there.name.as_str(), there.carry.as_ref()?);
+            Some((entry, entry.copied.as_ref()?, carry))
+        });
+        pairs.collect()
+    }
+}
+
+type Pair<'e> = (
+    &'e ForestEntry,
+    &'e Arc<dyn Copied>,
+    (&'e str, &'e Arc<dyn Transfer>),
+);
+
+fn of_forest(name: &str, told: &Arc<ReportTransfer>) -> Arc<shared::ReportTransfer> {
+    let (name, told) = (name.to_owned(), told.clone());
+    Arc::new(move |done, total| told(&name, done, total))
+}

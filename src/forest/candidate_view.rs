@@ -1,0 +1,281 @@
+//! What a document sees of this forest, as the placement rules ask for it.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+
+use super::candidates::{
+    CandidateTree, Candidates, FingerprintMatches, InlineVec, PriorAssignment, PriorClaim,
+    RootSlot, TreeIndex,
+};
+use super::placement::{self, PlacementPlan, PlacementQuestion, RuleStep};
+use super::roots::{RootNumber, TreeRecord};
+use super::ticks::Tick;
+use super::{Forest, Root};
+use crate::fingerprint::{Distance, Fingerprint};
+use crate::method::{Differences, PlacementQuery, Proof};
+use crate::time::Millis;
+
+/// One look at a forest: nothing changes while it lives. Nodes that expired before the floor are not there.
+pub(super) struct CandidateView<'f, 'q, P: Proof> {
+    forest: &'f Forest<P>,
+    query: &'q PlacementQuery<'q, P>,
+    floor: Tick,
+    pub(super) seen: Candidates<'f, P>,
+    /// The trees of [`Candidates::trees`], and in which of the lists in [`Candidates::near`] each stands last, counted from 1.
+    roots: InlineVec<(RootNumber, usize)>,
+    /// The places of the trees, from where they are too many to be looked through.
+    places: BTreeMap<RootNumber, TreeIndex>,
+    /// How many lists there are.
+    lists: usize,
+    /// What an earlier look with the same text laid beside it.
+    laid: Vec<(RootNumber, Differences)>,
+    /// A buffer: the nodes near a fingerprint.
+    nodes: Vec<(Distance, Fingerprint, RootNumber)>,
+}
+
+impl<P: Proof> Forest<P> {
+    /// Looks at what the document has itself: its own nodes, and the trees it may have founded.
+    pub(super) fn look<'f, 'q>(
+        &'f self,
+        query: &'q PlacementQuery<'q, P>,
+        floor: Tick,
+    ) -> CandidateView<'f, 'q, P> {
+        self.look_again(query, floor, Vec::new())
+    }
+
+    /// The same for a document of which an earlier look has found what lies between it and some roots.
+    pub(super) fn look_again<'f, 'q>(
+        &'f self,
+        query: &'q PlacementQuery<'q, P>,
+        floor: Tick,
+        laid: Vec<(RootNumber, Differences)>,
+    ) -> CandidateView<'f, 'q, P> {
+        let mut look = CandidateView {
+            forest: self,
+            laid,
+            query,
+            floor,
+            seen: Candidates::new(),
+            roots: InlineVec::new(),
+            places: BTreeMap::new(),
+            lists: 0,
+            nodes: Vec::new(),
+        };
+        look.own_nodes();
+        look
+    }
+
+    /// The root of a fingerprint's own node, if it has one that is alive.
+    pub(super) fn tree_of(&self, fingerprint: Fingerprint, floor: Tick) -> Option<RootNumber> {
+        let entry = self.index.get(fingerprint)?;
+        self.tree_of_entry(entry, floor)
+    }
+
+    /// The root of a tree that has a node.
+    pub(super) fn name(&self, root: RootNumber) -> Root {
+        let record = self.roots.get(root);
+        Root(record.map_or(Fingerprint(0), |record| record.fingerprint))
+    }
+
+    pub(super) fn proof_at(&self, root: RootNumber) -> Option<&P> {
+        self.roots.get(root).map(|record| &record.proof)
+    }
+}
+
+impl<P: Proof> CandidateView<'_, '_, P> {
+    /// What lies between the document and the roots beside which it was laid.
+    pub(super) fn into_laid(self) -> Vec<(RootNumber, Differences)> {
+        let trees = self.roots.iter().zip(&self.seen.trees);
+        trees
+            .filter_map(|(&(root, _), tree)| Some((root, tree.laid.get()?)))
+            .collect()
+    }
+
+    fn own_nodes(&mut self) {
+        self.seen.whole = self.own_node(self.query.whole);
+        // Where nothing further away is near, what is near a fingerprint is its own node.
+        let exact = self.forest.index.distance() == Distance(0);
+        for &fingerprint in self.query.fingerprints {
+            let own = self.own_node(fingerprint);
+            let near = exact.then(|| {
+                let from = self.seen.near.len();
+                self.seen.near.extend(own);
+                from..self.seen.near.len()
+            });
+            self.seen
+                .fingerprints
+                .push(FingerprintMatches { own, near });
+        }
+        for &fingerprint in self.query.known_by {
+            let tree = self.tree_founded_by(fingerprint);
+            self.seen.known_by.push(tree);
+        }
+    }
+
+    /// Looks at the root that the document was given.
+    pub(super) fn give(&mut self, claim: Option<PriorClaim<'_>>) {
+        let Some(claim) = claim else { return };
+        let PriorClaim { root, stored, .. } = claim;
+        self.seen.given = Some(PriorAssignment {
+            root,
+            tree: self.tree_founded_by(root.0),
+            is_free: self.may_take(root, stored.is_some_and(|stored| stored.goes_before_leaves))
+                && !self.has_root_within_k(root.0),
+            stored,
+        });
+        if let Some(reserved) = claim.reserved {
+            let others = self.query.fingerprints.iter().filter(|&&own| own != root.0);
+            let reserved = others.filter(|own| reserved.contains(own));
+            self.seen.reserved = reserved.copied().collect();
+        }
+    }
+
+    /// Whether a root may have this place: nothing stands there, or a leaf that is one of many of its tree. Where a
+    /// forest is made anew and documents are taken in another order than they came, one may bring a leaf where a root
+    /// was: what is stored as a root goes before it.
+    fn may_take(&mut self, root: Root, goes_before_leaves: bool) -> bool {
+        (goes_before_leaves && self.query.fingerprints.len() > 1) || self.own_node(root.0).is_none()
+    }
+
+    /// Looks at what the placement rules asked for.
+    fn answer(&mut self, question: PlacementQuestion) {
+        match question {
+            PlacementQuestion::Near(these) => {
+                for at in these {
+                    self.near(at, |_, _, _| ());
+                }
+            }
+            PlacementQuestion::Children(trees) => {
+                for tree in trees {
+                    self.count_children(tree);
+                }
+            }
+            PlacementQuestion::Hash(hash) => {
+                let spot = RootSlot {
+                    own: self.own_node(hash),
+                    has_root_within_k: self.has_root_within_k(hash),
+                };
+                self.seen.hashes.push(spot);
+            }
+        }
+    }
+
+    /// What the placement rules decide, which is shown what it asks for.
+    pub(super) fn decide(&mut self) -> PlacementPlan {
+        loop {
+            match placement::decide(self.query, &self.seen, self.forest.thresholds) {
+                RuleStep::Ask(question) => self.answer(question),
+                RuleStep::Decided(outcome) => return outcome,
+            }
+        }
+    }
+
+    /// Looks at the trees near one fingerprint of the query, nearest nodes first and no more trees than the proof allows
+    /// ([`Proof::CANDIDATES`]), and shows `each` node up to there.
+    pub(super) fn near(
+        &mut self,
+        at: usize,
+        mut each: impl FnMut(Fingerprint, Distance, TreeIndex),
+    ) {
+        let Some(&fingerprint) = self.query.fingerprints.get(at) else {
+            return;
+        };
+        let from = self.seen.near.len();
+        let forest = self.forest;
+        let mut nodes = std::mem::take(&mut self.nodes);
+        nodes.clear();
+        forest.index.near(fingerprint, |near, distance, entry| {
+            if let Some(root) = forest.tree_of_entry(entry, self.floor) {
+                nodes.push((distance, near, root));
+            }
+        });
+        // The index has an order of its own, which hangs on the secret of its tables.
+        nodes.sort_unstable();
+        self.lists += 1;
+        for &(distance, near, root) in &nodes {
+            let tree = self.tree(root);
+            if let Some((_, list)) = self.roots.get_mut(tree)
+                && std::mem::replace(list, self.lists) != self.lists
+            {
+                if self.seen.near.len() - from == P::CANDIDATES {
+                    break;
+                }
+                self.seen.near.push(tree);
+            }
+            each(near, distance, tree);
+        }
+        self.nodes = nodes;
+        let to = self.seen.near.len();
+        if let Some(spot) = self.seen.fingerprints.get_mut(at) {
+            spot.near = Some(from..to);
+        }
+    }
+
+    fn count_children(&mut self, tree: TreeIndex) {
+        if let (Some(&(root, _)), Some(seen)) =
+            (self.roots.get(tree), self.seen.trees.get_mut(tree))
+        {
+            seen.children = Some(self.forest.roots.living_leaves(root, self.floor));
+        }
+    }
+
+    fn own_node(&mut self, fingerprint: Fingerprint) -> Option<TreeIndex> {
+        let root = self.forest.tree_of(fingerprint, self.floor)?;
+        Some(self.tree(root))
+    }
+
+    /// The tree of which a fingerprint is the root.
+    fn tree_founded_by(&mut self, fingerprint: Fingerprint) -> Option<TreeIndex> {
+        let mut own = self.query.fingerprints.iter();
+        if let Some(at) = own.position(|&own| own == fingerprint) {
+            let own = self.seen.fingerprints.get(at)?.own?;
+            let root = self.seen.trees.get(own)?.root;
+            return (root.0 == fingerprint).then_some(own);
+        }
+        let number = self.forest.root_number(Root(fingerprint), self.floor)?;
+        Some(self.tree(number))
+    }
+
+    fn has_root_within_k(&self, fingerprint: Fingerprint) -> bool {
+        self.forest.has_root_within_k(fingerprint, self.floor)
+    }
+
+    /// What lies between the document and the founder of a tree, if an earlier look saw it.
+    fn laid(&self, root: RootNumber) -> Option<Differences> {
+        let mut laid = self.laid.iter();
+        laid.find(|&&(of, _)| of == root).map(|&(_, laid)| laid)
+    }
+
+    /// The place of a tree among those that were met.
+    fn tree(&mut self, root: RootNumber) -> TreeIndex {
+        let known = match self.roots.spilled() {
+            true => self.places.get(&root).copied(),
+            false => self.roots.iter().position(|&(known, _)| known == root),
+        };
+        if let Some(known) = known {
+            return known;
+        }
+        self.roots.push((root, 0));
+        if self.roots.spilled() {
+            let listed = self.places.len();
+            let new = self.roots.iter().zip(0..).skip(listed);
+            self.places
+                .extend(new.map(|(&(root, _), place)| (root, place)));
+        }
+        let record = self.forest.roots.get(root);
+        self.seen.trees.push(CandidateTree {
+            root: self.forest.name(root),
+            added: record.map_or(Millis(0), TreeRecord::added),
+            children: None,
+            proof: record.map(|record| &record.proof),
+            evidence: match self.query.evidence {
+                [] => None,
+                _ => self.forest.evidence.get(self.forest.name(root).0),
+            },
+            said: Cell::default(),
+            laid: Cell::new(self.laid(root)),
+            closed: self.forest.closed(root, self.query.earlier),
+        });
+        self.roots.len() - 1
+    }
+}

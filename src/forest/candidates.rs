@@ -1,0 +1,147 @@
+//! What the placement rules are shown of a forest: values, whatever keeps the forest.
+
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::ops::Range;
+
+use smallvec::SmallVec;
+
+use super::Root;
+use crate::fingerprint::Fingerprint;
+use crate::method::{Differences, PlacementQuery, Refusal};
+use crate::time::Millis;
+
+/// So many of a kind that most looks need no memory for them but their own.
+pub(super) type InlineVec<T> = SmallVec<[T; FEW]>;
+
+const FEW: usize = 8;
+
+/// What was seen of the forest for one query. Only what is alive at the time of the look stands in it.
+#[derive(Debug)]
+pub(super) struct Candidates<'f, P> {
+    /// For each fingerprint of the query, in its order.
+    pub(super) fingerprints: InlineVec<FingerprintMatches>,
+    /// The tree of the node of the hash of the whole text.
+    pub(super) whole: Option<TreeIndex>,
+    /// For each of [`PlacementQuery::known_by`]: the tree of which it is the root.
+    pub(super) known_by: InlineVec<Option<TreeIndex>>,
+    /// The trees near the fingerprints: what [`FingerprintMatches::near`] points into.
+    pub(super) near: InlineVec<TreeIndex>,
+    /// Every tree that was met, once.
+    pub(super) trees: InlineVec<CandidateTree<'f, P>>,
+    /// The root that the document was given already, if it was.
+    pub(super) given: Option<PriorAssignment>,
+    /// The fingerprints of the query that are to be roots of trees to come.
+    pub(super) reserved: Vec<Fingerprint>,
+    /// The places of the text's hash, of the hash of that hash, and so on, as far as they were asked for.
+    pub(super) hashes: Vec<RootSlot>,
+}
+
+/// Place of a tree in [`Candidates::trees`].
+pub(super) type TreeIndex = usize;
+
+/// What was seen of one fingerprint.
+#[derive(Debug, Clone, Default)]
+pub(super) struct FingerprintMatches {
+    /// The tree of its own node.
+    pub(super) own: Option<TreeIndex>,
+    /// The trees with a node within k, each once, as a range of [`Candidates::near`]; `None`: not looked at yet.
+    pub(super) near: Option<Range<usize>>,
+}
+
+/// A tree that was met.
+#[derive(Debug)]
+pub(super) struct CandidateTree<'f, P> {
+    pub(super) root: Root,
+    pub(super) added: Millis,
+    /// `None`: not counted yet.
+    pub(super) children: Option<u32>,
+    /// What its founder left. Every root has one.
+    pub(super) proof: Option<&'f P>,
+    /// More of its founder's text, if it is at hand.
+    pub(super) evidence: Option<&'f [u16]>,
+    /// What the proof said, for so many fingerprints in common: an alignment check is long.
+    pub(super) said: Cell<Option<(usize, Result<(), Refusal>)>>,
+    /// What lies between the two texts, as far as it was looked at.
+    pub(super) laid: Cell<Option<Differences>>,
+    /// Why it takes nobody who is not in it, if it does not.
+    pub(super) closed: Option<Refusal>,
+}
+
+/// A root that a document was given before it is placed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PriorAssignment {
+    pub(super) root: Root,
+    /// Its tree, if it has one.
+    pub(super) tree: Option<TreeIndex>,
+    /// There is room for it: it has no node, and no root is within k.
+    pub(super) is_free: bool,
+    /// It is stored with the document, and so it stands.
+    pub(super) stored: Option<StoredRoot>,
+}
+
+/// A root that a document has already, as it is brought to a forest.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PriorClaim<'a> {
+    pub(super) root: Root,
+    /// `None`: it was given in a dry placement, and not told to anybody but the document's writer.
+    pub(super) stored: Option<StoredRoot>,
+    /// Roots of which the trees are still to come: no leaf may take their places.
+    pub(super) reserved: Option<&'a HashSet<Fingerprint>>,
+}
+
+/// What is known of a root that is stored with a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct StoredRoot {
+    /// The proof of its tree is that of its founder, as far as can be told; where there is no tree, the document may be the
+    /// founder.
+    pub(super) is_proved: bool,
+    /// Its root may take the place of a leaf: the forest is made anew, and the leaf came in another order than it did.
+    pub(super) goes_before_leaves: bool,
+}
+
+/// What was seen of a place for a root.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RootSlot {
+    /// The tree in which the hash has a node.
+    pub(super) own: Option<TreeIndex>,
+    pub(super) has_root_within_k: bool,
+}
+
+impl FingerprintMatches {
+    /// Whether it was looked at and nothing is near.
+    pub(super) fn is_isolated(&self) -> bool {
+        self.near.as_ref().is_some_and(Range::is_empty)
+    }
+}
+
+impl<P> Candidates<'_, P> {
+    pub(super) fn new() -> Self {
+        Candidates {
+            fingerprints: InlineVec::new(),
+            whole: None,
+            known_by: InlineVec::new(),
+            near: InlineVec::new(),
+            trees: InlineVec::new(),
+            given: None,
+            reserved: Vec::new(),
+            hashes: Vec::new(),
+        }
+    }
+
+    /// Trees that were asked about the document and have no evidence.
+    pub(super) fn without_evidence(&self) -> usize {
+        let asked = self.trees.iter().filter(|tree| tree.said.get().is_some());
+        asked.filter(|tree| tree.evidence.is_none()).count()
+    }
+
+    /// The fingerprints of the query that have no node within k.
+    pub(super) fn isolated<'a>(
+        &'a self,
+        query: &'a PlacementQuery<'_, P>,
+    ) -> impl Iterator<Item = Fingerprint> + 'a {
+        let spots = self.fingerprints.iter().zip(query.fingerprints);
+        let isolated = spots.filter(|(spot, _)| spot.is_isolated());
+        isolated.map(|(_, &fingerprint)| fingerprint)
+    }
+}

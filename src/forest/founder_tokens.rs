@@ -1,0 +1,222 @@
+//! What the alignment check goes by: more of the text of a tree's founder than its proof has, for as many trees as there is
+//! room for. A tree whose evidence has gone takes documents by its proof alone.
+//!
+//! It is kept by the root's fingerprint, in the order in which it came, and goes with the node of that root: when that
+//! is swept up, gives way to another one, or is withdrawn. If there is no room for all, the oldest goes. Whatever does
+//! not follow from another change (a sweep, no room) is a change of its own, without tokens. So the changes alone say
+//! what there is: whoever applies the same ones has the same evidence in the same order, and lets the same go next.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::fingerprint::Fingerprint;
+use crate::hash::{HashKey, KeyedHasher};
+use crate::method::{Durable, FounderTokens};
+
+/// Bytes that evidence may take where nobody chose: that of about 200,000 articles.
+pub const EVIDENCE_BYTES: usize = 256 << 20;
+
+/// What one takes besides its words: its place in the map and in the order.
+const OVERHEAD: usize = 80;
+/// So many of them are written at a time.
+const PORTION: usize = 1 << 10;
+
+/// Evidence within a limit of bytes.
+#[derive(Debug)]
+pub(super) struct FounderTokenStore {
+    kept: HashMap<Fingerprint, Kept, KeyedHasher>,
+    /// The roots in the order in which theirs came.
+    order: BTreeMap<u64, Fingerprint>,
+    /// The number of the next.
+    next: u64,
+    bytes: usize,
+    limit: usize,
+    evicted_total: u64,
+}
+
+#[derive(Debug)]
+struct Kept {
+    number: u64,
+    words: FounderTokens,
+}
+
+fn bytes(words: &[u16]) -> usize {
+    size_of_val(words) + OVERHEAD
+}
+
+impl FounderTokenStore {
+    /// None yet. `key` hashes the roots.
+    pub(super) fn new(limit: usize, key: HashKey) -> FounderTokenStore {
+        FounderTokenStore {
+            kept: HashMap::with_hasher(KeyedHasher::new(key)),
+            order: BTreeMap::new(),
+            next: 0,
+            bytes: 0,
+            limit,
+            evicted_total: 0,
+        }
+    }
+
+    pub(super) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Evidence of how many roots there is.
+    pub(super) fn len(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// Bytes that it takes.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// How many went because there was no room for all.
+    pub(super) fn evicted_total(&self) -> u64 {
+        self.evicted_total
+    }
+
+    pub(super) fn get(&self, root: Fingerprint) -> Option<&[u16]> {
+        self.kept.get(&root).map(|kept| &*kept.words)
+    }
+
+    /// Keeps that of a root as the latest, in place of any that there is. There may be more than the limit then.
+    pub(super) fn put(&mut self, root: Fingerprint, words: &FounderTokens) -> bool {
+        if words.is_empty() || bytes(words) > self.limit {
+            return false;
+        }
+        self.remove(root);
+        let number = self.next;
+        self.next += 1;
+        self.bytes += bytes(words);
+        let words = words.clone();
+        self.kept.insert(root, Kept { number, words });
+        self.order.insert(number, root);
+        true
+    }
+
+    /// Lets the oldest go if there is no room for all, and answers whose that was.
+    pub(super) fn evict(&mut self) -> Option<Fingerprint> {
+        if self.bytes <= self.limit {
+            return None;
+        }
+        let (_, &root) = self.order.first_key_value()?;
+        self.remove(root);
+        self.evicted_total += 1;
+        Some(root)
+    }
+
+    /// Lets that of a root go; false if there is none.
+    pub(super) fn remove(&mut self, root: Fingerprint) -> bool {
+        let Some(kept) = self.kept.remove(&root) else {
+            return false;
+        };
+        self.bytes -= bytes(&kept.words);
+        self.order.remove(&kept.number);
+        true
+    }
+
+    /// The roots that have any, those of the oldest first.
+    pub(super) fn roots(&self) -> impl Iterator<Item = Fingerprint> {
+        self.order.values().copied()
+    }
+
+    /// Writes a portion, from the one of this number on, and answers where the next begins; none if nothing was left.
+    pub(super) fn write(&self, from: u64, out: &mut Vec<u8>) -> Option<u64> {
+        let mut last = None;
+        for (&number, root) in self.order.range(from..).take(PORTION) {
+            last = Some(number + 1);
+            if let Some(kept) = self.kept.get(root) {
+                root.write(out);
+                kept.words.write(out);
+            }
+        }
+        last
+    }
+
+    /// Takes what [`write`](FounderTokenStore::write) wrote.
+    pub(super) fn read(&mut self, bytes: &mut &[u8]) -> Option<()> {
+        while !bytes.is_empty() {
+            let mut record = *bytes;
+            let root = Fingerprint::read(&mut record)?;
+            self.put(root, &FounderTokens::read(&mut record)?);
+            *bytes = record;
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The same, in the most naive way: a list from the oldest to the latest.
+    #[derive(Default)]
+    struct Naive(Vec<(Fingerprint, Vec<u16>)>);
+
+    impl Naive {
+        fn put(&mut self, root: Fingerprint, words: &[u16], limit: usize) {
+            if words.is_empty() || bytes(words) > limit {
+                return;
+            }
+            self.remove(root);
+            self.0.push((root, words.to_vec()));
+            while self.0.iter().map(|(_, words)| bytes(words)).sum::<usize>() > limit {
+                self.0.remove(0);
+            }
+        }
+
+        fn remove(&mut self, root: Fingerprint) {
+            self.0.retain(|(known, _)| *known != root);
+        }
+    }
+
+    fn empty(limit: usize) -> FounderTokenStore {
+        FounderTokenStore::new(limit, HashKey::FIXED)
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_a_queue_within_its_limit_and_its_copy_is_the_same(
+            steps in prop::collection::vec((0u64..12, prop::option::weighted(0.8, prop::collection::vec(any::<u16>(), 0..40))), 0..200),
+            limit in 0usize..1200,
+        ) {
+            let (mut evidence, mut naive) = (empty(limit), Naive::default());
+            for (root, words) in steps {
+                let root = Fingerprint(root);
+                match words {
+                    Some(words) => {
+                        evidence.put(root, &words.as_slice().into());
+                        while evidence.evict().is_some() {}
+                        naive.put(root, &words, limit);
+                    }
+                    None => {
+                        let is_kept = evidence.get(root).is_some();
+                        prop_assert_eq!(evidence.remove(root), is_kept);
+                        naive.remove(root);
+                    }
+                }
+                prop_assert!(evidence.bytes() <= limit);
+            }
+            prop_assert_eq!(evidence.len(), naive.0.len());
+            for (root, words) in &naive.0 {
+                prop_assert_eq!(evidence.get(*root), Some(words.as_slice()));
+            }
+            prop_assert!(evidence.roots().eq(naive.0.iter().map(|(root, _)| *root)));
+            let (mut copy, mut from) = (empty(limit), Some(0));
+            while let Some(number) = from {
+                let mut bytes = Vec::new();
+                from = evidence.write(number, &mut bytes);
+                prop_assert_eq!(copy.read(&mut bytes.as_slice()), Some(()));
+            }
+            prop_assert_eq!((copy.len(), copy.bytes()), (evidence.len(), evidence.bytes()));
+            prop_assert!(copy.roots().eq(evidence.roots()));
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+            let _ = empty(1 << 20).read(&mut bytes.as_slice());
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Documents placed as if by themselves: they see the forest of this process and each other, and leave nothing.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::{CHUNK, Executor, ForestState, LocalInner, run};
+use crate::forest::placement;
+use crate::forest::port::{
+    DryPlacement, EarlierDocuments, Placed, PlacementDocument, PlacementReply, Placements,
+    PortFuture,
+};
+use crate::forest::{Decision, Forest, Rollback, Root};
+use crate::method::{MethodKind, PlacementQuery, Proof, TallyEntry};
+use crate::time::Millis;
+
+/// One request's view of a forest in this process.
+pub(super) struct LocalDryPlacement<F: MethodKind> {
+    shared: Arc<LocalInner<F>>,
+    executor: Arc<dyn Executor>,
+    /// Nobody contends for it: the request asks one question at a time.
+    own: Arc<Mutex<Option<Own<F>>>>,
+}
+
+/// What only the request itself sees.
+struct Own<F: MethodKind> {
+    trees: OwnTrees<F::Proof>,
+    earlier: EarlierDocuments,
+}
+
+/// The trees of one request's documents, each with the root that it will have among all others.
+struct OwnTrees<P: Proof> {
+    forest: Forest<P>,
+    roots: HashMap<Root, Root>,
+}
+
+impl<P: Proof> OwnTrees<P> {
+    /// Turns what the forest foresees for a document into what will come of it behind those of its request that came before.
+    /// Answers how much of a sign the document is of page chrome. What it joins there counts before what it joins here; but here, too, it stands for those that come after it.
+    fn amend(
+        &mut self,
+        foreseen: &mut placement::PlacementPlan,
+        query: &PlacementQuery<'_, P>,
+        title: Option<u32>,
+        others: &Forest<P>,
+        at: Millis,
+    ) -> u8 {
+        let is_own = matches!(foreseen.decision, Decision::NewRoot | Decision::Outside);
+        if is_own {
+            let alone = placement::stands_alone(&foreseen.refused);
+            foreseen.root = self.free_root(query, others, at, alone);
+        }
+        let mut sign = match foreseen.decision {
+            Decision::Joined { .. } => others.sign(query, foreseen.root),
+            _ => 0,
+        };
+        let own = &PlacementQuery {
+            earlier: None,
+            ..*query
+        };
+        let placement = self.forest.place(own, at);
+        let count = TallyEntry {
+            title,
+            sign: placement.sign,
+        };
+        self.forest.count(placement.root, count);
+        let refused = placement.refused.iter();
+        let refused = refused.filter_map(|(root, why)| Some((*self.roots.get(root)?, *why)));
+        foreseen.refused.extend(refused);
+        if placement.decision == Decision::NewRoot {
+            self.roots.insert(placement.root, foreseen.root);
+        } else if is_own && let Some(&root) = self.roots.get(&placement.root) {
+            foreseen.root = root;
+            foreseen.decision = placement.decision;
+            foreseen.by = placement.by;
+            sign = placement.sign;
+        }
+        sign
+    }
+
+    /// A place for a root that is free here and among the others, as the placement rules look for one.
+    fn free_root(
+        &self,
+        query: &PlacementQuery<'_, P>,
+        others: &Forest<P>,
+        at: Millis,
+        alone: bool,
+    ) -> Root {
+        let here = self.forest.isolated(query, at);
+        let there = others.isolated(query, at).into_iter();
+        let mut free = there.filter(|fingerprint| here.contains(fingerprint));
+        if let Some(first) = free.next().filter(|_| !alone) {
+            return Root(first);
+        }
+        let mut hash = query.whole;
+        for _ in 0..placement::ROOT_TRIES {
+            let taken = self.roots.values().any(|&given| given == Root(hash));
+            if !taken && !others.has_root_near(hash, at) && !self.forest.has_root_near(hash, at) {
+                break;
+            }
+            hash = placement::rehashed(hash);
+        }
+        Root(hash)
+    }
+}
+
+impl<F: MethodKind> LocalDryPlacement<F> {
+    pub(super) fn new(
+        shared: Arc<LocalInner<F>>,
+        executor: Arc<dyn Executor>,
+    ) -> LocalDryPlacement<F> {
+        LocalDryPlacement {
+            shared,
+            executor,
+            own: Arc::default(),
+        }
+    }
+}
+
+impl<F: MethodKind> ForestState<F> {
+    /// What [`place_by`](ForestState::place_by) would answer; only `own` and `earlier` change. Now and then a tree of the request's
+    /// own gets another root than it would, because fewer of the document's fingerprints stand in its way here.
+    fn rehearse(
+        &mut self,
+        document: PlacementDocument,
+        own: &mut OwnTrees<F::Proof>,
+        earlier: &mut EarlierDocuments,
+    ) -> PlacementReply {
+        let now = self.time(document.when, earlier);
+        let at = now.unwrap_or(Millis(0));
+        let mut features = document.features;
+        let features = features.as_mut().and_then(F::features);
+        let placed = features.map(|features| {
+            let Self {
+                forest, learned, ..
+            } = self;
+            let clock = forest.clock().max(at);
+            let (foreseen, sign, text) = F::ask(features, learned, &earlier.taught, |query| {
+                let query = &PlacementQuery {
+                    earlier: Some(&earlier.tallies),
+                    ..*query
+                };
+                let mut foreseen = forest.foresee(query, at);
+                let sign = own.amend(&mut foreseen, query, document.title, forest, at);
+                (foreseen, sign, query.whole)
+            });
+            let mut placed = Placed {
+                root: foreseen.root,
+                answer: self.overrides().shown_root(text, foreseen.root),
+                decision: foreseen.decision,
+                arrived: foreseen.arrived(clock),
+                founded: foreseen.founded.unwrap_or(clock),
+                clock,
+                stage: foreseen.by.and_then(|by| F::stage(features, by)),
+                in_turn: foreseen.by.is_some(),
+                // They are met when it is placed.
+                others: Vec::new(),
+                refused: foreseen.refused,
+                learned: Vec::new(),
+                claimed: None,
+                lesson: None,
+                count: TallyEntry {
+                    title: document.title,
+                    sign,
+                },
+                is_alone: false,
+                rollback: Rollback::default(),
+            };
+            earlier.tallies.add(placed.root.0, placed.count);
+            if placed.decision == Decision::NewRoot {
+                self.add_refused_by_boilerplate(features, placed.root, &mut placed.refused);
+            }
+            earlier.time = now.map(|_| placed.clock).or(earlier.time);
+            if placed.decision == Decision::NewRoot {
+                earlier.taught.add(&F::lesson(features).hashes);
+            }
+            placed
+        });
+        PlacementReply { now, placed }
+    }
+}
+
+impl<F: MethodKind> DryPlacement for LocalDryPlacement<F> {
+    fn place(&self, documents: Vec<PlacementDocument>) -> PortFuture<Placements> {
+        let own = self.own.clone();
+        let rehearse = move |shared: &LocalInner<F>| {
+            let mut own = own.lock();
+            let mut placements = Placements::default();
+            let mut documents = documents.into_iter();
+            while documents.len() > 0 {
+                shared.with(|state, waited| {
+                    placements.waited += waited;
+                    let own = own.get_or_insert_with(|| Own {
+                        trees: OwnTrees {
+                            forest: state.forest.empty(),
+                            roots: HashMap::new(),
+                        },
+                        earlier: EarlierDocuments::default(),
+                    });
+                    for document in documents.by_ref().take(CHUNK) {
+                        let reply = state.rehearse(document, &mut own.trees, &mut own.earlier);
+                        placements.replies.push(reply);
+                    }
+                })?;
+            }
+            Ok(placements)
+        };
+        run(&self.shared, &self.executor, rehearse, |_, _| ())
+    }
+}

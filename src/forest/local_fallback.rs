@@ -1,0 +1,193 @@
+//! A shared forest that goes on when its engine is away: documents then get their places in a forest of this process alone, marked, until
+//! they are placed again ([`Placed::is_alone`]). What was placed there stays there: its own documents find each other when the engine is
+//! away the next time, and go with their window.
+
+use std::sync::Arc;
+
+use super::local::RecoveryPass;
+use super::overrides::{Override, Overrides, RestampPass};
+use super::port::{
+    Acknowledged, Batch, CheckReply, DryPlacement, ForestPort, Placed, PlacementDocument,
+    Placements, PortFuture, SettleReport, Settlement, Unavailable,
+};
+use super::{ForestStats, LateMergeLog, Root, TreeView};
+use crate::time::Millis;
+
+/// Two forests of the same kind.
+#[derive(Debug)]
+pub struct LocalFallback {
+    shared: Arc<dyn ForestPort>,
+    alone: Arc<dyn ForestPort>,
+}
+
+impl LocalFallback {
+    /// `shared`, and `alone` while its engine [cannot take anything](Unavailable::is_store_unavailable).
+    pub fn new(shared: Arc<dyn ForestPort>, alone: Arc<dyn ForestPort>) -> LocalFallback {
+        LocalFallback { shared, alone }
+    }
+
+    /// Asks the shared forest, and the other one if that is away.
+    fn either<T: Send + 'static>(
+        &self,
+        ask: impl Fn(&dyn ForestPort) -> PortFuture<T> + Send + 'static,
+    ) -> PortFuture<T> {
+        let (asked, alone) = (ask(&*self.shared), self.alone.clone());
+        Box::pin(async move {
+            match asked.await {
+                Err(error) if error.is_store_unavailable() => ask(&*alone).await,
+                answer => answer,
+            }
+        })
+    }
+}
+
+/// Marks what was placed alone.
+fn marked(mut placements: Placements) -> Placements {
+    for placed in placements
+        .replies
+        .iter_mut()
+        .filter_map(|r| r.placed.as_mut())
+    {
+        let placed: &mut Placed = placed;
+        placed.is_alone = true;
+    }
+    placements
+}
+
+impl ForestPort for LocalFallback {
+    fn place(&self, batch: Batch) -> PortFuture<Placements> {
+        let (asked, alone) = (self.shared.place_or_return(batch), self.alone.clone());
+        Box::pin(async move {
+            match asked.await? {
+                Ok(placements) => Ok(placements),
+                Err((_, batch)) => alone.place(batch).await.map(marked),
+            }
+        })
+    }
+
+    fn dry_placement(&self) -> Box<dyn DryPlacement> {
+        Box::new(FallbackDryPlacement {
+            shared: self.shared.dry_placement(),
+            alone: Arc::from(self.alone.dry_placement()),
+        })
+    }
+
+    fn settle(&self, batch: Vec<Settlement>, now: Millis) -> PortFuture<SettleReport> {
+        let (alone, shared): (Vec<_>, Vec<_>) = batch.into_iter().partition(|s| s.is_alone);
+        let told = |port: &dyn ForestPort, batch: Vec<Settlement>| match batch.is_empty() {
+            true => Box::pin(std::future::ready(Ok(SettleReport::default()))),
+            false => port.settle(batch, now),
+        };
+        both(told(&*self.alone, alone), told(&*self.shared, shared))
+    }
+
+    fn recover(
+        &self,
+        documents: Vec<PlacementDocument>,
+        recovery: RecoveryPass,
+        over: bool,
+    ) -> PortFuture<RecoveryPass> {
+        self.shared.recover(documents, recovery, over)
+    }
+
+    fn forget_unknown(&self, now: Millis, budget: usize) -> PortFuture<SettleReport> {
+        both(
+            self.alone.forget_unknown(now, budget),
+            self.shared.forget_unknown(now, budget),
+        )
+    }
+
+    fn check(&self, document: PlacementDocument) -> PortFuture<CheckReply> {
+        self.either(move |port| port.check(document.clone()))
+    }
+
+    fn tree(&self, root: Root) -> PortFuture<Option<TreeView>> {
+        self.either(move |port| port.tree(root))
+    }
+
+    fn add_override(&self, word: Override, shown: Vec<Root>) -> PortFuture<Option<u64>> {
+        self.shared.add_override(word, shown)
+    }
+
+    fn undo_override(&self, number: u64) -> PortFuture<Option<Override>> {
+        self.shared.undo_override(number)
+    }
+
+    fn restamped(&self, done: RestampPass) -> PortFuture<()> {
+        self.shared.restamped(done)
+    }
+
+    fn overrides(&self) -> PortFuture<Arc<Overrides>> {
+        self.shared.overrides()
+    }
+
+    fn refresh_overrides(&self) -> PortFuture<u64> {
+        self.shared.refresh_overrides()
+    }
+
+    fn acknowledge_overrides(&self, heard: u64) -> PortFuture<Acknowledged> {
+        self.shared.acknowledge_overrides(heard)
+    }
+
+    fn late(&self) -> PortFuture<LateMergeLog> {
+        self.shared.late()
+    }
+
+    fn stats(&self) -> PortFuture<ForestStats> {
+        self.shared.stats()
+    }
+
+    fn expire(&self, now: Millis, budget: usize) -> PortFuture<usize> {
+        self.alone.expire(now, budget)
+    }
+
+    fn set_memory_limit(&self, bytes: usize) -> PortFuture<()> {
+        self.alone.set_memory_limit(bytes)
+    }
+
+    fn close(&self) {
+        self.shared.close();
+        self.alone.close();
+    }
+
+    fn unavailable(&self) -> Option<Unavailable> {
+        match self.shared.unavailable() {
+            None | Some(Unavailable::Away { .. }) => self.alone.unavailable(),
+            unavailable => unavailable,
+        }
+    }
+}
+
+/// What both have done.
+fn both(
+    alone: PortFuture<SettleReport>,
+    shared: PortFuture<SettleReport>,
+) -> PortFuture<SettleReport> {
+    Box::pin(async move {
+        let (alone, shared) = (alone.await?, shared.await?);
+        Ok(SettleReport {
+            withdrawn: alone.withdrawn + shared.withdrawn,
+            learned: alone.learned + shared.learned,
+            notices: [alone.notices, shared.notices].concat(),
+            merged: alone.merged + shared.merged,
+        })
+    })
+}
+
+/// One request's view of both.
+struct FallbackDryPlacement {
+    shared: Box<dyn DryPlacement>,
+    alone: Arc<dyn DryPlacement>,
+}
+
+impl DryPlacement for FallbackDryPlacement {
+    fn place(&self, documents: Vec<PlacementDocument>) -> PortFuture<Placements> {
+        let (asked, alone) = (self.shared.place_or_return(documents), self.alone.clone());
+        Box::pin(async move {
+            match asked.await? {
+                Ok(placements) => Ok(placements),
+                Err((_, documents)) => alone.place(documents).await.map(marked),
+            }
+        })
+    }
+}

@@ -1,0 +1,648 @@
+//! What people have said about groups: merges and pins, beside the trees. docs/merges.md specifies it.
+
+mod change;
+mod groups;
+mod repair;
+mod restamp;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::Root;
+use crate::fingerprint::Fingerprint;
+use crate::method::Durable;
+pub use change::OverrideChange;
+use groups::{MergedRoots, Pins};
+pub use restamp::{ResolvedBy, ResolvedDocument, Restamp, RestampPass};
+use restamp::{read_all, write_all};
+
+/// The most words that a forest remembers: they are said by hand.
+pub const MAX_OVERRIDES: usize = 1 << 16;
+
+/// Late merges, and what remains of those that were taken back.
+pub const MOST_LATE: usize = 1 << 12;
+
+/// The most bytes that they may take when they are written, with what is to be stamped anew for them: a copy of a
+/// forest holds all of them, and of a shared forest each change sends all of them.
+pub const MOST_BYTES: usize = 16 << 20;
+
+/// One thing that somebody has said.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Override {
+    /// These groups are one.
+    Merge {
+        /// The root that all of them show.
+        winner: Root,
+        /// The others.
+        losers: Vec<Root>,
+    },
+    /// Documents with these texts belong to that root.
+    Pin {
+        /// Hashes of whole texts.
+        texts: Vec<Fingerprint>,
+        /// The root.
+        root: Root,
+    },
+    /// These groups are one: said by the forest itself, of trees that a document agrees with both of.
+    Late {
+        /// The root that both show.
+        winner: Root,
+        /// The other.
+        loser: Root,
+    },
+    /// The forest is not to say that these groups are one. What remains of a [`Override::Late`] that somebody has taken back.
+    Apart {
+        /// A root of each.
+        roots: [Root; 2],
+    },
+}
+
+/// All that was said and not taken back, and what follows from it.
+#[derive(Debug, Clone, Default)]
+pub struct Overrides {
+    said: BTreeMap<u64, Override>,
+    /// No word ever had this number or a higher one.
+    next: u64,
+    /// The numbers of what the forest itself has said, and of what remains of that.
+    late: BTreeSet<u64>,
+    groups: MergedRoots,
+    pins: Pins,
+    /// Stored documents that may not obey yet, by the number of the word that was said or taken back.
+    unfinished: BTreeMap<u64, Arc<Restamp>>,
+    /// Of these, how many go by the texts of documents.
+    by_texts: usize,
+    /// Roots of words that were followed while others waited that go by texts: a document with such a text may still
+    /// show one of them.
+    carried: BTreeSet<Root>,
+    /// What words and what is to be stamped anew take when they are written.
+    bytes: usize,
+}
+
+/// What was said, and what stored documents have to follow. What was carried may be more after a restart, and does no
+/// harm.
+impl PartialEq for Overrides {
+    fn eq(&self, other: &Overrides) -> bool {
+        let of = |words: &Overrides| (words.next, words.said.len(), words.unfinished.len());
+        of(self) == of(other) && self.said == other.said && self.unfinished == other.unfinished
+    }
+}
+
+impl Eq for Overrides {}
+
+impl Overrides {
+    /// The number of the next word; `None` if there are as many as a forest remembers. Those that the forest says itself have room of
+    /// their own.
+    pub fn next_number(&self) -> Option<u64> {
+        (self.said.len() < MAX_OVERRIDES + MOST_LATE).then_some(self.next)
+    }
+
+    /// Whether the forest itself may say one more thing.
+    pub fn has_room_for_late(&self) -> bool {
+        self.late.len() < MOST_LATE
+    }
+
+    /// How many bytes all of it takes when it is written, about.
+    pub fn bytes(&self) -> usize {
+        self.bytes + 8 * self.carried.len()
+    }
+
+    /// The late merges of which nothing is left: the loser's tree is gone, as `is_alive` tells, no other word speaks of that root, and
+    /// all stored documents obey. What is answered for living trees is the same without them.
+    pub fn outlived(&self, is_alive: impl Fn(Root) -> bool) -> Vec<u64> {
+        let mut named: HashMap<Root, u32> = HashMap::new();
+        for root in self.said.values().flat_map(Override::roots) {
+            *named.entry(root).or_default() += 1;
+        }
+        let gone = self.said.iter().filter(|(number, word)| {
+            let Some(root) = word.late_loser() else {
+                return false;
+            };
+            !is_alive(root) && named.get(&root) == Some(&1) && !self.unfinished.contains_key(number)
+        });
+        gone.map(|(&number, _)| number).collect()
+    }
+
+    /// These words say nothing any more.
+    pub fn forget(&mut self, numbers: &[u64]) {
+        let mut named = Vec::new();
+        for number in numbers {
+            named.extend(self.detach(*number));
+        }
+        self.rebuild_groups(named);
+    }
+
+    /// The word of this number is that one, or none any more.
+    pub fn set(&mut self, number: u64, word: Option<Override>) {
+        self.next = self.next.max(number.saturating_add(1));
+        if self.said.get(&number) == word.as_ref() {
+            return;
+        }
+        let mut named = self.detach(number);
+        let Some(word) = word else {
+            return self.rebuild_groups(named);
+        };
+        let last = self.said.keys().next_back();
+        // Where another one had this number, its groups are to be taken apart.
+        let is_last = named.is_empty() && last.is_none_or(|&last| last < number);
+        self.bytes += word.bytes();
+        if word.is_late() {
+            self.late.insert(number);
+        }
+        if let Override::Pin { texts, root } = &word {
+            for &text in texts {
+                self.pins.add(text, number, *root);
+            }
+        }
+        // The usual case: nothing that was said before changes.
+        if is_last {
+            self.merge(number, &word);
+        } else if word.is_merge() {
+            named.extend(word.roots());
+        }
+        self.said.insert(number, word.clone());
+        if !is_last {
+            let mut merges = self.groups.take_apart(named);
+            if word.is_merge() {
+                merges.insert(number);
+            }
+            self.merge_all(merges);
+        }
+    }
+
+    /// Takes away what was said under this number, but not the groups that follow from it: gives the roots that it
+    /// names for that.
+    fn detach(&mut self, number: u64) -> Vec<Root> {
+        let Some(word) = self.said.remove(&number) else {
+            return Vec::new();
+        };
+        self.bytes -= word.bytes();
+        self.late.remove(&number);
+        match &word {
+            Override::Pin { texts, .. } => {
+                for &text in texts {
+                    self.pins.remove(text, number);
+                }
+                Vec::new()
+            }
+            Override::Apart { .. } => Vec::new(),
+            Override::Merge { .. } | Override::Late { .. } => word.roots(),
+        }
+    }
+
+    /// Makes the groups of these roots again, of what is still said.
+    fn rebuild_groups(&mut self, named: Vec<Root>) {
+        let merges = self.groups.take_apart(named);
+        self.merge_all(merges);
+    }
+
+    fn merge_all(&mut self, merges: BTreeSet<u64>) {
+        for number in merges {
+            if let Some(word) = self.said.get(&number).cloned() {
+                self.merge(number, &word);
+            }
+        }
+    }
+
+    fn merge(&mut self, number: u64, word: &Override) {
+        match word {
+            Override::Merge { winner, losers } => {
+                self.groups.merge(number, *winner, losers.iter().copied());
+            }
+            Override::Late { winner, loser } => self.groups.merge(number, *winner, [*loser]),
+            Override::Pin { .. } | Override::Apart { .. } => {}
+        }
+    }
+
+    /// The word of this number.
+    pub fn get(&self, number: u64) -> Option<&Override> {
+        self.said.get(&number)
+    }
+
+    /// The words by their numbers.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (u64, &Override)> {
+        self.said.iter().map(|(&number, word)| (number, word))
+    }
+
+    /// The same from this number on.
+    pub fn iter_from(&self, number: u64) -> impl Iterator<Item = (u64, &Override)> {
+        let said = self.said.range(number..);
+        said.map(|(&number, word)| (number, word))
+    }
+
+    /// The root that is answered for a document with this text that stands in the tree of this root.
+    pub fn shown_root(&self, text: Fingerprint, tree: Root) -> Root {
+        // Nearly every forest is one about which nobody has said anything.
+        if self.said.is_empty() {
+            return tree;
+        }
+        self.group(self.pins.root(text).unwrap_or(tree))
+    }
+
+    /// The root that is answered in place of this one.
+    pub fn group(&self, root: Root) -> Root {
+        self.groups.shown(root)
+    }
+
+    /// The pairs of groups that the forest is not to merge, the smaller root first.
+    pub fn kept_apart(&self) -> impl Iterator<Item = (Root, Root)> {
+        let late = self.late.iter().filter_map(|number| self.said.get(number));
+        late.filter_map(|word| match word {
+            Override::Apart { roots } => {
+                let [one, other] = roots.map(|root| self.group(root));
+                Some((one.min(other), one.max(other)))
+            }
+            _ => None,
+        })
+    }
+
+    /// Whether somebody has said where documents with this text belong.
+    pub fn is_pinned(&self, text: Fingerprint) -> bool {
+        self.pins.root(text).is_some()
+    }
+
+    /// The roots in whose place another one is answered.
+    pub fn losers(&self) -> impl Iterator<Item = Root> {
+        self.groups.replaced().map(|(loser, _)| loser)
+    }
+
+    /// This root and all that are one with it.
+    pub fn merged_with(&self, root: Root) -> Vec<Root> {
+        let mut all = self.groups.merged_with(root);
+        all.sort_unstable();
+        all
+    }
+}
+
+impl Override {
+    /// Whether the forest has said it, or it remains of that.
+    fn is_late(&self) -> bool {
+        matches!(self, Override::Late { .. } | Override::Apart { .. })
+    }
+
+    /// Of a late merge, or what remains of it, the root that it takes for another one's.
+    pub(in crate::forest) fn late_loser(&self) -> Option<Root> {
+        match self {
+            Override::Late { loser: root, .. } | Override::Apart { roots: [root, _] } => {
+                Some(*root)
+            }
+            Override::Merge { .. } | Override::Pin { .. } => None,
+        }
+    }
+
+    /// Whether it makes groups one.
+    fn is_merge(&self) -> bool {
+        matches!(self, Override::Merge { .. } | Override::Late { .. })
+    }
+
+    /// What it takes with its number when it is written.
+    fn bytes(&self) -> usize {
+        let others = match self {
+            Override::Merge { losers, .. } => losers.len(),
+            Override::Pin { texts, .. } => texts.len(),
+            Override::Late { .. } | Override::Apart { .. } => 1,
+        };
+        8 + 1 + 8 + 4 + 8 * others
+    }
+
+    /// As [`Durable`] of an optional word has it.
+    fn write_all(&self, out: &mut Vec<u8>) {
+        let (kind, root): (u8, Root) = match self {
+            Override::Merge { winner, .. } => (1, *winner),
+            Override::Pin { root, .. } => (2, *root),
+            Override::Late { winner, .. } => (3, *winner),
+            Override::Apart { roots: [root, _] } => (4, *root),
+        };
+        out.push(kind);
+        root.0.write(out);
+        match self {
+            Override::Merge { losers, .. } => write_all(losers.iter().map(|loser| loser.0), out),
+            Override::Pin { texts, .. } => write_all(texts.iter().copied(), out),
+            Override::Late { loser, .. } => write_all([loser.0].into_iter(), out),
+            Override::Apart { roots: [_, other] } => write_all([other.0].into_iter(), out),
+        }
+    }
+
+    /// The roots that it speaks of.
+    fn roots(&self) -> Vec<Root> {
+        match self {
+            Override::Merge { winner, losers } => losers
+                .iter()
+                .chain(std::iter::once(winner))
+                .copied()
+                .collect(),
+            Override::Late { winner, loser } => vec![*winner, *loser],
+            Override::Apart { roots } => roots.to_vec(),
+            Override::Pin { root, .. } => vec![*root],
+        }
+    }
+}
+
+/// `| kind 1: 0 none, 1 merge, 2 pin, 3 late, 4 apart | root 8 | how many 4 | of 8 each |`
+impl Durable for Option<Override> {
+    fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            None => out.push(0),
+            Some(word) => word.write_all(out),
+        }
+    }
+
+    fn read(bytes: &mut &[u8]) -> Option<Option<Override>> {
+        let kind = u8::read(bytes)?;
+        if kind == 0 {
+            return Some(None);
+        }
+        let root = Root(Fingerprint::read(bytes)?);
+        let others = read_all(bytes)?;
+        let other = || others.first().copied().map(Root);
+        Some(Some(match kind {
+            3 => Override::Late {
+                winner: root,
+                loser: other()?,
+            },
+            4 => Override::Apart {
+                roots: [root, other()?],
+            },
+            1 => Override::Merge {
+                winner: root,
+                losers: others.into_iter().map(Root).collect(),
+            },
+            2 => Override::Pin {
+                texts: others,
+                root,
+            },
+            _ => return None,
+        }))
+    }
+}
+
+/// `| next number 8 | how many 4 | of each: number 8, word | how many 4 | of each: number 8, to be stamped anew |`
+///
+/// The last of these may be what is carried, under a number that no word has.
+impl Durable for Overrides {
+    fn write(&self, out: &mut Vec<u8>) {
+        out.reserve(self.bytes() + 64);
+        self.next.write(out);
+        (self.said.len() as u32).write(out);
+        for (number, word) in &self.said {
+            number.write(out);
+            word.write_all(out);
+        }
+        (self.restamps().count() as u32).write(out);
+        for (number, restamp) in self.restamps() {
+            number.write(out);
+            restamp.write_all(out);
+        }
+    }
+
+    fn read(bytes: &mut &[u8]) -> Option<Overrides> {
+        let mut words = Overrides {
+            next: u64::read(bytes)?,
+            ..Overrides::default()
+        };
+        for _ in 0..u32::read(bytes)? {
+            let number = u64::read(bytes)?;
+            words.set(number, Some(Option::<Override>::read(bytes)??));
+        }
+        for _ in 0..u32::read(bytes)? {
+            let number = u64::read(bytes)?;
+            words.set_restamp(number, Some(Option::<Restamp>::read(bytes)??));
+        }
+        Some(words)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The placement rules as it reads: a list of words, and for an answer everything is relabelled from the first to the last.
+    #[derive(Debug, Clone, Default)]
+    struct OverrideModel(BTreeMap<u64, Override>);
+
+    impl OverrideModel {
+        fn answer(&self, text: u64, tree: u64) -> u64 {
+            // More roots and texts than any word speaks of.
+            let mut labels: Vec<u64> = (0..ROOTS).collect();
+            let mut pinned: Vec<Option<u64>> = vec![None; TEXTS as usize];
+            for word in self.0.values() {
+                let mut join = |winner: &Root, loser: &Root| {
+                    let (from, to) = (labels[loser.0.0 as usize], labels[winner.0.0 as usize]);
+                    for label in labels.iter_mut().filter(|label| **label == from) {
+                        *label = to;
+                    }
+                };
+                match word {
+                    Override::Merge { winner, losers } => {
+                        losers.iter().for_each(|loser| join(winner, loser));
+                    }
+                    Override::Late { winner, loser } => join(winner, loser),
+                    Override::Apart { .. } => {}
+                    Override::Pin { texts, root } => {
+                        for text in texts {
+                            pinned[text.0 as usize] = Some(root.0.0);
+                        }
+                    }
+                }
+            }
+            labels[pinned[text as usize].unwrap_or(tree) as usize]
+        }
+    }
+
+    const ROOTS: u64 = 9;
+    const TEXTS: u64 = 4;
+
+    fn root(number: u64) -> Root {
+        Root(Fingerprint(number))
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Say(Override),
+        /// Of some trees nothing is left.
+        Forget(Vec<bool>),
+        /// Takes back one of those that were said.
+        Undo(usize),
+        /// What was done last is done again, as a journal does it.
+        Again,
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let roots = || prop::collection::vec(0..ROOTS, 1..4);
+        let merge = (0..ROOTS, roots()).prop_map(|(winner, losers)| Override::Merge {
+            winner: root(winner),
+            losers: losers.into_iter().map(root).collect(),
+        });
+        let pin = (prop::collection::vec(0..TEXTS, 1..3), 0..ROOTS).prop_map(|(texts, to)| {
+            Override::Pin {
+                texts: texts.into_iter().map(Fingerprint).collect(),
+                root: root(to),
+            }
+        });
+        let late = (0..ROOTS, 0..ROOTS).prop_map(|(winner, loser)| Override::Late {
+            winner: root(winner),
+            loser: root(loser),
+        });
+        let apart = (0..ROOTS, 0..ROOTS).prop_map(|(one, other)| Override::Apart {
+            roots: [root(one), root(other)],
+        });
+        let step = prop_oneof![
+            4 => merge.prop_map(Step::Say),
+            3 => late.prop_map(Step::Say),
+            1 => apart.prop_map(Step::Say),
+            1 => prop::collection::vec(any::<bool>(), ROOTS as usize).prop_map(Step::Forget),
+            2 => pin.prop_map(Step::Say),
+            2 => any::<usize>().prop_map(Step::Undo),
+            1 => Just(Step::Again),
+        ];
+        prop::collection::vec(step, 0..24)
+    }
+
+    /// As a journal has it.
+    #[derive(Debug, Clone)]
+    enum Done {
+        Set(u64, Option<Override>),
+        Forgotten(Vec<u64>),
+    }
+
+    impl Done {
+        fn apply(&self, words: &mut Overrides) {
+            match self {
+                Done::Set(number, word) => words.set(*number, word.clone()),
+                Done::Forgotten(numbers) => words.forget(numbers),
+            }
+        }
+    }
+
+    fn written(words: &Overrides) -> Overrides {
+        let mut bytes = Vec::new();
+        words.write(&mut bytes);
+        let mut rest = &bytes[..];
+        let read = Overrides::read(&mut rest).unwrap();
+        assert!(rest.is_empty());
+        read
+    }
+
+    proptest! {
+        #[test]
+        fn every_answer_is_the_models(steps in steps()) {
+            let (mut words, mut model) = (Overrides::default(), OverrideModel::default());
+            let mut journal: Vec<Done> = Vec::new();
+            let mut copy = (0, Overrides::default());
+            for (at, step) in steps.into_iter().enumerate() {
+                let change = match step {
+                    Step::Say(word) => Some(Done::Set(words.next_number().unwrap(), Some(word))),
+                    Step::Forget(alive) => {
+                        let is_alive = |root: Root| alive[root.0.0 as usize];
+                        let numbers = words.outlived(is_alive);
+                        let mut without = words.clone();
+                        without.forget(&numbers);
+                        for tree in (0..ROOTS).map(root).filter(|&tree| is_alive(tree)) {
+                            for text in (0..TEXTS).map(Fingerprint) {
+                                prop_assert_eq!(words.shown_root(text, tree), without.shown_root(text, tree));
+                            }
+                        }
+                        Some(Done::Forgotten(numbers))
+                    }
+                    Step::Undo(which) => {
+                        let numbers: Vec<u64> = model.0.keys().copied().collect();
+                        let which = which.checked_rem(numbers.len());
+                        which.map(|which| Done::Set(numbers[which], None))
+                    }
+                    Step::Again => journal.last().cloned(),
+                };
+                let Some(change) = change else { continue };
+                change.apply(&mut words);
+                match change.clone() {
+                    Done::Set(number, Some(word)) => drop(model.0.insert(number, word)),
+                    Done::Set(number, None) => drop(model.0.remove(&number)),
+                    Done::Forgotten(numbers) => model.0.retain(|number, _| !numbers.contains(number)),
+                }
+                journal.push(change);
+                if at == 7 {
+                    copy = (journal.len() / 2, words.clone());
+                }
+                for tree in 0..ROOTS {
+                    for text in 0..TEXTS {
+                        let answer = words.shown_root(Fingerprint(text), root(tree));
+                        prop_assert_eq!(answer, root(model.answer(text, tree)));
+                        // Flat.
+                        prop_assert_eq!(words.group(answer), answer);
+                    }
+                }
+            }
+            // From the journal alone, from a copy and the changes since some time before it, and from the bytes of both.
+            let mut replayed = Overrides::default();
+            let mut restored = written(&copy.1);
+            for (at, change) in journal.iter().enumerate() {
+                if let Done::Set(_, word) = change {
+                    let mut bytes = Vec::new();
+                    word.write(&mut bytes);
+                    let read = Option::<Override>::read(&mut &bytes[..]).unwrap();
+                    prop_assert_eq!(&read, word);
+                }
+                change.apply(&mut replayed);
+                if at >= copy.0 {
+                    change.apply(&mut restored);
+                }
+            }
+            prop_assert_eq!(&replayed, &words);
+            prop_assert_eq!(&restored, &words);
+            prop_assert_eq!(&written(&words), &words);
+        }
+    }
+
+    #[test]
+    fn a_word_is_obeyed_and_undone() {
+        let mut words = Overrides::default();
+        let text = Fingerprint(77);
+        let merge = |winner, loser| Override::Merge {
+            winner: root(winner),
+            losers: vec![root(loser)],
+        };
+        words.set(0, Some(merge(1, 2)));
+        words.set(1, Some(merge(3, 1)));
+        words.set(
+            2,
+            Some(Override::Pin {
+                texts: vec![text],
+                root: root(2),
+            }),
+        );
+        assert_eq!(words.shown_root(Fingerprint(5), root(2)), root(3));
+        assert_eq!(words.shown_root(text, root(9)), root(3));
+        // Said again, the other way round: they are one already.
+        words.set(3, Some(merge(2, 3)));
+        assert_eq!(words.group(root(3)), root(3));
+        words.set(1, None);
+        assert_eq!(words.shown_root(text, root(9)), root(1));
+        assert_eq!(words.group(root(3)), root(1), "the third word is heard now");
+        words.set(0, None);
+        assert_eq!(words.group(root(3)), root(2));
+        words.set(3, None);
+        words.set(2, None);
+        assert_eq!(words.shown_root(text, root(9)), root(9));
+        assert_eq!(words.next_number(), Some(4), "a number is not given twice");
+    }
+
+    #[test]
+    fn what_is_no_word() {
+        for bytes in [
+            &[][..],
+            &[1, 0, 0],
+            &[5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            &[3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            &[1, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255],
+        ] {
+            assert_eq!(Option::<Override>::read(&mut &*bytes), None, "{bytes:?}");
+        }
+        let seen: BTreeSet<u64> = Overrides::default()
+            .iter()
+            .map(|(number, _)| number)
+            .collect();
+        assert!(seen.is_empty());
+    }
+}

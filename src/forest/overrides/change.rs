@@ -1,0 +1,246 @@
+//! How words change: what is said, taken back and followed, as changes that say the same when they are applied twice. Whoever keeps
+//! words, alone or with others, changes them by these functions.
+
+use std::sync::Arc;
+
+use super::{MOST_BYTES, Override, Overrides, ResolvedDocument, Restamp, RestampPass};
+use crate::fingerprint::Fingerprint;
+use crate::forest::Root;
+
+/// One change of the words of a forest. Applied again, or over a later state, it says the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OverrideChange {
+    /// Somebody has said this, or taken it back.
+    Say {
+        /// The number of the word.
+        number: u64,
+        /// `None`: it is taken back.
+        word: Option<Override>,
+    },
+    /// Nothing is left of what these words speak of.
+    Forget {
+        /// Their numbers.
+        numbers: Vec<u64>,
+    },
+    /// Stored documents may not obey a word yet, or do.
+    Restamp {
+        /// The number of the word.
+        number: u64,
+        /// `None`: they do.
+        restamp: Option<Restamp>,
+    },
+}
+
+impl Overrides {
+    /// Makes a change that was made before, here or elsewhere.
+    pub fn apply(&mut self, change: &OverrideChange) {
+        match change {
+            OverrideChange::Say { number, word } => self.set(*number, word.clone()),
+            OverrideChange::Forget { numbers } => self.forget(numbers),
+            OverrideChange::Restamp { number, restamp } => {
+                self.set_restamp(*number, restamp.clone());
+            }
+        }
+    }
+
+    /// Somebody says this about groups. `shown`: the roots that documents of a pin show. Answers the number of the word and what has
+    /// changed; `None`: there are as many as a forest remembers, or as many bytes of them.
+    pub fn add(&mut self, word: Override, shown: &[Root]) -> Option<(u64, Vec<OverrideChange>)> {
+        let number = self.next_number()?;
+        let restamp = self.restamp_of(&word, shown);
+        // What the forest itself says is small, and its number is bounded.
+        let bytes = self.bytes() + word.bytes() + restamp.bytes();
+        if bytes > MOST_BYTES && !word.is_late() {
+            return None;
+        }
+        Some((number, self.change(number, Some(word), restamp)))
+    }
+
+    /// Takes a word back. Answers what it was, if there was one of this number, and what has changed. A late merge that is taken back
+    /// would be said again: that it is not to be remains in its place.
+    pub fn undo(&mut self, number: u64) -> Option<(Override, Vec<OverrideChange>)> {
+        let word = self.get(number)?.clone();
+        let restamp = self.restamp_without(number, &word);
+        let remains = match word {
+            Override::Late { winner, loser } => Some(Override::Apart {
+                roots: [loser, winner],
+            }),
+            _ => None,
+        };
+        Some((word, self.change(number, remains, restamp)))
+    }
+
+    /// The stored documents obey the words that this pass was for, as far as it is still what was to be done for them.
+    /// Answers what has changed.
+    pub fn restamped(&mut self, done: &RestampPass) -> Vec<OverrideChange> {
+        if self.is_outdated(done) {
+            return Vec::new();
+        }
+        let is_this = |(number, restamp): &&(u64, Arc<Restamp>)| {
+            self.unfinished.get(number).is_some_and(|of| of == restamp)
+        };
+        let done = done.override_numbers().iter().filter(is_this);
+        let changes = done.map(|&(number, _)| OverrideChange::Restamp {
+            number,
+            restamp: None,
+        });
+        let changes: Vec<OverrideChange> = changes.collect();
+        changes.iter().for_each(|change| self.apply(change));
+        changes
+    }
+
+    /// What a stored document with this text is to show, that the forest puts into this tree. `is_known`: it has seen the text, or what
+    /// agrees with it.
+    pub fn resolve(&self, text: Fingerprint, tree: Root, is_known: bool) -> ResolvedDocument {
+        let is_known = is_known || self.is_pinned(text);
+        ResolvedDocument {
+            text,
+            answer: is_known.then(|| self.shown_root(text, tree)),
+        }
+    }
+
+    fn change(
+        &mut self,
+        number: u64,
+        word: Option<Override>,
+        restamp: Restamp,
+    ) -> Vec<OverrideChange> {
+        let changes = vec![
+            OverrideChange::Say { number, word },
+            OverrideChange::Restamp {
+                number,
+                restamp: Some(restamp),
+            },
+        ];
+        changes.iter().for_each(|change| self.apply(change));
+        changes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fingerprint::Fingerprint;
+    use crate::method::Durable;
+
+    fn root(number: u64) -> Root {
+        Root(Fingerprint(number))
+    }
+
+    /// What changes take in a journal.
+    fn written(changes: &[OverrideChange]) -> usize {
+        let mut out = Vec::new();
+        for change in changes {
+            match change {
+                OverrideChange::Say { word, .. } => word.write(&mut out),
+                OverrideChange::Restamp { restamp, .. } => restamp.write(&mut out),
+                OverrideChange::Forget { numbers } => out.resize(out.len() + 8 * numbers.len(), 0),
+            }
+        }
+        out.len()
+    }
+
+    /// A pin of a thousand texts, and the roots that they show.
+    fn pin(number: u64) -> (Override, Vec<Root>) {
+        let texts = (0..1_000).map(|n| Fingerprint(1_000_000 * number + n));
+        let word = Override::Pin {
+            texts: texts.collect(),
+            root: root(1 << 40 | number),
+        };
+        let shown = (0..1_000).map(|n| root(1_000_000 * number + n));
+        (word, shown.collect())
+    }
+
+    #[test]
+    fn a_word_takes_what_it_names_however_many_wait() {
+        let mut words = Overrides::default();
+        for number in 0..40 {
+            let (word, shown) = pin(number);
+            let (_, changes) = words.add(word, &shown).unwrap();
+            let bytes = written(&changes);
+            assert!(bytes < 40_000, "{number}: {bytes} bytes");
+        }
+        let merge = Override::Merge {
+            winner: root(1),
+            losers: vec![root(2)],
+        };
+        for _ in 0..2 {
+            let (_, changes) = words.add(merge.clone(), &[]).unwrap();
+            assert!(written(&changes) < 100);
+        }
+        for number in 0..41 {
+            let (_, changes) = words.undo(number).unwrap();
+            let bytes = written(&changes);
+            assert!(bytes < 40_000, "{number}: {bytes} bytes");
+        }
+    }
+
+    #[test]
+    fn a_word_looks_at_its_group_and_at_no_other_one() {
+        let merge = |winner, loser| Override::Merge {
+            winner: root(winner),
+            losers: vec![root(loser)],
+        };
+        let mut words = Overrides::default();
+        const MOST: u64 = super::super::MAX_OVERRIDES as u64;
+        let said = crate::work_counter::count(|| {
+            for number in 1..=MOST / 2 {
+                // Chains and stars.
+                words.add(merge(number / 2 * 2, number), &[]).unwrap();
+                words.add(merge(0, number), &[]).unwrap();
+            }
+        });
+        let logarithm = u64::from(MOST.ilog2()) as usize;
+        assert!(said < 4 * logarithm * MOST as usize, "{said} steps");
+        let taken = crate::work_counter::count(|| drop(words.undo(7).unwrap()));
+        assert!(taken < 8 * logarithm * MOST as usize, "{taken} steps");
+        // Another group is none of its business.
+        words.set(1 << 30, Some(merge(1 << 40, 1 << 41)));
+        let other = crate::work_counter::count(|| drop(words.undo(1 << 30).unwrap()));
+        assert!(other < 10, "{other} steps");
+    }
+
+    #[test]
+    fn a_forest_remembers_so_many_bytes() {
+        let mut words = Overrides::default();
+        let mut number = 0;
+        while {
+            let (word, shown) = pin(number);
+            words.add(word, &shown).is_some()
+        } {
+            number += 1;
+            assert!(words.bytes() <= MOST_BYTES);
+        }
+        let mut out = Vec::new();
+        words.write(&mut out);
+        assert!(
+            out.len().abs_diff(words.bytes()) < 64,
+            "{} bytes",
+            out.len()
+        );
+        let (word, shown) = pin(number);
+        let more = word.bytes() + words.restamp_of(&word, &shown).bytes();
+        assert!(words.bytes() + more > MOST_BYTES);
+        // At the limit, and one beyond it.
+        let rest = MOST_BYTES - words.bytes();
+        let fits = |texts: usize| Override::Pin {
+            texts: (0..texts as u64)
+                .map(|n| Fingerprint(1 << 50 | n))
+                .collect(),
+            root: root(1),
+        };
+        let empty = fits(0).bytes() + words.restamp_of(&fits(0), &[]).bytes();
+        // A text stands in the word, and in what is to be stamped anew.
+        let texts = (rest - empty) / 16;
+        assert_eq!(words.clone().add(fits(texts + 1), &[]), None);
+        words.add(fits(texts), &[]).unwrap();
+        // It can always be taken back; and what is followed makes room.
+        let (first, shown) = pin(0);
+        assert!(words.clone().add(first.clone(), &shown).is_none());
+        words.undo(0).unwrap();
+        let unfinished = words.unfinished().map(|(n, of)| (n, of.clone())).collect();
+        let pass = words.pass_for(unfinished);
+        words.restamped(&pass);
+        words.add(first, &shown).unwrap();
+    }
+}

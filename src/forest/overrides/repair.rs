@@ -1,0 +1,113 @@
+//! Words of several processes that an engine has lost a part of: what one of them had heard is said again.
+
+use std::collections::HashSet;
+
+use super::{Override, Overrides, Restamp};
+
+impl Overrides {
+    /// These words, with what somebody had heard besides before they were lost here. Words whose number nobody has been given here keep
+    /// theirs. A number that another word has got meanwhile: the lost one gets the next. What was taken back here stays taken back; what
+    /// was taken back there and is here again, too. Stored documents may have followed what was lost: all words are to be followed anew.
+    #[must_use]
+    pub fn mended(&self, heard: &Overrides) -> Overrides {
+        let mut words = self.clone();
+        let mut moved = Vec::new();
+        for (number, word) in heard.iter() {
+            match (self.get(number), word) {
+                (Some(here), word) if here == word => {}
+                // Somebody has taken the late merge back: a person is stronger.
+                (Some(Override::Apart { .. }), Override::Late { .. }) => {}
+                (Some(Override::Late { .. }), Override::Apart { .. }) => {
+                    words.set(number, Some(word.clone()));
+                }
+                (Some(_), word) => moved.push(word),
+                (None, _) if number < self.next => {}
+                (None, word) => words.set(number, Some(word.clone())),
+            }
+        }
+        // Another process may have said it again already.
+        let mut said: HashSet<Override> = match moved.is_empty() {
+            true => HashSet::new(),
+            false => words.said.values().cloned().collect(),
+        };
+        for word in moved {
+            let is_new = said.insert(word.clone());
+            if let Some(number) = words.next_number().filter(|_| is_new) {
+                words.set(number, Some(word.clone()));
+            }
+        }
+        let said = words.said.clone();
+        for (number, word) in said {
+            if matches!(word, Override::Apart { .. }) {
+                continue;
+            }
+            let mut restamp = words.restamp_of(&word, &[]);
+            if let Some(waiting) = words.unfinished.get(&number) {
+                let Restamp { roots, by } = &**waiting;
+                restamp.roots.extend(roots);
+                restamp.roots.sort_unstable();
+                restamp.roots.dedup();
+                restamp.by = by.clone();
+            }
+            words.set_restamp(number, Some(restamp));
+        }
+        words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fingerprint::Fingerprint;
+    use crate::forest::Root;
+
+    fn root(number: u64) -> Root {
+        Root(Fingerprint(number))
+    }
+
+    fn merge(winner: u64, loser: u64) -> Override {
+        Override::Merge {
+            winner: root(winner),
+            losers: vec![root(loser)],
+        }
+    }
+
+    #[test]
+    fn what_was_lost_is_said_again() {
+        let mut there = Overrides::default();
+        there.add(merge(1, 2), &[]).unwrap();
+        there.add(merge(3, 4), &[]).unwrap();
+        let mut heard = there.clone();
+        there.undo(0).unwrap();
+        heard.add(merge(5, 6), &[]).unwrap();
+        // The number is free.
+        let mended = there.mended(&heard);
+        assert_eq!(mended.get(0), None, "taken back");
+        assert_eq!(mended.get(2), Some(&merge(5, 6)));
+        let unfinished: Vec<u64> = mended.unfinished().map(|(number, _)| number).collect();
+        assert_eq!(unfinished, [0, 1, 2]);
+        // It is another word's.
+        there.add(merge(7, 8), &[]).unwrap();
+        let mended = there.mended(&heard);
+        assert_eq!(mended.get(2), Some(&merge(7, 8)));
+        assert_eq!(mended.get(3), Some(&merge(5, 6)));
+        // Whoever comes next with the same has nothing to add.
+        assert_eq!(mended.mended(&heard), mended);
+    }
+
+    #[test]
+    fn a_person_stays_stronger() {
+        let late = Override::Late {
+            winner: root(1),
+            loser: root(2),
+        };
+        let (mut said, mut taken) = (Overrides::default(), Overrides::default());
+        for words in [&mut said, &mut taken] {
+            words.add(late.clone(), &[]).unwrap();
+        }
+        taken.undo(0).unwrap();
+        let apart = taken.get(0).cloned();
+        assert_eq!(said.mended(&taken).get(0), apart.as_ref());
+        assert_eq!(taken.mended(&said).get(0), apart.as_ref());
+    }
+}

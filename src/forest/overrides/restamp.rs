@@ -1,0 +1,515 @@
+//! Stored documents that may show another root than is answered for them, since somebody has said something: which they are, and
+//! what each is to show. What finds and writes them is `backfill/restamp.rs`.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::{Override, Overrides};
+use crate::fingerprint::Fingerprint;
+use crate::forest::Root;
+use crate::method::Durable;
+
+/// Stored documents that may have to be stamped anew: those that show one of these roots.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Restamp {
+    /// The roots, each once.
+    pub roots: Vec<Root>,
+    /// What each document is to show.
+    pub by: ResolvedBy,
+}
+
+/// By what it is known what a stored document is to show.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ResolvedBy {
+    /// What is answered in place of the root that it shows: nobody needs its text.
+    Root,
+    /// What is answered for its text now, for those with one of these texts.
+    Texts(Vec<Fingerprint>),
+    /// What is answered for its text now, as far as that is one of these groups: they were one, and are no longer.
+    Trees,
+}
+
+/// What a forest says now of a stored document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ResolvedDocument {
+    /// A hash of the whole text.
+    pub text: Fingerprint,
+    /// What is answered for it; none if the forest has forgotten the text, and nobody has pinned it.
+    pub answer: Option<Root>,
+}
+
+/// One way through the stored documents, for all words that it is to follow.
+///
+/// Where texts decide, a document may show a root of any word that is not followed yet, or was followed while others
+/// waited: so all of these are looked at. No word has a copy of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RestampPass {
+    /// The words, and what each asks for.
+    words: Vec<(u64, Arc<Restamp>)>,
+    /// All roots whose documents are looked at, and what is answered in their place.
+    sought: HashSet<Root>,
+    texts: HashSet<Fingerprint>,
+    by_trees: bool,
+}
+
+/// The number under which carried roots are written: no word has it.
+const CARRIED: u64 = u64::MAX;
+
+impl Restamp {
+    /// Whether the texts of the documents are needed.
+    pub fn needs_texts(&self) -> bool {
+        self.by != ResolvedBy::Root
+    }
+
+    /// What it takes with its number when it is written.
+    pub(super) fn bytes(&self) -> usize {
+        let texts = match &self.by {
+            ResolvedBy::Texts(texts) => 4 + 8 * texts.len(),
+            ResolvedBy::Root | ResolvedBy::Trees => 0,
+        };
+        8 + 1 + 4 + 8 * self.roots.len() + texts
+    }
+
+    /// As [`Durable`] of an optional one has it.
+    pub(super) fn write_all(&self, out: &mut Vec<u8>) {
+        let Restamp { roots, by } = self;
+        out.push(match by {
+            ResolvedBy::Root => 1,
+            ResolvedBy::Texts(_) => 2,
+            ResolvedBy::Trees => 3,
+        });
+        write_all(roots.iter().map(|root| root.0), out);
+        if let ResolvedBy::Texts(texts) = by {
+            write_all(texts.iter().copied(), out);
+        }
+    }
+}
+
+impl RestampPass {
+    /// The words that it is for.
+    pub fn override_numbers(&self) -> &[(u64, Arc<Restamp>)] {
+        &self.words
+    }
+
+    /// The same way, for those of its words alone whose documents all follow.
+    #[must_use]
+    pub fn restricted_to(mut self, is_done: impl Fn(u64) -> bool) -> RestampPass {
+        self.words.retain(|&(number, _)| is_done(number));
+        self
+    }
+
+    /// The roots whose documents are to be read.
+    pub fn sought(&self, words: &Overrides) -> Vec<Root> {
+        let roots = self.sought.iter().copied();
+        let mut sought: Vec<Root> = match self.needs_texts() {
+            false => roots.filter(|&root| words.group(root) != root).collect(),
+            true => roots.collect(),
+        };
+        sought.sort_unstable();
+        sought
+    }
+
+    /// Whether the texts of the documents are needed.
+    pub fn needs_texts(&self) -> bool {
+        self.by_trees || !self.texts.is_empty()
+    }
+
+    /// What a document is to show that shows this root. A text that is not known stays where it is.
+    pub fn shows(&self, words: &Overrides, shown: Root, looked: Option<ResolvedDocument>) -> Root {
+        let answer = looked.and_then(|looked| {
+            let is_one = |answer: &Root| self.by_trees && self.sought.contains(answer);
+            let is_its = |answer: &Root| self.texts.contains(&looked.text) || is_one(answer);
+            looked.answer.filter(is_its)
+        });
+        answer.unwrap_or_else(|| words.group(shown))
+    }
+}
+
+impl Overrides {
+    /// What is to be stamped anew when this is said. To be asked before it is. `shown`: roots that documents of a pin
+    /// show.
+    pub fn restamp_of(&self, word: &Override, shown: &[Root]) -> Restamp {
+        match word {
+            Override::Merge { .. } | Override::Late { .. } => {
+                self.restamp(word.roots(), ResolvedBy::Root)
+            }
+            Override::Apart { .. } => self.restamp(Vec::new(), ResolvedBy::Root),
+            Override::Pin { texts, .. } => {
+                let pinned = texts.iter().filter_map(|&text| self.pins.root(text));
+                let roots = shown.iter().copied().chain(pinned);
+                self.restamp(roots, ResolvedBy::Texts(texts.clone()))
+            }
+        }
+    }
+
+    /// What is to be stamped anew when the word of this number is taken back. To be asked before it is.
+    pub fn restamp_without(&self, number: u64, word: &Override) -> Restamp {
+        let (roots, by) = match word {
+            // Whatever its group falls into, each part has one of its roots.
+            Override::Merge { .. } | Override::Late { .. } => (word.roots(), ResolvedBy::Trees),
+            // Nothing follows from it; but what it has followed may not be obeyed yet.
+            Override::Apart { .. } => (Vec::new(), ResolvedBy::Trees),
+            Override::Pin { texts, root } => (vec![*root], ResolvedBy::Texts(texts.clone())),
+        };
+        // What has not obeyed it yet may have to obey another one.
+        let waiting = self.unfinished.get(&number);
+        let waiting = waiting.into_iter().flat_map(|restamp| &restamp.roots);
+        self.restamp(waiting.copied().chain(roots), by)
+    }
+
+    /// Documents that show one of these roots, or what is answered in its place now. Those that show something older
+    /// wait for an earlier word, which has its own.
+    fn restamp(&self, roots: impl IntoIterator<Item = Root>, by: ResolvedBy) -> Restamp {
+        let roots = roots.into_iter();
+        let mut roots: Vec<Root> = roots.flat_map(|root| [root, self.group(root)]).collect();
+        roots.sort_unstable();
+        roots.dedup();
+        Restamp { roots, by }
+    }
+
+    /// These documents may not obey the word of this number, or do.
+    pub fn set_restamp(&mut self, number: u64, restamp: Option<Restamp>) {
+        if number == CARRIED {
+            self.carried
+                .extend(restamp.into_iter().flat_map(|of| of.roots));
+            return;
+        }
+        let before = match restamp {
+            Some(restamp) => {
+                self.bytes += restamp.bytes();
+                self.by_texts += usize::from(restamp.needs_texts());
+                self.unfinished.insert(number, Arc::new(restamp))
+            }
+            None => self.unfinished.remove(&number),
+        };
+        let Some(before) = before else { return };
+        self.bytes -= before.bytes();
+        self.by_texts -= usize::from(before.needs_texts());
+        if self.by_texts == 0 {
+            self.carried.clear();
+        } else if !self.unfinished.contains_key(&number) {
+            self.carried.extend(&before.roots);
+        }
+    }
+
+    /// What is to be stamped anew, by the number of the word.
+    pub fn unfinished(&self) -> impl ExactSizeIterator<Item = (u64, &Arc<Restamp>)> {
+        let unfinished = self.unfinished.iter();
+        unfinished.map(|(&number, restamp)| (number, restamp))
+    }
+
+    /// The same, and what is carried: what makes these words again.
+    pub fn restamps(&self) -> impl Iterator<Item = (u64, Arc<Restamp>)> {
+        let carried = (!self.carried.is_empty()).then(|| {
+            let roots = self.carried.iter().copied().collect();
+            let by = ResolvedBy::Root;
+            (CARRIED, Arc::new(Restamp { roots, by }))
+        });
+        let unfinished = self.unfinished();
+        let unfinished = unfinished.map(|(number, restamp)| (number, restamp.clone()));
+        unfinished.chain(carried)
+    }
+
+    /// A way through the documents that follows these words.
+    pub fn pass_for(&self, words: Vec<(u64, Arc<Restamp>)>) -> RestampPass {
+        let mut pass = RestampPass::default();
+        for (_, restamp) in &words {
+            pass.sought.extend(&restamp.roots);
+            match &restamp.by {
+                ResolvedBy::Root => {}
+                ResolvedBy::Texts(texts) => pass.texts.extend(texts),
+                ResolvedBy::Trees => pass.by_trees = true,
+            }
+        }
+        pass.words = words;
+        if pass.needs_texts() {
+            let waiting = self.unfinished.values().flat_map(|restamp| &restamp.roots);
+            pass.sought.extend(waiting.chain(&self.carried));
+            let given = pass.sought.iter().map(|&root| self.group(root));
+            let given: Vec<Root> = given.collect();
+            pass.sought.extend(given);
+        }
+        pass
+    }
+
+    /// A way through the documents for all that was ever merged.
+    pub fn pass_for_all(&self) -> RestampPass {
+        RestampPass {
+            sought: self.losers().collect(),
+            ..RestampPass::default()
+        }
+    }
+
+    /// Whether groups have changed since a pass was begun such that documents that it was to look at may have been
+    /// given a root that it has not looked for.
+    pub(super) fn is_outdated(&self, pass: &RestampPass) -> bool {
+        let mut replaced = self.groups.replaced();
+        pass.needs_texts()
+            && replaced.any(|(root, by)| pass.sought.contains(&root) && !pass.sought.contains(&by))
+    }
+}
+
+/// `| kind 1: 0 none, 1 by the root, 2 by texts, 3 by trees | roots 4 | of 8 each | for kind 2: texts 4 | of 8 each |`
+impl Durable for Option<Restamp> {
+    fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            None => out.push(0),
+            Some(restamp) => restamp.write_all(out),
+        }
+    }
+
+    fn read(bytes: &mut &[u8]) -> Option<Option<Restamp>> {
+        let kind = u8::read(bytes)?;
+        if kind == 0 {
+            return Some(None);
+        }
+        let roots = read_all(bytes)?.into_iter().map(Root).collect();
+        let by = match kind {
+            1 => ResolvedBy::Root,
+            2 => ResolvedBy::Texts(read_all(bytes)?),
+            3 => ResolvedBy::Trees,
+            _ => return None,
+        };
+        Some(Some(Restamp { roots, by }))
+    }
+}
+
+/// `| how many 4 | of 8 each |`
+pub(super) fn write_all(all: impl ExactSizeIterator<Item = Fingerprint>, out: &mut Vec<u8>) {
+    (all.len() as u32).write(out);
+    for one in all {
+        one.write(out);
+    }
+}
+
+pub(super) fn read_all(bytes: &mut &[u8]) -> Option<Vec<Fingerprint>> {
+    let count = u32::read(bytes)? as usize;
+    // No more than there can be, whatever the number says.
+    let mut all = Vec::with_capacity(count.min(bytes.len() / 8));
+    for _ in 0..count {
+        all.push(Fingerprint::read(bytes)?);
+    }
+    Some(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ROOTS: u64 = 7;
+    const TEXTS: usize = 9;
+
+    fn root(number: u64) -> Root {
+        Root(Fingerprint(number))
+    }
+
+    /// A stored document. Those of one text stand in one tree.
+    #[derive(Debug, Clone, Copy)]
+    struct Stored {
+        text: usize,
+        shown: Root,
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Merge(u64, Vec<u64>),
+        /// To a root, or to a new one.
+        Pin(Vec<usize>, Option<u64>),
+        Undo(usize),
+        /// Some documents are stamped anew, as a job for so many words does that dies in the middle.
+        Some(usize, Vec<bool>),
+        /// All of them, as a job does that comes to its end.
+        All(usize),
+        /// A document is written with what is answered now, and stored some steps later.
+        Write(usize),
+        Stored,
+        /// A restart.
+        Restart,
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let texts = || prop::collection::vec(0..TEXTS, 1..3);
+        let some = || (1..4_usize, prop::collection::vec(any::<bool>(), 2 * TEXTS));
+        let step = prop_oneof![
+            4 => (0..ROOTS, prop::collection::vec(0..ROOTS, 1..3)).prop_map(|(w, l)| Step::Merge(w, l)),
+            2 => (texts(), prop::option::of(0..ROOTS)).prop_map(|(t, r)| Step::Pin(t, r)),
+            3 => any::<usize>().prop_map(Step::Undo),
+            4 => some().prop_map(|(words, chosen)| Step::Some(words, chosen)),
+            2 => (1..4_usize).prop_map(Step::All),
+            2 => (0..2 * TEXTS).prop_map(Step::Write),
+            2 => Just(Step::Stored),
+            1 => Just(Step::Restart),
+        ];
+        prop::collection::vec(step, 0..40)
+    }
+
+    struct World {
+        words: Overrides,
+        documents: Vec<Stored>,
+        /// Documents on their way, with the roots that they were stamped with.
+        flying: Vec<(usize, Root)>,
+        new: u64,
+    }
+
+    impl World {
+        fn new() -> World {
+            let documents = (0..2 * TEXTS).map(|n| Stored {
+                text: n % TEXTS,
+                shown: tree_of(n % TEXTS),
+            });
+            World {
+                words: Overrides::default(),
+                documents: documents.collect(),
+                flying: Vec::new(),
+                new: 1000,
+            }
+        }
+
+        fn answer(&self, text: usize) -> Root {
+            let hash = Fingerprint(text as u64);
+            self.words.shown_root(hash, tree_of(text))
+        }
+
+        fn say(&mut self, word: Override, texts: &[usize]) {
+            // One of the documents with each text is named.
+            let named = texts.iter().map(|&text| self.documents[text].shown);
+            let mut shown: Vec<Root> = named.collect();
+            shown.extend(texts.iter().map(|&text| self.answer(text)));
+            self.words.add(word, &shown).unwrap();
+        }
+
+        /// Stamps those of the chosen documents anew that the first job is about. It may be for some of the words
+        /// alone.
+        fn work(&mut self, some: usize, chosen: impl Fn(usize) -> bool) -> Option<RestampPass> {
+            let words = self.words.unfinished().take(some);
+            let words: Vec<_> = words.map(|(number, of)| (number, of.clone())).collect();
+            if words.is_empty() {
+                return None;
+            }
+            let pass = self.words.pass_for(words);
+            let sought = pass.sought(&self.words);
+            for at in 0..self.documents.len() {
+                let Stored { text, shown } = self.documents[at];
+                if chosen(at) && sought.contains(&shown) {
+                    let looked = pass.needs_texts().then(|| ResolvedDocument {
+                        text: Fingerprint(text as u64),
+                        answer: Some(self.answer(text)),
+                    });
+                    self.documents[at].shown = pass.shows(&self.words, shown, looked);
+                }
+            }
+            Some(pass)
+        }
+
+        fn finish(&mut self, some: usize) {
+            // A job ends when what was on its way has come.
+            self.land();
+            if let Some(pass) = self.work(some, |_| true) {
+                self.words.restamped(&pass);
+            }
+        }
+
+        fn land(&mut self) {
+            for (at, shown) in std::mem::take(&mut self.flying) {
+                self.documents[at].shown = shown;
+            }
+        }
+
+        fn step(&mut self, step: Step) {
+            match step {
+                Step::Merge(winner, losers) => {
+                    let word = Override::Merge {
+                        winner: root(winner),
+                        losers: losers.into_iter().map(root).collect(),
+                    };
+                    self.say(word, &[]);
+                }
+                Step::Pin(texts, to) => {
+                    self.new += 1;
+                    let word = Override::Pin {
+                        texts: texts.iter().map(|&text| Fingerprint(text as u64)).collect(),
+                        root: root(to.unwrap_or(self.new)),
+                    };
+                    self.say(word, &texts);
+                }
+                Step::Undo(which) => {
+                    let said: Vec<u64> = self.words.iter().map(|(number, _)| number).collect();
+                    if let Some(at) = which.checked_rem(said.len()) {
+                        self.words.undo(said[at]).unwrap();
+                    }
+                }
+                Step::Some(some, chosen) => drop(self.work(some, |at| chosen[at])),
+                Step::All(some) => self.finish(some),
+                Step::Write(at) => {
+                    let answer = self.answer(self.documents[at].text);
+                    self.flying.push((at, answer));
+                }
+                Step::Stored => self.land(),
+                Step::Restart => {
+                    let mut bytes = Vec::new();
+                    self.words.write(&mut bytes);
+                    let read = Overrides::read(&mut &bytes[..]).unwrap();
+                    assert_eq!(read, self.words);
+                    self.words = read;
+                }
+            }
+        }
+    }
+
+    fn tree_of(text: usize) -> Root {
+        root(text as u64 % ROOTS)
+    }
+
+    proptest! {
+        /// Whatever was said and taken back, in whatever state the jobs were: at the end of all of them every stored document
+        /// shows what it would show if it were written now.
+        #[test]
+        fn stored_documents_obey_in_the_end(steps in steps()) {
+            let mut world = World::new();
+            for step in steps {
+                world.step(step);
+                let unfinished: Vec<u64> = world.words.unfinished().map(|(number, _)| number).collect();
+                if unfinished.is_empty() && world.flying.is_empty() {
+                    for document in &world.documents {
+                        prop_assert_eq!(document.shown, world.answer(document.text));
+                    }
+                }
+            }
+            while world.words.unfinished().next().is_some() {
+                world.finish(2);
+            }
+            world.land();
+            for document in &world.documents {
+                prop_assert_eq!(document.shown, world.answer(document.text), "text {}", document.text);
+            }
+        }
+    }
+
+    #[test]
+    fn a_forgotten_text_stays_where_it_is() {
+        let mut words = Overrides::default();
+        let merge = Override::Merge {
+            winner: root(1),
+            losers: vec![root(2)],
+        };
+        words.set(0, Some(merge));
+        words.undo(0).unwrap();
+        let unfinished: Vec<_> = words.unfinished().map(|(n, of)| (n, of.clone())).collect();
+        assert_eq!(unfinished[0].1.roots, [root(1), root(2)]);
+        let restamp = words.pass_for(unfinished);
+        let looked = |answer| {
+            Some(ResolvedDocument {
+                text: Fingerprint(9),
+                answer,
+            })
+        };
+        assert_eq!(restamp.shows(&words, root(1), looked(None)), root(1));
+        let known = looked(Some(root(2)));
+        assert_eq!(restamp.shows(&words, root(1), known), root(2));
+        // A third group is nobody's business here.
+        let elsewhere = looked(Some(root(5)));
+        assert_eq!(restamp.shows(&words, root(1), elsewhere), root(1));
+    }
+}

@@ -1,0 +1,313 @@
+//! Requests of one process take turns, a few at once. When there are as many, those that come gather, and small ones are placed together when
+//! a turn ends: as if they had come one after the other, for the round trips of one. So the more writers of single documents there are, the
+//! more documents are in a round trip; and how much an engine is asked for at once is bounded.
+//!
+//! A request that has documents left, because another process was faster or is not done, is out of its turn while it pauses; then it is
+//! the first to come.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use super::SharedInner;
+use super::place::DocumentInProgress;
+use crate::forest::port::{
+    Batch, Commit, EarlierDocuments, PlacementDocument, PlacementReply, Placements,
+    PlacementsOrBatch, PortFuture, Unavailable,
+};
+use crate::forest::promise::Promise;
+use crate::forest::undo_guard::UndoGuard;
+use crate::hash::splitmix64;
+use crate::method::MethodKind;
+
+/// Documents that are placed together, if they are not of one request. More in a round trip cost no less for each, and keep others waiting.
+const TOGETHER: usize = 1_000;
+/// Turns at once: while one waits for the engine, the work of another goes on.
+const AT_ONCE: usize = 8;
+/// The first pause before documents are tried again, and the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(4);
+const LONGEST_PAUSE: Duration = Duration::from_millis(64);
+/// How often a document is tried.
+const ATTEMPTS: u32 = 200;
+
+/// The requests that wait for their turn.
+#[derive(Default)]
+pub(super) struct Batcher(pub(super) Mutex<WaitingBatch>);
+
+pub(super) struct WaitingBatch {
+    requests: VecDeque<PendingBatch>,
+    /// Turns in which documents are being placed, and how many there may be.
+    pub(super) busy: usize,
+    pub(super) most: usize,
+}
+
+impl Default for WaitingBatch {
+    fn default() -> WaitingBatch {
+        WaitingBatch {
+            requests: VecDeque::new(),
+            busy: 0,
+            most: AT_ONCE,
+        }
+    }
+}
+
+/// The documents of one request on their way, or a part of them.
+pub(super) struct PendingBatch {
+    /// Those that have no place yet. Before its first turn they are `documents`, and have no times.
+    work: Vec<DocumentInProgress>,
+    documents: Vec<PlacementDocument>,
+    /// Those that have their places, where they are to be given back if the others get none.
+    pub(super) done: Option<Vec<DocumentInProgress>>,
+    /// As they were asked for.
+    pub(super) commit: Commit,
+    pub(super) earlier: EarlierDocuments,
+    /// What they knew of those before them when they came, where they are to be given back.
+    came_with: EarlierDocuments,
+    pub(super) replies: Vec<Option<PlacementReply>>,
+    attempt: u32,
+    pause: Duration,
+    begun: Instant,
+    /// Unwanted when nobody waits for the answer any more.
+    answer: Promise<PlacementsOrBatch<Batch, UndoGuard<Placements>>>,
+}
+
+impl PendingBatch {
+    fn len(&self) -> usize {
+        self.work.len() + self.documents.len()
+    }
+
+    /// All of its documents, as they came.
+    fn into_batch(
+        self,
+    ) -> (
+        Batch,
+        Promise<PlacementsOrBatch<Batch, UndoGuard<Placements>>>,
+    ) {
+        let mut work: Vec<DocumentInProgress> =
+            self.done.into_iter().flatten().chain(self.work).collect();
+        work.sort_by_key(|work| work.place);
+        let documents = work.into_iter().map(|work| work.document);
+        let batch = Batch {
+            documents: documents.chain(self.documents).collect(),
+            commit: self.commit,
+            earlier: self.came_with,
+        };
+        (batch, self.answer)
+    }
+}
+
+impl WaitingBatch {
+    /// Those whose turn it is: at least one, and as many as may be placed together. `None`: nobody waits, and nobody is at it any more.
+    pub(super) fn next(&mut self) -> Option<Vec<PendingBatch>> {
+        if self.requests.is_empty() {
+            self.busy -= 1;
+            return None;
+        }
+        let mut documents = 0;
+        let fit = self.requests.iter().take_while(|request| {
+            documents += request.len();
+            documents <= TOGETHER
+        });
+        let count = fit.count().max(1);
+        Some(self.requests.drain(..count).collect())
+    }
+}
+
+/// Gives each request its documents that have no place yet.
+fn give_back(work: Vec<DocumentInProgress>, requests: &mut [PendingBatch]) {
+    for work in work {
+        if let Some(request) = requests.get_mut(work.request) {
+            request.work.push(work);
+        }
+    }
+}
+
+/// Somebody is at it. A panic ends the requests that it is about, and the others go on; the end of the runtime ends all.
+struct BatchGuard<F: MethodKind>(Option<Arc<SharedInner<F>>>);
+
+impl<F: MethodKind> Drop for BatchGuard<F> {
+    fn drop(&mut self) {
+        let Some(inner) = self.0.take() else {
+            return;
+        };
+        let ended = {
+            let mut waiting = inner.turns.0.lock();
+            waiting.busy -= 1;
+            match std::thread::panicking() {
+                true => VecDeque::new(),
+                false => std::mem::take(&mut waiting.requests),
+            }
+        };
+        drop(ended);
+        inner.go_on();
+    }
+}
+
+impl<F: MethodKind> SharedInner<F> {
+    /// Has the documents placed when it is their turn. `to_return`: they are given back if the engine cannot take
+    /// anything.
+    pub(super) fn queue(
+        self: &Arc<Self>,
+        batch: Batch,
+        to_return: bool,
+    ) -> PortFuture<PlacementsOrBatch<Batch>> {
+        let Batch {
+            documents,
+            commit,
+            earlier,
+        } = batch;
+        let (answer, answered) = self.promise();
+        let request = PendingBatch {
+            work: Vec::new(),
+            replies: documents.iter().map(|_| None).collect(),
+            documents,
+            done: to_return.then(Vec::new),
+            came_with: match to_return {
+                true => earlier.clone(),
+                false => EarlierDocuments::default(),
+            },
+            commit,
+            earlier,
+            attempt: 0,
+            pause: FIRST_PAUSE,
+            begun: Instant::now(),
+            answer,
+        };
+        self.turns.0.lock().requests.push_back(request);
+        self.go_on();
+        Box::pin(async move {
+            match answered.await {
+                Ok(Ok(Ok(parcel))) => parcel.take().map(Ok).ok_or(Unavailable::Stopped),
+                Ok(Ok(Err(back))) => Ok(Err(back)),
+                Ok(Err(error)) => Err(error),
+                Err(_) => Err(Unavailable::Stopped),
+            }
+        })
+    }
+
+    /// Has somebody see to the requests that wait, if there are any and nobody does.
+    fn go_on(self: &Arc<Self>) {
+        {
+            let mut waiting = self.turns.0.lock();
+            if waiting.busy >= waiting.most || waiting.requests.is_empty() {
+                return;
+            }
+            waiting.busy += 1;
+        }
+        let mut turn = BatchGuard(Some(self.clone()));
+        self.keys.spawn(Box::pin(async move {
+            while let Some(inner) = turn.0.clone() {
+                let next = inner.turns.0.lock().next();
+                match next {
+                    Some(requests) => inner.take_turn(requests).await,
+                    None => turn.0 = None,
+                }
+            }
+        }));
+    }
+
+    /// Tries to place what is left of these requests, as if they had come in this order.
+    async fn take_turn(self: &Arc<Self>, requests: Vec<PendingBatch>) {
+        // What nobody waits for is not placed.
+        let is_wanted = |request: &PendingBatch| !request.answer.is_unwanted();
+        let (mut requests, unwanted): (Vec<_>, Vec<_>) = requests.into_iter().partition(is_wanted);
+        for request in unwanted {
+            self.undo(request.replies.into_iter().flatten().collect());
+        }
+        let mut work = Vec::with_capacity(requests.iter().map(PendingBatch::len).sum());
+        for (at, request) in requests.iter_mut().enumerate() {
+            let documents = std::mem::take(&mut request.documents);
+            request
+                .work
+                .extend(self.arrivals(documents, &request.earlier));
+            let own = request.work.drain(..);
+            work.extend(own.map(|own| DocumentInProgress { request: at, ..own }));
+        }
+        if requests.is_empty() {
+            return;
+        }
+        match self.attempt(work, &mut requests).await {
+            Err((error, left)) => {
+                give_back(left, &mut requests);
+                for request in requests {
+                    self.fail(request, error.clone());
+                }
+            }
+            Ok(again) => {
+                give_back(again, &mut requests);
+                for request in requests {
+                    match request.work.is_empty() {
+                        true => self.answer(request),
+                        false => self.put_back(request),
+                    }
+                }
+            }
+        }
+    }
+
+    fn answer(self: &Arc<Self>, request: PendingBatch) {
+        let replies: Option<Vec<PlacementReply>> = request.replies.into_iter().collect();
+        let placements = Placements {
+            replies: replies.unwrap_or_default(),
+            // It is no text work: what placing takes is waiting for the engine, and for others.
+            waited: request.begun.elapsed(),
+            earlier: request.earlier,
+        };
+        let inner = self.clone();
+        // If nobody waits any more, it comes back and is dropped here.
+        let parcel = UndoGuard::new(placements, move |unwanted| inner.undo(unwanted.replies));
+        request.answer.answer(Ok(Ok(parcel)));
+    }
+
+    /// Ends a request that cannot be placed whole. Nobody will settle what was placed of it.
+    fn fail(self: &Arc<Self>, mut request: PendingBatch, error: Unavailable) {
+        let replies = std::mem::take(&mut request.replies);
+        self.undo(replies.into_iter().flatten().collect());
+        if request.done.is_none() || !error.is_store_unavailable() {
+            return request.answer.answer(Err(error));
+        }
+        let (batch, answer) = request.into_batch();
+        answer.answer(Ok(Err((error, batch))));
+    }
+
+    /// Withdraws what nobody will settle, because nobody has waited for it, or its request has failed.
+    fn undo(self: &Arc<Self>, replies: Vec<PlacementReply>) {
+        let placed = replies.into_iter().filter_map(|reply| reply.placed);
+        let rollbacks: Vec<_> = placed.map(|placed| placed.rollback).collect();
+        if rollbacks.is_empty() {
+            return;
+        }
+        let inner = self.clone();
+        self.keys.spawn(Box::pin(async move {
+            let _ = inner.withdraw(rollbacks).await;
+        }));
+    }
+
+    /// Has a request tried again, after a pause in which others take their turns.
+    fn put_back(self: &Arc<Self>, mut request: PendingBatch) {
+        request.attempt += 1;
+        if request.attempt == ATTEMPTS {
+            let reason = "other processes place the same documents again and again";
+            self.fail(request, self.overtaken(reason));
+            return;
+        }
+        let left = request.work.len() as u64;
+        self.counters.conflicts.fetch_add(left, Relaxed);
+        // Two that collide must not do it again and again at the same moment.
+        let part = splitmix64(self.tokens.fetch_add(1, Relaxed)) % 1024;
+        let paused = request.pause.mul_f64(0.5 + part as f64 / 1024.0);
+        request.pause = (2 * request.pause).min(LONGEST_PAUSE);
+        for work in &mut request.work {
+            work.waited += paused;
+        }
+        let inner = self.clone();
+        self.keys.spawn(Box::pin(async move {
+            inner.keys.pause(paused).await;
+            inner.turns.0.lock().requests.push_front(request);
+            inner.go_on();
+        }));
+    }
+}

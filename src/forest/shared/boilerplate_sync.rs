@@ -1,0 +1,138 @@
+//! What processes learn of boilerplate, from each other: the founders of a settled request teach their sentences through one log in the
+//! engine, which everybody reads in its order and counts in a table of its own. So all tables have the same counts, a moment later.
+//!
+//! ```text
+//! | founders 8 | hashes of their sentences, 8 each |, or what a forest that moved here had learned: | all ones 8 | portion of its table |
+//! ```
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::keys::{StoreFuture, SyncEntries, SyncEntry, SyncPosition};
+use super::{LESSON_BYTES, SharedInner};
+use crate::forest::port::Unavailable;
+use crate::method::{Durable, MethodKind};
+
+/// In place of the number of founders: what follows is a portion of a table.
+const TABLE: u64 = u64::MAX;
+/// Documents of one request that teach, as in a local forest.
+const TEACHERS: usize = 1_000;
+
+impl<F: MethodKind> SharedInner<F> {
+    /// Teaches what the founders of one request have brought, and hears of it with the others. Answers how many sentences became
+    /// boilerplate. One request counts each sentence once, and no more than so many documents.
+    pub(super) async fn teach(&self, lessons: Vec<Vec<u64>>) -> Result<u64, Unavailable> {
+        let founders = lessons.len().min(TEACHERS);
+        if founders == 0 || !F::LEARNS {
+            return Ok(0);
+        }
+        let mut hashes: Vec<u64> = lessons.into_iter().take(founders).flatten().collect();
+        hashes.sort_unstable();
+        hashes.dedup();
+        let mut lesson = Vec::with_capacity(8 + 8 * hashes.len());
+        (founders as u64).write(&mut lesson);
+        hashes.iter().for_each(|hash| hash.write(&mut lesson));
+        self.hear_after(Some(lesson)).await
+    }
+
+    /// Teaches all that a forest of one process has learned. The log keeps it as long as what came to it then.
+    pub(super) async fn teach_all(&self, portions: Vec<Vec<u8>>) -> Result<(), Unavailable> {
+        for portion in portions {
+            let mut lesson = Vec::with_capacity(8 + portion.len());
+            TABLE.write(&mut lesson);
+            lesson.extend(portion);
+            self.hear_after(Some(lesson)).await?;
+        }
+        Ok(())
+    }
+
+    /// Forgets what everybody has taught. Nobody may be teaching.
+    pub(super) async fn forget_lessons(&self) -> Result<(), Unavailable> {
+        let forest = self.number().await?;
+        let forgotten = self.keys.remove_sync_entries(forest).await;
+        forgotten.map_err(|away| self.away(away))?;
+        *self.heard.lock() = SyncPosition::default();
+        Ok(())
+    }
+
+    /// Hears what others have taught. Answers how many sentences became boilerplate.
+    pub(super) async fn refresh_boilerplate(&self) -> Result<u64, Unavailable> {
+        match F::LEARNS {
+            true => self.hear_after(None).await,
+            false => Ok(0),
+        }
+    }
+
+    /// Begins to hear what others have taught; it comes while something else is done. `None`: there is nothing to wait for.
+    pub(super) async fn hears(&self) -> Result<Option<StoreFuture<SyncEntries>>, Unavailable> {
+        if !F::LEARNS {
+            return Ok(None);
+        }
+        let forest = self.number().await?;
+        let after = *self.heard.lock();
+        self.counters.commands.fetch_add(1, Relaxed);
+        Ok(Some(self.keys.sync_entries(forest, None, after)))
+    }
+
+    /// Takes down what was heard. Answers whether that was anything.
+    pub(super) async fn has_heard(
+        &self,
+        heard: StoreFuture<SyncEntries>,
+    ) -> Result<bool, Unavailable> {
+        let (lessons, is_all) = heard.await.map_err(|away| self.away(away))?;
+        self.count_lessons(&lessons);
+        if !is_all {
+            self.refresh_boilerplate().await?;
+        }
+        Ok(!lessons.is_empty())
+    }
+
+    async fn hear_after(&self, mut lesson: Option<Vec<u8>>) -> Result<u64, Unavailable> {
+        let forest = self.number().await?;
+        let mut became = 0;
+        loop {
+            let after = *self.heard.lock();
+            self.counters.commands.fetch_add(1, Relaxed);
+            self.counters.rounds.fetch_add(1, Relaxed);
+            let teach = lesson.take().map(|bytes| SyncEntry {
+                // As many as fit, if the others are like this one.
+                most: (LESSON_BYTES / (bytes.len() + 1)).max(1),
+                life: self.calendar.lessons(),
+                bytes,
+            });
+            let heard = self.keys.sync_entries(forest, teach, after).await;
+            let (lessons, is_all) = heard.map_err(|away| self.away(away))?;
+            became += self.count_lessons(&lessons);
+            if is_all {
+                return Ok(became);
+            }
+        }
+    }
+
+    fn count_lessons(&self, lessons: &[(SyncPosition, Vec<u8>)]) -> u64 {
+        let mut became = 0;
+        // Two may have heard the same.
+        let mut heard = self.heard.lock();
+        let mut learned = self.learned.lock();
+        for (at, bytes) in lessons {
+            if *at <= *heard {
+                continue;
+            }
+            *heard = *at;
+            let mut bytes = bytes.as_slice();
+            let Some(founders) = u64::read(&mut bytes) else {
+                continue;
+            };
+            if founders == TABLE {
+                F::add_portion(&mut learned, bytes);
+                continue;
+            }
+            let (hashes, _) = bytes.as_chunks::<8>();
+            let hashes: Vec<u64> = hashes
+                .iter()
+                .map(|hash| u64::from_le_bytes(*hash))
+                .collect();
+            became += F::learn(&mut learned, &hashes, founders).len() as u64;
+        }
+        became
+    }
+}

@@ -1,0 +1,475 @@
+//! Claiming what was planned: the steps after reading, each one round trip for all documents of a request.
+//!
+//! Founders write first and read then, so of two that found the same tree at least one sees the other. A tree is confirmed and killed
+//! at one key, so one of the two happens. Who joins a tree has pinned it before it hangs a leaf in it.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::SharedInner;
+use super::keys::{FoundingToken, KeyKind, KeyOp, Lifetime, StoreReply};
+use super::layout::{LEASE, LeafValue, NodeValue, RootValue, write_evidence};
+
+use super::place::{Answer, PlacementRound, RecheckQuery};
+use super::settle::{PlacementHandle, UsedLeaf};
+use crate::fingerprint::Fingerprint;
+use crate::forest::port::Unavailable;
+use crate::forest::{Rollback, Root};
+use crate::method::{FounderTokens, MethodKind};
+use crate::time::Millis;
+
+/// What became of the claims of one document.
+#[derive(Debug, Default)]
+pub(super) enum ClaimOutcome {
+    /// Another process was faster.
+    #[default]
+    Again,
+    /// It has its place.
+    Holds(Rollback),
+}
+
+/// A tree to which documents of the request come.
+pub(super) struct ClaimedTree<P> {
+    pub(super) root: Root,
+    pub(super) token: FoundingToken,
+    /// Documents, by their places in the round; the founder first.
+    pub(super) documents: Vec<usize>,
+    /// New leaves, and whose they are.
+    pub(super) leaves: Vec<NewLeaf>,
+    /// Leaves that are there, as they are, and that are to live on; and whose they are.
+    pub(super) refreshed: Vec<(Fingerprint, LeafValue, usize)>,
+    /// Leaves that are there, where documents have dates: they live on when these are accepted; and whose they are.
+    pub(super) used: Vec<(UsedLeaf, usize)>,
+    /// The root is there, and of an earlier step.
+    pub(super) is_due: bool,
+    /// Documents that its root stands for.
+    pub(super) counted: usize,
+    /// Documents that have to begin again, though the tree stands.
+    pub(super) lost: HashSet<usize>,
+    pub(super) founding: Option<TreeFounding<P>>,
+    pub(super) state: TreeClaim,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TreeClaim {
+    /// Its root is there, or is to be claimed.
+    Open,
+    /// Its documents have their places.
+    Done,
+    /// Its documents have to begin again.
+    Lost,
+}
+
+/// What is needed to found a tree.
+pub(super) struct TreeFounding<P> {
+    pub(super) value: RootValue<P>,
+    /// What stands in its place and is dead.
+    pub(super) before: Option<Vec<u8>>,
+    pub(super) evidence: Option<FounderTokens>,
+    pub(super) question: RecheckQuery<P>,
+}
+
+pub(super) struct NewLeaf {
+    pub(super) fingerprint: Fingerprint,
+    pub(super) document: usize,
+    pub(super) before: Option<Vec<u8>>,
+    pub(super) is_own: bool,
+    /// It is the hash of the document's text.
+    pub(super) is_text: bool,
+}
+
+impl<P> ClaimedTree<P> {
+    /// Whether a document of it is the one that founds it.
+    pub(super) fn is_founder(&self, document: usize) -> bool {
+        self.founding.is_some() && self.documents.first() == Some(&document)
+    }
+
+    /// Whether a leaf is claimed when its document has looked again. Were the hash of a text claimed with the other leaves, a copy
+    /// could know itself by it that has to begin again for one of those.
+    pub(super) fn is_late(&self, leaf: &NewLeaf) -> bool {
+        leaf.is_text && !self.is_founder(leaf.document)
+    }
+
+    /// Documents that may have their places in it.
+    pub(super) fn standing(&self) -> usize {
+        self.documents.len() - self.lost.len()
+    }
+
+    /// Takes down what came of the claim of a leaf.
+    pub(super) fn claimed(&mut self, leaf: usize, reply: &StoreReply, value: &[u8]) {
+        let is_own = has_put(reply, value);
+        let is_of_tree = match reply {
+            StoreReply::Bytes(there) => self.has(there),
+            StoreReply::Nothing | StoreReply::Number(_) => false,
+        };
+        let Some(leaf) = self.leaves.get_mut(leaf) else {
+            return;
+        };
+        leaf.is_own |= is_own;
+        let document = leaf.document;
+        if !is_own && !is_of_tree && !self.is_founder(document) {
+            self.lost.insert(document);
+        }
+    }
+
+    /// Whether what stands in the place of a leaf is one of this tree.
+    fn has(&self, there: &[u8]) -> bool {
+        match NodeValue::<()>::read(there) {
+            Some(NodeValue::Leaf(leaf)) => leaf.root == self.root && leaf.token == self.token,
+            _ => false,
+        }
+    }
+}
+
+impl<F: MethodKind> SharedInner<F> {
+    /// Claims what a round has decided. One answer for each of its documents.
+    pub(super) async fn claim(
+        self: &Arc<Self>,
+        round: &PlacementRound<F>,
+    ) -> Result<Vec<ClaimOutcome>, Unavailable> {
+        let now = round.work.iter().map(|work| work.at).max();
+        let now = now.max(self.dated_clock()).unwrap_or(Millis(0));
+        let mut trees = self.trees(round, now);
+        self.claim_roots(&mut trees, now).await?;
+        self.claim_leaves(&mut trees, now).await?;
+        self.look_again(&mut trees, round, now).await?;
+        self.give_way(&trees, now).await?;
+        Ok(self.claimed(round, &trees, now))
+    }
+
+    /// Claims, and does no more.
+    #[cfg(test)]
+    pub(super) async fn claim_and_crash(
+        self: &Arc<Self>,
+        round: &PlacementRound<F>,
+    ) -> Result<(), Unavailable> {
+        let now = Millis(0);
+        let mut trees = self.trees(round, now);
+        self.claim_roots(&mut trees, now).await?;
+        self.claim_leaves(&mut trees, now).await
+    }
+
+    /// What comes to each tree.
+    fn trees(&self, round: &PlacementRound<F>, now: Millis) -> Vec<ClaimedTree<F::Proof>> {
+        let PlacementRound {
+            answers,
+            read,
+            plans,
+            ..
+        } = round;
+        let mut trees: Vec<ClaimedTree<F::Proof>> = Vec::new();
+        let mut places: HashMap<Root, usize> = HashMap::new();
+        let fates = answers.iter().enumerate();
+        let fates = fates.filter_map(|(at, answer)| match answer {
+            Answer::Fate(fate) => Some((at, fate)),
+            _ => None,
+        });
+        for (at, fate) in fates {
+            let decided = &fate.decided;
+            let root = decided.outcome.root;
+            if decided.new.is_empty() && decided.used.is_empty() {
+                continue;
+            }
+            let dead = |fingerprint| read.value(fingerprint).map(<[u8]>::to_vec);
+            let place = *places.entry(root).or_insert_with(|| {
+                let founding = plans.trees.get(&root).map(|own| TreeFounding {
+                    value: RootValue {
+                        is_confirmed: false,
+                        token: self.new_token(),
+                        added: own.added,
+                        step: self.calendar.step(now),
+                        is_dated: self.calendar.is_dated,
+                        uses: 0,
+                        pins: 0,
+                        children: 0,
+                        before: 0,
+                        tally: None,
+                        proof: own.proof.clone(),
+                    },
+                    before: dead(root.0),
+                    evidence: own.evidence.clone(),
+                    question: fate.question.clone(),
+                });
+                let kept = read.root(root.0).filter(|_| founding.is_none());
+                let is_due = kept.is_some_and(|kept| kept.step != self.calendar.step(now));
+                let kept = kept.map(|kept| kept.token);
+                let token = founding.as_ref().map(|founding| founding.value.token);
+                trees.push(ClaimedTree {
+                    root,
+                    token: token.or(kept).unwrap_or(FoundingToken(0)),
+                    documents: Vec::new(),
+                    leaves: Vec::new(),
+                    refreshed: Vec::new(),
+                    used: Vec::new(),
+                    is_due,
+                    counted: 0,
+                    lost: HashSet::new(),
+                    founding,
+                    state: TreeClaim::Open,
+                });
+                trees.len() - 1
+            });
+            let Some(tree) = trees.get_mut(place) else {
+                continue;
+            };
+            tree.documents.push(at);
+            let leaves = decided.new.iter().filter(|&&node| node != root.0);
+            tree.leaves.extend(leaves.map(|&fingerprint| NewLeaf {
+                fingerprint,
+                document: at,
+                before: dead(fingerprint),
+                is_own: false,
+                is_text: fingerprint == fate.question.whole,
+            }));
+            for &fingerprint in decided.used.iter().filter(|&&used| used != root.0) {
+                let step = self.calendar.leaf_step(now);
+                let old = read
+                    .leaf(fingerprint)
+                    .filter(|leaf| leaf.step != step && !plans.nodes.contains_key(&fingerprint));
+                if self.calendar.is_dated {
+                    let is_due = old.is_some();
+                    let leaf = fingerprint;
+                    tree.used.push((UsedLeaf { leaf, is_due }, at));
+                    continue;
+                }
+                let mut known = tree.refreshed.iter();
+                if !known.any(|&(known, ..)| known == fingerprint) {
+                    let old = old.map(|leaf| (fingerprint, leaf, at));
+                    tree.refreshed.extend(old);
+                }
+            }
+        }
+        trees
+    }
+
+    pub(super) fn leaf(&self, tree: &ClaimedTree<F::Proof>, now: Millis) -> Vec<u8> {
+        let leaf = self.calendar.leaf(tree.root, tree.token, now);
+        leaf.bytes()
+    }
+
+    /// Puts the roots of new trees where nothing lives, for a while, and pins those that are there.
+    async fn claim_roots(
+        &self,
+        trees: &mut [ClaimedTree<F::Proof>],
+        now: Millis,
+    ) -> Result<(), Unavailable> {
+        let commands = trees.iter().map(|tree| {
+            let what = match &tree.founding {
+                Some(founding) => {
+                    let value = founding.value.bytes();
+                    put(founding.before.clone(), value, Lifetime::For(LEASE))
+                }
+                // Its time goes on when its documents are accepted.
+                None if self.calendar.is_dated => KeyOp::Hold {
+                    token: tree.token,
+                    uses: small(tree.documents.len()),
+                    children: small(tree.leaves.len()),
+                },
+                None => KeyOp::Pin {
+                    token: tree.token,
+                    uses: small(tree.documents.len()),
+                    children: small(tree.leaves.len()),
+                    step: self.calendar.step(now) as u16,
+                    life: self.calendar.life(now, true),
+                },
+            };
+            (KeyKind::Node, tree.root.0, what)
+        });
+        let mut commands: Vec<_> = commands.collect();
+        // A root that lives longer is named longer.
+        let pinned = |tree: &&ClaimedTree<F::Proof>| tree.is_due && !self.calendar.is_dated;
+        for tree in trees.iter().filter(pinned) {
+            self.enter(tree.root.0, now, false, &mut commands);
+        }
+        let replies = self.run_all(commands).await?;
+        for (tree, reply) in trees.iter_mut().zip(replies) {
+            let is_there = match (&tree.founding, reply) {
+                (Some(founding), reply) => has_put(&reply, &founding.value.bytes()),
+                (None, reply) => matches!(reply, StoreReply::Number(_)),
+            };
+            match is_there {
+                true if tree.founding.is_none() => tree.counted = tree.documents.len(),
+                true => {}
+                false => tree.state = TreeClaim::Lost,
+            }
+        }
+        Ok(())
+    }
+
+    /// Hangs the new leaves into trees whose roots stand. Where another tree is faster its leaf stays, and whoever only joins
+    /// begins again: it might have joined that one.
+    async fn claim_leaves(
+        &self,
+        trees: &mut [ClaimedTree<F::Proof>],
+        now: Millis,
+    ) -> Result<(), Unavailable> {
+        let (mut commands, mut more) = (Vec::new(), Vec::new());
+        let life = self.life(now, false);
+        for tree in trees.iter().filter(|tree| tree.state == TreeClaim::Open) {
+            let value = self.leaf(tree, now);
+            for leaf in tree.leaves.iter().filter(|leaf| !tree.is_late(leaf)) {
+                let what = put(leaf.before.clone(), value.clone(), life);
+                commands.push((KeyKind::Node, leaf.fingerprint, what));
+                self.enter(leaf.fingerprint, now, true, &mut more);
+            }
+            for (fingerprint, leaf, _) in &tree.refreshed {
+                // It may have gone since it was read.
+                let what = put(Some(leaf.bytes()), value.clone(), life);
+                commands.push((KeyKind::Node, *fingerprint, what));
+                self.enter(*fingerprint, now, false, &mut more);
+            }
+            if tree.founding.is_some() {
+                self.enter(tree.root.0, now, true, &mut more);
+            }
+            let words = tree.founding.as_ref().and_then(|f| f.evidence.as_ref());
+            if let Some(words) = words.filter(|_| self.has_evidence()) {
+                let value = write_evidence(tree.token, words);
+                let life = self.evidence_life(value.len(), now);
+                more.push((KeyKind::Evidence, tree.root.0, KeyOp::Put { value, life }));
+            }
+        }
+        commands.extend(more);
+        let mut replies = self.run_all(commands).await?;
+        for tree in trees
+            .iter_mut()
+            .filter(|tree| tree.state == TreeClaim::Open)
+        {
+            let value = self.leaf(tree, now);
+            for at in 0..tree.leaves.len() {
+                if tree.leaves.get(at).is_none_or(|leaf| tree.is_late(leaf)) {
+                    continue;
+                }
+                let reply = replies.next().unwrap_or(StoreReply::Number(0));
+                tree.claimed(at, &reply, &value);
+            }
+            for at in 0..tree.refreshed.len() {
+                let reply = replies.next().unwrap_or(StoreReply::Number(0));
+                let document = tree.refreshed.get(at).map(|&(_, _, document)| document);
+                let is_lost = !has_put(&reply, &value);
+                tree.lost
+                    .extend(document.filter(|&at| is_lost && !tree.is_founder(at)));
+            }
+        }
+        Ok(())
+    }
+
+    /// The root of a tree as all others may join it.
+    pub(super) fn confirmed(&self, tree: &ClaimedTree<F::Proof>, now: Millis) -> Option<KeyOp> {
+        let founding = tree.founding.as_ref()?;
+        // The hashes of texts are claimed in the same round trip.
+        let comes = |leaf: &NewLeaf| tree.is_late(leaf) && !tree.lost.contains(&leaf.document);
+        let own = tree.leaves.iter();
+        let own = own.filter(|leaf| leaf.is_own || comes(leaf));
+        let confirmed = RootValue {
+            is_confirmed: true,
+            uses: small(tree.standing()),
+            children: small(own.count()),
+            ..founding.value.clone()
+        };
+        Some(KeyOp::Confirm {
+            token: tree.token,
+            value: confirmed.bytes(),
+            life: self.life(now, true),
+        })
+    }
+
+    /// Takes back what was put for trees that are not to be, and for documents that begin again.
+    async fn give_way(
+        &self,
+        trees: &[ClaimedTree<F::Proof>],
+        now: Millis,
+    ) -> Result<(), Unavailable> {
+        let mut commands = Vec::new();
+        for tree in trees.iter().filter(|tree| tree.state == TreeClaim::Done) {
+            let (token, uses) = (tree.token, small(tree.counted - tree.standing()));
+            if uses > 0 {
+                commands.push((tree.root.0, KeyOp::Release { token, uses }));
+            }
+        }
+        for tree in trees.iter().filter(|tree| tree.state == TreeClaim::Lost) {
+            let Some(founding) = &tree.founding else {
+                continue;
+            };
+            let value = founding.value.bytes();
+            commands.push((tree.root.0, KeyOp::Remove { value }));
+            for leaf in tree.leaves.iter().filter(|leaf| leaf.is_own) {
+                let value = self.leaf(tree, now);
+                commands.push((leaf.fingerprint, KeyOp::Remove { value }));
+            }
+        }
+        self.run(commands).await.map(drop)
+    }
+
+    fn claimed(
+        &self,
+        round: &PlacementRound<F>,
+        trees: &[ClaimedTree<F::Proof>],
+        now: Millis,
+    ) -> Vec<ClaimOutcome> {
+        let fates = round.answers.iter();
+        // One without a node has nothing to lose.
+        let mut claimed: Vec<ClaimOutcome> = fates
+            .map(|answer| match answer {
+                Answer::Fate(fate)
+                    if fate.decided.new.is_empty() && fate.decided.used.is_empty() =>
+                {
+                    ClaimOutcome::Holds(Rollback::default())
+                }
+                _ => ClaimOutcome::Again,
+            })
+            .collect();
+        let placed = self.calendar.is_dated.then(|| self.calendar.step(now));
+        for tree in trees.iter().filter(|tree| tree.state == TreeClaim::Done) {
+            let standing = tree.documents.iter();
+            for &document in standing.filter(|document| !tree.lost.contains(document)) {
+                // They only go with the root, when nobody goes by any of them.
+                let own = tree.leaves.iter();
+                let own = own.filter(|leaf| leaf.is_own && leaf.document == document);
+                let handle = PlacementHandle {
+                    root: tree.root,
+                    token: tree.token,
+                    has_founded: tree.is_founder(document),
+                    placed,
+                    is_due: tree.is_due,
+                    leaves: own.map(|leaf| leaf.fingerprint).collect(),
+                    used: tree
+                        .used
+                        .iter()
+                        .filter(|&&(_, of)| of == document)
+                        .map(|&(used, _)| used)
+                        .collect(),
+                };
+                if let Some(claimed) = claimed.get_mut(document) {
+                    *claimed = ClaimOutcome::Holds(handle.into_rollback());
+                }
+            }
+        }
+        claimed
+    }
+}
+
+/// Puts a value where nothing is, or where this is that is dead.
+pub(super) fn put(before: Option<Vec<u8>>, value: Vec<u8>, life: Lifetime) -> KeyOp {
+    match before {
+        None => KeyOp::Claim { value, life },
+        Some(before) => KeyOp::Swap {
+            before,
+            or_nothing: true,
+            value,
+            life,
+        },
+    }
+}
+
+/// Whether a value was put, this time or before.
+pub(super) fn has_put(reply: &StoreReply, value: &[u8]) -> bool {
+    match reply {
+        StoreReply::Nothing => true,
+        StoreReply::Bytes(there) => there == value,
+        StoreReply::Number(done) => *done == 1,
+    }
+}
+
+fn small(count: usize) -> u16 {
+    u16::try_from(count).unwrap_or(u16::MAX)
+}

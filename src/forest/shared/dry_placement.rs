@@ -1,0 +1,97 @@
+//! Documents placed as if by themselves: they see the shared forest and each other, and leave nothing.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::SharedForest;
+use super::place::Answer;
+use super::read_set::BatchPlan;
+use crate::forest::Rollback;
+use crate::forest::port::{
+    self, Commit, DryPlacement, EarlierDocuments, PlacementDocument, PlacementReply, Placements,
+    PlacementsOrBatch,
+};
+use crate::method::MethodKind;
+
+/// One request's view of a shared forest.
+pub(super) struct SharedDryPlacement<F: MethodKind> {
+    forest: SharedForest<F>,
+    /// Nobody contends for it: the request asks one question at a time.
+    own: Arc<Mutex<Own<F>>>,
+}
+
+/// What only the request itself sees.
+struct Own<F: MethodKind> {
+    plans: BatchPlan<F::Proof>,
+    earlier: EarlierDocuments,
+}
+
+impl<F: MethodKind> SharedDryPlacement<F> {
+    pub(super) fn new(forest: SharedForest<F>) -> SharedDryPlacement<F> {
+        SharedDryPlacement {
+            forest,
+            own: Arc::new(Mutex::new(Own {
+                plans: BatchPlan::default(),
+                earlier: EarlierDocuments::default(),
+            })),
+        }
+    }
+}
+
+impl<F: MethodKind> DryPlacement for SharedDryPlacement<F> {
+    fn place(&self, documents: Vec<PlacementDocument>) -> port::PortFuture<Placements> {
+        let placed = self.place_or_return(documents);
+        Box::pin(async move { placed.await?.map_err(|(error, _)| error) })
+    }
+
+    fn place_or_return(
+        &self,
+        documents: Vec<PlacementDocument>,
+    ) -> port::PortFuture<PlacementsOrBatch<Vec<PlacementDocument>>> {
+        let (inner, own) = (self.forest.inner.clone(), self.own.clone());
+        self.forest.plain(async move {
+            let (plans, mut earlier) = {
+                let own = own.lock();
+                (own.plans.clone(), own.earlier.clone())
+            };
+            let work = inner.arrivals(documents, &earlier);
+            let round = match inner.decide(work, vec![earlier.clone()], plans, true).await {
+                Ok(round) => round,
+                Err((error, work)) if error.is_store_unavailable() => {
+                    let documents = work.into_iter().map(|work| work.document);
+                    return Ok(Err((error, documents.collect())));
+                }
+                Err((error, _)) => return Err(error),
+            };
+            let mut replies = Vec::with_capacity(round.work.len());
+            for (work, answer) in round.work.into_iter().zip(round.answers) {
+                let placed = match answer {
+                    Answer::Fate(fate) => {
+                        let rollback = Rollback::default();
+                        let commit = Commit::Provisional;
+                        let mut placed = inner.placed(&work, *fate, rollback, commit, &mut earlier);
+                        placed.lesson = None;
+                        placed.claimed = None;
+                        earlier.time = work.now.map(|_| placed.clock).or(earlier.time);
+                        earlier.tallies.add(placed.root.0, placed.count);
+                        Some(placed)
+                    }
+                    Answer::None | Answer::Unread | Answer::Waits(_) => None,
+                };
+                replies.push(PlacementReply {
+                    now: work.now,
+                    placed,
+                });
+            }
+            *own.lock() = Own {
+                plans: round.plans,
+                earlier,
+            };
+            Ok(Ok(Placements {
+                replies,
+                ..Placements::default()
+            }))
+        })
+    }
+}

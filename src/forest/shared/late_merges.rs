@@ -1,0 +1,203 @@
+//! Late merges in a forest that several processes share: accepted documents that agree with two living trees tell that these may be one.
+//! What is kept of their founders is read from the engine; docs/merges.md specifies it.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::SharedInner;
+use super::keys::{FoundingToken, KeyKind, KeyOp, StoreReply};
+use super::layout::{NodeValue, read_evidence};
+use super::overrides::{ChangeOutcome, OverrideTable};
+use crate::fingerprint::Fingerprint;
+use crate::forest::late_merges::{LateMerges, are_one, founders_agree, may_be_one, trees_of};
+use crate::forest::overrides::{Override, Overrides};
+use crate::forest::port::Unavailable;
+use crate::forest::{LateMergeLog, LateMergeStats, Root};
+use crate::method::{FounderTokens, MethodKind, Proof};
+
+/// Pairs that are judged for the documents of one request, whose client waits for it. Others are met again by later documents.
+const MOST_JUDGED: u32 = 64;
+/// How often two groups are judged while others change the words.
+const TRIES: u32 = 3;
+
+/// What is kept of the founders of living trees: the proof and the evidence of each.
+struct FounderCache<P>(HashMap<Root, (P, FounderTokens)>);
+
+impl<P: Proof> FounderCache<P> {
+    fn agree(&self, one: Root, other: Root, thresholds: P::Thresholds) -> Option<bool> {
+        let kept = |root| {
+            let (proof, words): &(P, FounderTokens) = self.0.get(&root)?;
+            Some((proof, &**words))
+        };
+        Some(founders_agree(kept(one)?, kept(other)?, thresholds))
+    }
+}
+
+impl<F: MethodKind> SharedInner<F> {
+    /// Accepted documents of trees agree with others, too. Answers how many groups were made one.
+    pub(super) async fn meet(&self, met: Vec<(Root, Vec<Root>)>) -> Result<u64, Unavailable> {
+        let mode = self.late.lock().mode;
+        if mode == LateMerges::Off || !F::Proof::TELLS_OF_ROOTS {
+            return Ok(0);
+        }
+        let (mut merged, mut room) = (0, MOST_JUDGED);
+        for (tree, others) in met {
+            for other in others {
+                merged += u64::from(self.meet_one((tree, other), mode, &mut room).await?);
+            }
+        }
+        Ok(merged)
+    }
+
+    /// Answers whether their groups were made one.
+    async fn meet_one(
+        &self,
+        (tree, other): (Root, Root),
+        mode: LateMerges,
+        room: &mut u32,
+    ) -> Result<bool, Unavailable> {
+        let mut is_met = false;
+        for _ in 0..TRIES {
+            let known = self.said.known();
+            if !may_be_one(known.words(), tree, other) {
+                return Ok(false);
+            }
+            let judged = {
+                let mut late = self.late.lock();
+                late.set_override_version(known.version());
+                match is_met {
+                    true => None,
+                    false => late.known(tree, other),
+                }
+            };
+            is_met = true;
+            let agree = match judged {
+                Some(agree) => agree,
+                None if *room == 0 => return Ok(false),
+                None => {
+                    *room -= 1;
+                    let Some(agree) = self.judge(&known, tree, other).await? else {
+                        return Ok(false);
+                    };
+                    self.late.lock().judged(tree, other, agree);
+                    agree
+                }
+            };
+            if !agree || mode != LateMerges::Apply {
+                return Ok(false);
+            }
+            match self.merge_late(&known, tree, other).await? {
+                ChangeOutcome::Done(_) => return Ok(true),
+                ChangeOutcome::Nothing => return Ok(false),
+                // Somebody has said something since it was judged.
+                ChangeOutcome::Overtaken => {}
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether all living trees of their groups agree; `None` if one of the two is gone.
+    async fn judge(
+        &self,
+        known: &OverrideTable,
+        tree: Root,
+        other: Root,
+    ) -> Result<Option<bool>, Unavailable> {
+        let Some(trees) = trees_of(known.words(), tree, other) else {
+            return Ok(Some(false));
+        };
+        let founders = self.founders(trees).await?;
+        let agree = |one, other| founders.agree(one, other, self.thresholds);
+        let is_alive = |root| founders.0.contains_key(&root);
+        Ok(are_one(known.words(), (tree, other), is_alive, agree))
+    }
+
+    /// What is kept of those of these trees that live.
+    async fn founders(&self, roots: Vec<Root>) -> Result<FounderCache<F::Proof>, Unavailable> {
+        let mut commands: Vec<_> = roots
+            .iter()
+            .map(|root| (KeyKind::Node, root.0, KeyOp::Get))
+            .collect();
+        let has_evidence = self.has_evidence();
+        if has_evidence {
+            let evidence = roots.iter();
+            commands.extend(evidence.map(|root| (KeyKind::Evidence, root.0, KeyOp::Get)));
+        }
+        commands.extend(self.read_clock());
+        let mut replies = self.run_all(commands).await?;
+        let nodes: Vec<Option<StoreReply>> = roots.iter().map(|_| replies.next()).collect();
+        let mut evidence: HashMap<Fingerprint, (FoundingToken, FounderTokens)> = HashMap::new();
+        if has_evidence {
+            for root in &roots {
+                if let Some(StoreReply::Bytes(bytes)) = replies.next() {
+                    evidence.extend(read_evidence(&bytes).map(|of| (root.0, of)));
+                }
+            }
+        }
+        self.refresh_clock(replies.next());
+        let calendar = self.calendar();
+        let living = roots.into_iter().zip(nodes).filter_map(|(root, node)| {
+            let Some(StoreReply::Bytes(bytes)) = node else {
+                return None;
+            };
+            let NodeValue::Root(kept) = NodeValue::<F::Proof>::read(&bytes)? else {
+                return None;
+            };
+            let is_there = kept.is_confirmed && !calendar.is_over(kept.step);
+            let words = evidence.remove(&root.0);
+            let words = words.filter(|(token, _)| *token == kept.token);
+            let words = words.map_or_else(|| FounderTokens::from(&[][..]), |(_, words)| words);
+            is_there.then_some((root, (kept.proof, words)))
+        });
+        Ok(FounderCache(living.collect()))
+    }
+
+    /// The forest itself says that these two are one, if nobody has said anything since that was judged. Answers the number of the word,
+    /// if there is room for it.
+    async fn merge_late(
+        &self,
+        judged: &OverrideTable,
+        tree: Root,
+        other: Root,
+    ) -> Result<ChangeOutcome<u64>, Unavailable> {
+        let is_time = self.late.lock().is_time_to_forget();
+        let outlived = match is_time {
+            true => self.outlived(judged.words()).await?,
+            false => Vec::new(),
+        };
+        let (winner, loser) = (tree, other);
+        let say = |words: &mut Overrides| {
+            words.forget(&outlived);
+            let word = Override::Late { winner, loser };
+            let said = words.has_room_for_late().then(|| words.add(word, &[]))?;
+            said.map(|(number, _)| number)
+        };
+        let only = Some(judged.version());
+        let said = self.change_overrides_at(only, say).await?;
+        let mut late = self.late.lock();
+        match said {
+            ChangeOutcome::Done(_) => late.applied += 1,
+            ChangeOutcome::Nothing => late.no_room += 1,
+            ChangeOutcome::Overtaken => {}
+        }
+        Ok(said)
+    }
+
+    /// Late merges of which nothing is left.
+    async fn outlived(&self, words: &Overrides) -> Result<Vec<u64>, Unavailable> {
+        let roots: BTreeSet<Root> = words
+            .iter()
+            .filter_map(|(_, word)| word.late_loser())
+            .collect();
+        let living = self.founders(roots.into_iter().collect()).await?;
+        Ok(words.outlived(|root| living.0.contains_key(&root)))
+    }
+
+    /// What was met by this process since its start, as far as it still holds.
+    pub(super) fn late(&self) -> LateMergeLog {
+        self.late.lock().late(self.said.known().words())
+    }
+
+    pub(super) fn late_stats(&self) -> LateMergeStats {
+        self.late().stats()
+    }
+}

@@ -1,0 +1,414 @@
+//! What people say about groups, for all who share a forest: one value of the engine, all of it, which is changed by whoever knows what
+//! is there and replaces it in one command. Every process has a copy, and asks with the first nodes of each request whether there is a
+//! newer one.
+//!
+//! ```text
+//! | version 8 | tag 8 | versions before: how many 4, of each: version 8, tag 8 | words |
+//! ```
+//!
+//! The tag is drawn anew for each change, so two values with the same head are the same, and the last ones before tell a process
+//! whether what it has heard is a part of what is there. What an engine has lost is said again by whoever had heard it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use super::SharedInner;
+use super::keys::{Key, KeyKind, KeyOp, StoreReply, StoreUnavailable};
+use crate::fingerprint::Fingerprint;
+use crate::forest::Root;
+use crate::forest::local::StateChange;
+use crate::forest::overrides::{Override, OverrideChange, Overrides, Restamp, RestampPass};
+use crate::forest::port::{Acknowledged, Unavailable};
+use crate::hash::splitmix64;
+use crate::method::{Durable, MethodKind};
+
+/// Changes that are known by their tags.
+const MOST_BEFORE: usize = 64;
+/// How often a change is tried that others are faster with.
+const ATTEMPTS: u32 = 100;
+/// A process that has not told of itself for so long is gone.
+const LEASE: Duration = Duration::from_secs(10);
+
+/// What one process knows.
+#[derive(Debug)]
+pub(super) struct KnownOverrides {
+    known: Mutex<Arc<OverrideTable>>,
+    /// Tells this process from the others.
+    process: u64,
+    /// Up to which change all that it has on its way obeys.
+    obeys: AtomicU64,
+    /// When it tells the engine that it is there the next time.
+    due: Mutex<Option<Instant>>,
+}
+
+/// All words, and which change has made them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct OverrideTable {
+    /// Changes so far; of two that follow each other the later one has the higher number.
+    version: u64,
+    tag: u64,
+    /// The last ones before it, the latest first.
+    before: Vec<(u64, u64)>,
+    words: Arc<Overrides>,
+}
+
+/// What came of changing words.
+pub(super) enum ChangeOutcome<T> {
+    Done(T),
+    /// There was nothing to change, or no room.
+    Nothing,
+    /// Somebody has changed them before.
+    Overtaken,
+}
+
+impl OverrideTable {
+    fn head(&self) -> [u8; 16] {
+        let mut head = [0; 16];
+        let (version, tag) = head.split_at_mut(8);
+        version.copy_from_slice(&self.version.to_le_bytes());
+        tag.copy_from_slice(&self.tag.to_le_bytes());
+        head
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let mut bytes = self.head().to_vec();
+        (self.before.len() as u32).write(&mut bytes);
+        for (version, tag) in &self.before {
+            version.write(&mut bytes);
+            tag.write(&mut bytes);
+        }
+        self.words.write(&mut bytes);
+        bytes
+    }
+
+    fn read(mut bytes: &[u8]) -> Option<OverrideTable> {
+        let bytes = &mut bytes;
+        let (version, tag) = (u64::read(bytes)?, u64::read(bytes)?);
+        let mut before = Vec::new();
+        for _ in 0..u32::read(bytes)? {
+            before.push((u64::read(bytes)?, u64::read(bytes)?));
+        }
+        let words = Overrides::read(bytes)?;
+        bytes.is_empty().then_some(OverrideTable {
+            version,
+            tag,
+            before,
+            words: Arc::new(words),
+        })
+    }
+
+    /// Whether that one is this, or has become this. Of one that was long before, it is believed.
+    fn follows(&self, other: &OverrideTable) -> bool {
+        if other.version >= self.version {
+            return self.head() == other.head();
+        }
+        let known = self.before.iter().find(|(v, _)| *v == other.version);
+        match (known, self.before.last()) {
+            (Some((_, tag)), _) => *tag == other.tag,
+            (None, Some((oldest, _))) => other.version < *oldest,
+            (None, None) => true,
+        }
+    }
+
+    /// These words after this change.
+    fn changed(&self, version: u64, tag: u64, words: Overrides) -> OverrideTable {
+        let mut before = vec![(self.version, self.tag)];
+        before.extend(&self.before);
+        before.truncate(MOST_BEFORE);
+        before.retain(|(version, _)| *version > 0);
+        OverrideTable {
+            version,
+            tag,
+            before,
+            words: Arc::new(words),
+        }
+    }
+}
+
+impl KnownOverrides {
+    pub(super) fn new(seed: u64) -> KnownOverrides {
+        KnownOverrides {
+            known: Mutex::default(),
+            process: splitmix64(seed ^ 0x5A1D),
+            obeys: AtomicU64::new(0),
+            due: Mutex::new(None),
+        }
+    }
+
+    pub(super) fn known(&self) -> Arc<OverrideTable> {
+        self.known.lock().clone()
+    }
+
+    /// Takes a later table for the one that it knows. Answers whether it was.
+    fn advance(&self, to: OverrideTable) -> bool {
+        let mut known = self.known.lock();
+        let is_later = to.follows(&known);
+        if is_later && to.version > known.version {
+            *known = Arc::new(to);
+        }
+        is_later
+    }
+}
+
+/// What reads the words if they are not these.
+pub(super) fn since(known: &OverrideTable) -> (KeyKind, Fingerprint, KeyOp) {
+    let head = known.head();
+    (KeyKind::Words, Fingerprint(0), KeyOp::Since { head })
+}
+
+impl<F: MethodKind> SharedInner<F> {
+    /// Takes down what was said, where that is not what was known when it was asked for.
+    pub(super) async fn refresh_overrides(
+        &self,
+        asked: Arc<OverrideTable>,
+        reply: Option<StoreReply>,
+    ) -> Result<(), Unavailable> {
+        let (mut asked, mut reply) = (asked, reply);
+        for _ in 0..ATTEMPTS {
+            let Some(StoreReply::Bytes(bytes)) = reply else {
+                return Ok(());
+            };
+            let there = match bytes.is_empty() {
+                true => OverrideTable::default(),
+                false => match OverrideTable::read(&bytes) {
+                    Some(there) => there,
+                    None => return Err(self.unreadable_overrides(self.number().await?)),
+                },
+            };
+            if self.said.advance(there.clone()) {
+                return Ok(());
+            }
+            let known = self.said.known();
+            if known.head() == asked.head() {
+                // Nobody was told of anything since this was asked: the engine has lost what this process had heard.
+                self.mend(&known, there).await?;
+            } else if known.follows(&there) {
+                // Another request was faster.
+                return Ok(());
+            }
+            asked = self.said.known();
+            reply = self.run_all(vec![since(&asked)]).await?.next();
+        }
+        Err(self.is_overtaken())
+    }
+
+    /// Other values that do not read count as absent. These do not: without them documents would get roots that
+    /// somebody has corrected, and nobody would see it.
+    fn unreadable_overrides(&self, forest: u8) -> Unavailable {
+        let key = Key {
+            forest,
+            fingerprint: Fingerprint(0),
+            kind: KeyKind::Words,
+        };
+        let (key, len) = key.bytes();
+        let key = key.get(..len).unwrap_or_default().escape_ascii();
+        self.unsupported(&format!(
+            "what people have said about its groups does not read as this version of spinney writes it, and without it documents would \
+             get roots that somebody has corrected. Use the version that wrote it, or put the value of the key \"{key}\" in Redis back \
+             from a copy; or delete that key: a spinney that is running and has read it before puts it back, and if there is none, all \
+             that was said is forgotten"
+        ))
+    }
+
+    async fn mend(
+        &self,
+        known: &Arc<OverrideTable>,
+        there: OverrideTable,
+    ) -> Result<(), Unavailable> {
+        let (before, mended) = match there.version {
+            0 => (None, OverrideTable::clone(known)),
+            version => {
+                let words = there.words.mended(&known.words);
+                let version = 1 + version.max(known.version);
+                let mended = match words == *there.words {
+                    true => there.clone(),
+                    false => there.changed(version, self.new_tag(), words),
+                };
+                (Some(there.head()), mended)
+            }
+        };
+        if mended != there {
+            let value = mended.bytes();
+            let turn = (
+                KeyKind::Words,
+                Fingerprint(0),
+                KeyOp::Turn { before, value },
+            );
+            if self.run_all(vec![turn]).await?.next() != Some(StoreReply::Number(1)) {
+                return Ok(());
+            }
+        }
+        let mut now = self.said.known.lock();
+        if Arc::ptr_eq(&now, known) {
+            *now = Arc::new(mended);
+        }
+        Ok(())
+    }
+
+    /// Hears what was said through other processes; answers what was.
+    pub(super) async fn overrides(&self) -> Result<Arc<OverrideTable>, Unavailable> {
+        let asked = self.said.known();
+        let reply = self.run_all(vec![since(&asked)]).await?.next();
+        self.refresh_overrides(asked, reply).await?;
+        Ok(self.said.known())
+    }
+
+    /// Changes the words, and answers what came of it when the engine has them; `None`: there is nothing to change, or
+    /// no room.
+    async fn change_overrides<T>(
+        &self,
+        change: impl Fn(&mut Overrides) -> Option<T>,
+    ) -> Result<Option<T>, Unavailable> {
+        Ok(match self.change_overrides_at(None, change).await? {
+            ChangeOutcome::Done(answer) => Some(answer),
+            ChangeOutcome::Nothing | ChangeOutcome::Overtaken => None,
+        })
+    }
+
+    /// The same, and if a change is named, only as long as that is the last one.
+    pub(super) async fn change_overrides_at<T>(
+        &self,
+        only: Option<u64>,
+        change: impl Fn(&mut Overrides) -> Option<T>,
+    ) -> Result<ChangeOutcome<T>, Unavailable> {
+        for attempt in 0..ATTEMPTS {
+            let known = self.overrides().await?;
+            if only.is_some_and(|only| only != known.version) {
+                return Ok(ChangeOutcome::Overtaken);
+            }
+            let mut words = Overrides::clone(&known.words);
+            let Some(answer) = change(&mut words) else {
+                return Ok(ChangeOutcome::Nothing);
+            };
+            let changed = known.changed(known.version + 1, self.new_tag(), words);
+            let value = changed.bytes();
+            let before = (known.version > 0).then(|| known.head());
+            let turn = (
+                KeyKind::Words,
+                Fingerprint(0),
+                KeyOp::Turn { before, value },
+            );
+            if self.run_all(vec![turn]).await?.next() == Some(StoreReply::Number(1)) {
+                self.said.advance(changed);
+                return Ok(ChangeOutcome::Done(answer));
+            }
+            // It may have been done, and its reply been lost.
+            if self.overrides().await?.follows(&changed) {
+                return Ok(ChangeOutcome::Done(answer));
+            }
+            let pause = splitmix64(self.said.process ^ u64::from(attempt)) % 8;
+            self.keys.pause(Duration::from_millis(1 + pause)).await;
+        }
+        Err(self.is_overtaken())
+    }
+
+    fn is_overtaken(&self) -> Unavailable {
+        self.overtaken("other processes change the words all the time")
+    }
+
+    fn new_tag(&self) -> u64 {
+        splitmix64(self.tokens.fetch_add(1, Relaxed)).max(1)
+    }
+
+    pub(super) async fn add_override(
+        &self,
+        word: Override,
+        shown: &[Root],
+    ) -> Result<Option<u64>, Unavailable> {
+        let say = |words: &mut Overrides| Some(words.add(word.clone(), shown)?.0);
+        self.change_overrides(say).await
+    }
+
+    pub(super) async fn undo_override(&self, number: u64) -> Result<Option<Override>, Unavailable> {
+        let take_back = |words: &mut Overrides| Some(words.undo(number)?.0);
+        self.change_overrides(take_back).await
+    }
+
+    pub(super) async fn restamped(&self, done: &RestampPass) -> Result<(), Unavailable> {
+        let restamped = |words: &mut Overrides| (!words.restamped(done).is_empty()).then_some(());
+        self.change_overrides(restamped).await.map(drop)
+    }
+
+    /// Puts what a process has kept for itself where nobody has said anything.
+    pub(super) async fn import_overrides(&self, words: &Overrides) -> Result<(), Unavailable> {
+        let put = |there: &mut Overrides| {
+            let is_to_be_put = *there == Overrides::default() && there != words;
+            is_to_be_put.then(|| *there = words.clone())
+        };
+        self.change_overrides(put).await.map(drop)
+    }
+
+    /// The same words as the changes that make them.
+    pub(super) fn changes_of(&self, words: &Overrides) -> Vec<u8> {
+        let said = words.iter().map(|(number, word)| OverrideChange::Say {
+            number,
+            word: Some(word.clone()),
+        });
+        let restamps = words.restamps();
+        let restamps = restamps.map(|(number, restamp)| OverrideChange::Restamp {
+            number,
+            restamp: Some(Restamp::clone(&restamp)),
+        });
+        let mut bytes = Vec::new();
+        for change in said.chain(restamps) {
+            StateChange::<F::Proof>::Words(change).write(&mut bytes);
+        }
+        bytes
+    }
+
+    /// Has the engine know that this process is there, before it looks at anything that a word may change.
+    pub(super) async fn announce(&self) -> Result<(), Unavailable> {
+        let due = *self.said.due.lock();
+        if due.is_none_or(|due| due <= Instant::now()) {
+            self.tell().await?;
+        }
+        Ok(())
+    }
+
+    /// All that this process has on its way obeys what was said up to this change. Answers how that is for all processes.
+    pub(super) async fn acknowledge(&self, heard: u64) -> Result<Acknowledged, Unavailable> {
+        self.said.obeys.fetch_max(heard, Relaxed);
+        self.tell().await
+    }
+
+    async fn tell(&self) -> Result<Acknowledged, Unavailable> {
+        let began = Instant::now();
+        let what = KeyOp::Tell {
+            process: self.said.process,
+            obeys: self.said.obeys.load(Relaxed),
+            life: LEASE.as_millis() as u64,
+        };
+        let tell = vec![(KeyKind::Obeyed, Fingerprint(0), what)];
+        let reply = self.run_all(tell).await?.next();
+        *self.said.due.lock() = Some(began + LEASE / 3);
+        let read = |bytes: &[u8]| {
+            let (is_first, by_all) = std::str::from_utf8(bytes).ok()?.split_once(' ')?;
+            Some(Acknowledged {
+                is_first: is_first == "1",
+                by_all: by_all.parse().ok()?,
+            })
+        };
+        match reply {
+            Some(StoreReply::Bytes(bytes)) => read(&bytes),
+            _ => None,
+        }
+        .ok_or_else(|| {
+            self.away(StoreUnavailable::of(
+                "the engine does not say which processes are there",
+            ))
+        })
+    }
+}
+
+impl OverrideTable {
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
+    pub(super) fn words(&self) -> &Arc<Overrides> {
+        &self.words
+    }
+}

@@ -1,0 +1,565 @@
+//! What was read of a shared forest, and what the documents of a request plan on top of it: what the placement rules are shown. Pure: where
+//! something is asked that was not read, that is noted, and whoever asks reads it and asks again.
+
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use super::keys::FoundingToken;
+use super::layout::{Calendar, LeafValue, NodeValue, RootValue};
+use super::lsh_buckets::LshBuckets;
+use super::read_set_view::ReadSetView;
+use crate::fingerprint::{Distance, Fingerprint};
+use crate::forest::candidates::PriorClaim;
+use crate::forest::change::Change;
+use crate::forest::placement::{self, PlacementPlan};
+use crate::forest::{Decision, NearNode, Root};
+use crate::method::{Durable, FounderTokens, PlacementQuery, Proof, Refusal, Tallies, TreeTally};
+use crate::time::Millis;
+
+/// A value and what it says.
+#[derive(Debug, Clone)]
+pub(super) struct ReadValue<P> {
+    pub(super) bytes: Vec<u8>,
+    pub(super) node: NodeValue<P>,
+}
+
+/// The words of a founder, of the attempt with this token.
+type Evidence = (FoundingToken, FounderTokens);
+
+/// What was read. A key that is not in it was not asked for.
+#[derive(Debug)]
+pub(super) struct ReadValues<P> {
+    nodes: HashMap<Fingerprint, Option<ReadValue<P>>>,
+    /// Values that are no nodes: as good as none, and whoever puts a node there puts it in their place.
+    unreadable: HashMap<Fingerprint, Vec<u8>>,
+    evidence: HashMap<Fingerprint, Option<Evidence>>,
+    /// What buckets name.
+    buckets: HashMap<Fingerprint, Vec<Fingerprint>>,
+}
+
+/// What is to be read before anything can be said.
+#[derive(Debug, Default)]
+pub(super) struct MissingKeys {
+    pub(super) nodes: BTreeSet<Fingerprint>,
+    pub(super) evidence: BTreeSet<Fingerprint>,
+    pub(super) buckets: BTreeSet<Fingerprint>,
+}
+
+impl MissingKeys {
+    pub(super) fn is_empty(&self) -> bool {
+        self.nodes.is_empty() && self.evidence.is_empty() && self.buckets.is_empty()
+    }
+}
+
+impl<P> Default for ReadValues<P> {
+    fn default() -> Self {
+        ReadValues {
+            nodes: HashMap::new(),
+            unreadable: HashMap::new(),
+            evidence: HashMap::new(),
+            buckets: HashMap::new(),
+        }
+    }
+}
+
+impl<P: Durable> ReadValues<P> {
+    /// Takes down what a key holds now. Answers whether it is another thing than before.
+    pub(super) fn put(&mut self, fingerprint: Fingerprint, bytes: Option<Vec<u8>>) -> bool {
+        if self.nodes.contains_key(&fingerprint) && self.value(fingerprint) == bytes.as_deref() {
+            return false;
+        }
+        self.unreadable.remove(&fingerprint);
+        let kept = bytes.and_then(|bytes| match NodeValue::read(&bytes) {
+            Some(node) => Some(ReadValue { node, bytes }),
+            None => {
+                self.unreadable.insert(fingerprint, bytes);
+                None
+            }
+        });
+        self.nodes.insert(fingerprint, kept);
+        true
+    }
+
+    /// What a key holds, whether it is a node or not.
+    pub(super) fn value(&self, fingerprint: Fingerprint) -> Option<&[u8]> {
+        let kept = self.kept(fingerprint).map(|kept| &kept.bytes);
+        kept.or_else(|| self.unreadable.get(&fingerprint))
+            .map(Vec::as_slice)
+    }
+
+    /// Whether a key holds something that is no node.
+    pub(super) fn is_unreadable(&self, fingerprint: Fingerprint) -> bool {
+        self.unreadable.contains_key(&fingerprint)
+    }
+
+    pub(super) fn put_evidence(&mut self, root: Fingerprint, evidence: Option<Evidence>) {
+        self.evidence.insert(root, evidence);
+    }
+
+    pub(super) fn put_bucket(&mut self, bucket: Fingerprint, names: Vec<Fingerprint>) {
+        self.buckets.insert(bucket, names);
+    }
+
+    pub(super) fn has_evidence(&self, root: Fingerprint) -> bool {
+        self.evidence.contains_key(&root)
+    }
+
+    pub(super) fn has_node(&self, fingerprint: Fingerprint) -> bool {
+        self.nodes.contains_key(&fingerprint)
+    }
+
+    pub(super) fn kept(&self, fingerprint: Fingerprint) -> Option<&ReadValue<P>> {
+        self.nodes.get(&fingerprint)?.as_ref()
+    }
+
+    pub(super) fn leaf(&self, fingerprint: Fingerprint) -> Option<LeafValue> {
+        match self.kept(fingerprint)?.node {
+            NodeValue::Leaf(leaf) => Some(leaf),
+            NodeValue::Root(_) => None,
+        }
+    }
+
+    pub(super) fn root(&self, fingerprint: Fingerprint) -> Option<&RootValue<P>> {
+        match &self.kept(fingerprint)?.node {
+            NodeValue::Root(root) => Some(root),
+            NodeValue::Leaf(_) => None,
+        }
+    }
+
+    /// The root of the tree in which a fingerprint has a node. A leaf whose root has gone, or has another token, is none; nor is a node
+    /// that is over. A tree that is not confirmed never is: its founder would not notice.
+    pub(super) fn tree_of(&self, fingerprint: Fingerprint, calendar: Calendar) -> Option<Root> {
+        let is_over = |root: &RootValue<P>, step| root.is_confirmed && calendar.is_over(step);
+        match &self.kept(fingerprint)?.node {
+            NodeValue::Root(root) => (!is_over(root, root.step)).then_some(Root(fingerprint)),
+            NodeValue::Leaf(leaf) => {
+                let root = self.root(leaf.root.0)?;
+                let is_dead = is_over(root, root.step) || is_over(root, leaf.step);
+                (root.token == leaf.token && !is_dead).then_some(leaf.root)
+            }
+        }
+    }
+
+    /// The roots that have nodes here, as they were read.
+    pub(super) fn roots(&self) -> impl Iterator<Item = Fingerprint> + '_ {
+        let kept = self.nodes.iter();
+        kept.filter_map(|(&fingerprint, kept)| match kept.as_ref()?.node {
+            NodeValue::Root(_) => Some(fingerprint),
+            NodeValue::Leaf(_) => None,
+        })
+    }
+}
+
+/// A tree that a document of the request founds.
+#[derive(Debug, Clone)]
+pub(super) struct OwnTree<P> {
+    pub(super) added: Millis,
+    pub(super) proof: P,
+    pub(super) evidence: Option<FounderTokens>,
+}
+
+/// What the documents of a request plan.
+#[derive(Debug, Clone)]
+pub(super) struct BatchPlan<P> {
+    pub(super) trees: HashMap<Root, OwnTree<P>>,
+    /// New nodes, roots included, and their trees.
+    pub(super) nodes: HashMap<Fingerprint, Root>,
+    children: HashMap<Root, u32>,
+}
+
+impl<P> Default for BatchPlan<P> {
+    fn default() -> Self {
+        BatchPlan {
+            trees: HashMap::new(),
+            nodes: HashMap::new(),
+            children: HashMap::new(),
+        }
+    }
+}
+
+/// What a document is to be given, and what it needs for that.
+#[derive(Debug)]
+pub(super) struct DecidedDocument {
+    pub(super) outcome: PlacementPlan,
+    /// Its new nodes, the root first if it founds a tree.
+    pub(super) new: Vec<Fingerprint>,
+    /// Nodes that are there and that it uses.
+    pub(super) used: Vec<Fingerprint>,
+    /// How much of a sign it is that its tree is page chrome.
+    pub(super) sign: u8,
+    /// Trees that were asked about it and have no evidence.
+    pub(super) without_evidence: usize,
+    /// All of its fingerprints were looked up.
+    pub(super) is_wide: bool,
+}
+
+/// What comes of a question.
+#[derive(Debug)]
+pub(super) enum QueryOutcome {
+    /// Something has to be read first.
+    Unread,
+    /// The trees of these roots would take the document, and are not confirmed yet.
+    Waits(Vec<Root>),
+    Decided(DecidedDocument),
+}
+
+/// A decision, and what it changes.
+struct PlannedDecision<P> {
+    outcome: PlacementPlan,
+    changes: Vec<Change<P>>,
+    sign: u8,
+    without_evidence: usize,
+    is_wide: bool,
+}
+
+/// What the placement rules are shown.
+#[derive(Debug)]
+pub(super) struct ReadSet<'r, P: Proof> {
+    pub(super) read: &'r ReadValues<P>,
+    pub(super) plans: BatchPlan<P>,
+    pub(super) thresholds: P::Thresholds,
+    pub(super) calendar: Calendar,
+    pub(super) max_tree: Option<u32>,
+    blocks: &'r LshBuckets,
+    /// Trees that are not confirmed count like others.
+    pub(super) joins_all: bool,
+    hidden: HashSet<FoundingToken>,
+    missing: RefCell<MissingKeys>,
+}
+
+impl<'r, P: Proof + Durable> ReadSet<'r, P> {
+    pub(super) fn new(
+        read: &'r ReadValues<P>,
+        plans: BatchPlan<P>,
+        thresholds: P::Thresholds,
+        calendar: Calendar,
+        (max_tree, blocks): (Option<u32>, &'r LshBuckets),
+    ) -> ReadSet<'r, P> {
+        ReadSet {
+            read,
+            plans,
+            thresholds,
+            calendar,
+            max_tree,
+            blocks,
+            joins_all: false,
+            hidden: HashSet::new(),
+            missing: RefCell::default(),
+        }
+    }
+
+    /// What was asked for and not read.
+    pub(super) fn into_missing(self) -> (MissingKeys, BatchPlan<P>) {
+        (self.missing.into_inner(), self.plans)
+    }
+
+    fn is_missing(&self) -> bool {
+        !self.missing.borrow().is_empty()
+    }
+
+    /// Finds or plans the place of a document at a time.
+    pub(super) fn place(
+        &mut self,
+        query: &PlacementQuery<'_, P>,
+        now: Millis,
+        claim: Option<PriorClaim<'_>>,
+    ) -> QueryOutcome {
+        let concluded = self.foresee(query, now, claim);
+        let PlannedDecision {
+            outcome,
+            changes,
+            sign,
+            without_evidence,
+            is_wide,
+        } = match concluded {
+            Some(Ok(concluded)) => concluded,
+            Some(Err(waits)) => return QueryOutcome::Waits(waits),
+            None => return QueryOutcome::Unread,
+        };
+        let (mut new, mut used) = (Vec::new(), Vec::new());
+        for change in changes {
+            match change {
+                Change::AddRoot {
+                    fingerprint,
+                    added,
+                    proof,
+                } => {
+                    let tree = OwnTree {
+                        added,
+                        proof,
+                        evidence: None,
+                    };
+                    self.plans.trees.insert(Root(fingerprint), tree);
+                    self.plans.nodes.insert(fingerprint, Root(fingerprint));
+                    new.push(fingerprint);
+                }
+                Change::AddLeaf { fingerprint, root } => {
+                    self.plans.nodes.insert(fingerprint, root);
+                    *self.plans.children.entry(root).or_default() += 1;
+                    new.push(fingerprint);
+                }
+                Change::Evidence { root, words } => {
+                    if let Some(tree) = self.plans.trees.get_mut(&root) {
+                        tree.evidence = Some(words);
+                    }
+                }
+                Change::Use { fingerprint } => used.push(fingerprint),
+                Change::Refresh { .. }
+                | Change::Begin(_)
+                | Change::Count { .. }
+                | Change::Withdraw { .. }
+                | Change::Evict { .. } => {}
+            }
+        }
+        QueryOutcome::Decided(DecidedDocument {
+            outcome,
+            new,
+            used,
+            sign,
+            without_evidence,
+            is_wide,
+        })
+    }
+
+    /// What comes of a document, or the trees for which it has to wait; `None`: something has to be read first.
+    fn foresee(
+        &self,
+        query: &PlacementQuery<'_, P>,
+        now: Millis,
+        claim: Option<PriorClaim<'_>>,
+    ) -> Option<Result<PlannedDecision<P>, Vec<Root>>> {
+        let mut glance = ReadSetView::of(self, query, now);
+        glance.give(claim);
+        // What is behind this document is noted all the same.
+        if self.is_missing() {
+            return None;
+        }
+        let outcome = glance.decide();
+        let waits = glance.waits(&outcome);
+        let wide = placement::widened(query, &outcome).filter(|_| waits.is_empty());
+        let concluded = match &wide {
+            None => self.conclude(&glance, outcome, waits, now, false),
+            Some(wide) => {
+                let mut glance = ReadSetView::of(self, wide, now);
+                glance.give(claim);
+                if self.is_missing() {
+                    return None;
+                }
+                let outcome = glance.decide();
+                let waits = glance.waits(&outcome);
+                self.conclude(&glance, outcome, waits, now, true)
+            }
+        };
+        (!self.is_missing()).then_some(concluded)
+    }
+
+    /// What a decision comes to, or the trees for which it has to wait.
+    fn conclude(
+        &self,
+        glance: &ReadSetView<'_, '_, '_, P>,
+        outcome: PlacementPlan,
+        waits: Vec<Root>,
+        now: Millis,
+        is_wide: bool,
+    ) -> Result<PlannedDecision<P>, Vec<Root>> {
+        if !waits.is_empty() {
+            return Err(waits);
+        }
+        let query = glance.query;
+        let mut changes = Vec::new();
+        placement::changes(query, &glance.seen, &outcome, now, &mut changes);
+        Ok(PlannedDecision {
+            sign: match outcome.decision {
+                Decision::Joined { .. } => self.sign(query, outcome.root),
+                _ => 0,
+            },
+            without_evidence: match query.evidence.is_empty() {
+                true => 0,
+                false => glance.seen.without_evidence(),
+            },
+            outcome,
+            changes,
+            is_wide,
+        })
+    }
+
+    /// Leaves the trees of these tokens out: they are the request's own.
+    pub(super) fn without(mut self, own: HashSet<FoundingToken>) -> Self {
+        self.hidden = own;
+        self
+    }
+
+    /// The trees that take a document, or that have its text: what its founder sees when it looks again. `None`: something has to
+    /// be read first.
+    pub(super) fn agreeing(
+        &self,
+        query: &PlacementQuery<'_, P>,
+        now: Millis,
+        only_its_text: bool,
+    ) -> Option<Vec<Root>> {
+        let glance = ReadSetView::of(self, query, now);
+        if self.is_missing() {
+            return None;
+        }
+        let mut agreeing: Vec<Root> = placement::known(query, &glance.seen, self.thresholds)
+            .into_iter()
+            .collect();
+        for (tree, _, verdict) in placement::verdicts(query, &glance.seen, self.thresholds) {
+            let Some(root) = glance.seen.trees.get(tree).map(|tree| tree.root) else {
+                continue;
+            };
+            if only_its_text {
+                break;
+            }
+            if verdict.is_ok() || (verdict == Err(Refusal::Full) && self.is_provisional(root)) {
+                agreeing.push(root);
+            }
+        }
+        agreeing.sort_unstable();
+        agreeing.dedup();
+        Some(agreeing)
+    }
+
+    /// The root of the tree in which a fingerprint has a node.
+    pub(super) fn tree_of(&self, fingerprint: Fingerprint) -> Option<Root> {
+        if let Some(&root) = self.plans.nodes.get(&fingerprint) {
+            return Some(root);
+        }
+        if !self.read.has_node(fingerprint) {
+            self.missing.borrow_mut().nodes.insert(fingerprint);
+            return None;
+        }
+        let root = self.read.tree_of(fingerprint, self.calendar)?;
+        let token = self.read.root(root.0)?.token;
+        (!self.hidden.contains(&token)).then_some(root)
+    }
+
+    /// The nodes within the distance, nearest first, then by fingerprint, up to as many trees as the proof allows
+    /// ([`Proof::CANDIDATES`]); and their trees.
+    pub(super) fn near(&self, of: Fingerprint) -> Vec<NearNode> {
+        self.near_of(of, P::CANDIDATES)
+    }
+
+    /// All of them.
+    pub(super) fn all_near(&self, of: Fingerprint) -> Vec<NearNode> {
+        self.near_of(of, usize::MAX)
+    }
+
+    fn near_of(&self, of: Fingerprint, most: usize) -> Vec<NearNode> {
+        let mut near: Vec<(Distance, Fingerprint)> = Vec::new();
+        let k = self.blocks.k();
+        let mut add = |fingerprint: Fingerprint| {
+            let distance = of.distance(fingerprint);
+            if distance <= k {
+                near.push((distance, fingerprint));
+            }
+        };
+        add(of);
+        for bucket in self.blocks.buckets(of) {
+            match self.read.buckets.get(&bucket) {
+                Some(names) => names.iter().copied().for_each(&mut add),
+                None => {
+                    self.missing.borrow_mut().buckets.insert(bucket);
+                }
+            }
+        }
+        if k > Distance(0) {
+            self.plans.nodes.keys().copied().for_each(&mut add);
+        }
+        near.sort_unstable();
+        near.dedup();
+        let (mut found, mut trees): (Vec<NearNode>, HashSet<Root>) = Default::default();
+        let (mut known, mut unread) = (0, 0);
+        for (distance, fingerprint) in near {
+            let is_known =
+                self.plans.nodes.contains_key(&fingerprint) || self.read.has_node(fingerprint);
+            // Each of those that were not read may be of another tree; and where they are not, twice as many are read the next time.
+            let room = most.saturating_sub(trees.len());
+            if !is_known && (room == 0 || unread >= room.max(known)) {
+                break;
+            }
+            known += usize::from(is_known);
+            unread += usize::from(!is_known);
+            let Some(root) = self.tree_of(fingerprint) else {
+                continue;
+            };
+            if trees.insert(root) && trees.len() > most {
+                break;
+            }
+            found.push(NearNode {
+                fingerprint,
+                distance,
+                root,
+            });
+        }
+        found
+    }
+
+    /// Whether the tree of a root is one that another process is founding.
+    pub(super) fn is_provisional(&self, root: Root) -> bool {
+        !self.joins_all
+            && !self.plans.trees.contains_key(&root)
+            && self
+                .read
+                .root(root.0)
+                .is_some_and(|root| !root.is_confirmed)
+    }
+
+    pub(super) fn proof(&self, root: Root) -> Option<&P> {
+        match self.plans.trees.get(&root) {
+            Some(own) => Some(&own.proof),
+            None => self.read.root(root.0).map(|root| &root.proof),
+        }
+    }
+
+    /// What is kept of a tree's founder besides its proof.
+    pub(super) fn evidence(&self, root: Root) -> Option<&[u16]> {
+        if let Some(own) = self.plans.trees.get(&root) {
+            return own.evidence.as_deref();
+        }
+        match self.read.evidence.get(&root.0) {
+            Some(Some((token, words))) => {
+                let own = self.read.root(root.0)?.token;
+                (own == *token).then_some(&**words)
+            }
+            Some(None) => None,
+            None => {
+                self.missing.borrow_mut().evidence.insert(root.0);
+                None
+            }
+        }
+    }
+
+    fn sign(&self, query: &PlacementQuery<'_, P>, root: Root) -> u8 {
+        let foreign = self
+            .proof(root)
+            .map_or(0, |kept| query.proof.foreign_titles(kept));
+        TreeTally::sign(foreign, query.known_by_whole)
+    }
+
+    /// Why a tree takes nobody who is not in it, if it does not.
+    pub(super) fn closed(&self, root: Root, earlier: Option<&Tallies>) -> Option<Refusal> {
+        if self.is_provisional(root) {
+            // Nobody joins it before it is confirmed; `waits` tells it from one that is full.
+            return Some(Refusal::Full);
+        }
+        let mut tally = self
+            .read
+            .root(root.0)
+            .map(RootValue::tally)
+            .unwrap_or_default();
+        if let Some(more) = earlier.and_then(|earlier| earlier.of(root.0)) {
+            tally.add_all(more);
+        }
+        tally.closed(self.max_tree)
+    }
+
+    pub(super) fn children(&self, root: Root, now: Millis) -> u32 {
+        let kept = self
+            .read
+            .root(root.0)
+            .filter(|_| !self.plans.trees.contains_key(&root));
+        let kept = kept.map_or(0, |kept| kept.living_children(self.calendar, now));
+        kept + self.plans.children.get(&root).copied().unwrap_or_default()
+    }
+}

@@ -1,0 +1,234 @@
+//! Answers to readers as plain values, for JSON and for pages.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::forest::Root;
+use crate::time::{Millis, format_date};
+
+/// One page of groups, in order.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct GroupsPage {
+    /// The groups of this page.
+    pub groups: Vec<GroupSummary>,
+    /// Number of all groups, if requested.
+    pub total: Option<Total>,
+    /// Asks for the next page; `None` on the last one.
+    pub next: Option<String>,
+    /// Milliseconds that the answer took.
+    pub took: u64,
+    /// Notes for the reader, such as documents without a stamp.
+    pub notes: Vec<String>,
+}
+
+/// A number of groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Total {
+    /// So many.
+    pub value: u64,
+    /// Exactly, or at least.
+    pub relation: Relation,
+}
+
+/// Whether a number is exact.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Relation {
+    /// Exact.
+    Equal,
+    /// So many were proven; there may be more.
+    AtLeast,
+    /// Approximate: documents that are not counted yet may change it either way.
+    About,
+}
+
+/// One group: the documents that share a root.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct GroupSummary {
+    /// Its root.
+    pub root: Root,
+    /// Representative of the group among the documents of the query.
+    pub representative: Representative,
+    /// Documents of the group that the caller may see, the representative among them: 1 or more.
+    pub similar_count: u64,
+    /// Those of them under the query: 1 or more.
+    pub matching_count: u64,
+    /// How many media they are of; `None` where the route names no field for it.
+    pub media: Option<u64>,
+    /// The earliest time of a document of the group; `None` if none has a time.
+    pub first: Option<Millis>,
+    /// The latest.
+    pub last: Option<Millis>,
+}
+
+/// A document that represents its group.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Representative {
+    /// The concrete index that it is in.
+    pub index: String,
+    /// Its id.
+    pub id: String,
+    /// As much of its source as was asked for; null without any.
+    pub source: Value,
+    /// Its score under the query, where it was chosen by relevance.
+    pub score: Option<f64>,
+}
+
+/// One page of the documents of a group, earliest first.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct SimilarPage {
+    /// The group.
+    pub root: Root,
+    /// Documents of the group that the caller may see.
+    pub total: u64,
+    /// Those of this page.
+    pub hits: Vec<SimilarHit>,
+    /// Asks for the next page; `None` on the last one.
+    pub next: Option<String>,
+    /// The forest's view of the root; `None` if no forest of the index has it.
+    pub forest: Option<RootView>,
+    /// Milliseconds that the answer took.
+    pub took: u64,
+}
+
+/// A document of a group.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct SimilarHit {
+    /// The concrete index that it is in.
+    pub index: String,
+    /// Its id.
+    pub id: String,
+    /// As much of its source as was asked for; null without any.
+    pub source: Value,
+    /// Its time, by the route's time field.
+    pub time: Option<Millis>,
+    /// Publisher, by the route's medium field.
+    pub medium: Option<String>,
+    /// How similar its text is to the representative's, 0 to 1; `None` where one of them has no text.
+    pub similarity: Option<f32>,
+    /// Whether it is the representative: the earliest of the group.
+    pub is_representative: bool,
+}
+
+/// The forest's view of a root.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RootView {
+    /// The forest's name.
+    pub forest: String,
+    /// Leaves of the tree.
+    pub children: u64,
+    /// Documents that came to it, as far as they were counted.
+    pub documents: u64,
+    /// When the root was added.
+    pub added: Millis,
+    /// When the last document came to the tree.
+    pub arrival: Millis,
+}
+
+/// The signed form of a root, as `cluster_key` has it.
+pub(crate) fn key(root: Root) -> i64 {
+    root.0.0.cast_signed()
+}
+
+impl GroupsPage {
+    /// As the endpoint answers it.
+    pub(crate) fn to_json(&self) -> Value {
+        let mut value = json!({
+            "took": self.took,
+            "groups": self.groups.iter().map(GroupSummary::to_json).collect::<Vec<_>>(),
+            "next": self.next,
+        });
+        let total = self.total.map(Total::to_json);
+        set(&mut value, "total", total);
+        let notes = (!self.notes.is_empty()).then(|| self.notes.clone().into());
+        set(&mut value, "notes", notes);
+        value
+    }
+}
+
+impl Total {
+    /// As the servers write `hits.total`, and `approx`, which they do not know.
+    pub(crate) fn to_json(self) -> Value {
+        let relation = match self.relation {
+            Relation::Equal => "eq",
+            Relation::AtLeast => "gte",
+            Relation::About => "approx",
+        };
+        json!({"value": self.value, "relation": relation})
+    }
+}
+
+impl GroupSummary {
+    fn to_json(&self) -> Value {
+        json!({
+            "root": self.root.to_string(),
+            "key": key(self.root),
+            "similar_count": self.similar_count,
+            "matching_count": self.matching_count,
+            "media": self.media,
+            "first": self.first.map(format_date),
+            "last": self.last.map(format_date),
+            "representative": self.representative.to_json(),
+        })
+    }
+}
+
+impl Representative {
+    fn to_json(&self) -> Value {
+        json!({
+            "_index": self.index,
+            "_id": self.id,
+            "_score": self.score,
+            "_source": self.source,
+        })
+    }
+}
+
+impl SimilarPage {
+    /// As the endpoints answer it.
+    pub(crate) fn to_json(&self) -> Value {
+        json!({
+            "took": self.took,
+            "root": self.root.to_string(),
+            "key": key(self.root),
+            "total": self.total,
+            "hits": self.hits.iter().map(SimilarHit::to_json).collect::<Vec<_>>(),
+            "next": self.next,
+            "forest": self.forest.as_ref().map(RootView::to_json),
+        })
+    }
+}
+
+impl SimilarHit {
+    fn to_json(&self) -> Value {
+        let hundredths = |ratio: f32| (f64::from(ratio) * 100.0).round() / 100.0;
+        json!({
+            "_index": self.index,
+            "_id": self.id,
+            "_source": self.source,
+            "time": self.time.map(format_date),
+            "medium": self.medium,
+            "similarity": self.similarity.map(hundredths),
+            "is_representative": self.is_representative,
+        })
+    }
+}
+
+impl RootView {
+    fn to_json(&self) -> Value {
+        json!({
+            "name": self.forest,
+            "children": self.children,
+            "documents": self.documents,
+            "added": format_date(self.added),
+            "arrival": format_date(self.arrival),
+        })
+    }
+}
+
+/// Sets a member of an object, if there is a value.
+fn set(object: &mut Value, name: &str, value: Option<Value>) {
+    if let (Some(object), Some(value)) = (object.as_object_mut(), value) {
+        let object: &mut Map<String, Value> = object;
+        object.insert(name.to_owned(), value);
+    }
+}

@@ -1,0 +1,166 @@
+//! Groups by the best of their documents under a query, by `_score` or a field: one collapsed search for the first
+//! page, a walk for the others, because the servers cannot continue a collapsed search after a position.
+
+use std::collections::HashSet;
+
+use serde_json::{Value, json};
+
+use super::IndexReader;
+use super::answer::{Relation, Total};
+use super::cursor::{CursorPosition, PageCursor, WalkedDocument};
+use super::enumerate::{self, Enumeration};
+use super::error::ReadError;
+use super::group_counts;
+use super::page::{BatchRequest, GroupBatch, Page, PageParts, first_block};
+use super::request::{GroupsRequest, TotalWanted};
+use super::walk::{self, WalkBlock, WalkOrder};
+
+/// One page.
+///
+/// # Errors
+/// As [`IndexReader::groups`].
+pub(super) async fn page(
+    reader: &IndexReader<'_>,
+    request: &GroupsRequest,
+    field: &str,
+    cursor: Option<PageCursor>,
+) -> Result<Page, ReadError> {
+    let by_field = FieldOrder {
+        reader,
+        request,
+        order: WalkOrder {
+            field: field.to_owned(),
+            direction: request.direction,
+            is_time: field == reader.source.fields.time,
+        },
+    };
+    let mut parts = PageParts::new(request);
+    let first = match cursor {
+        None => {
+            let first = by_field.first(request.size + 1);
+            let (first, (total, unstamped)) = tokio::try_join!(first, total(reader, request))?;
+            parts.total = total;
+            parts.unstamped = unstamped;
+            first
+        }
+        Some(cursor) => {
+            parts.total = cursor.total.map(Total::of_cursor);
+            GroupBatch::before(cursor.place)
+        }
+    };
+    let mut page = parts.begin(first);
+    while let Some(BatchRequest { place, size, round }) = page.wanted() {
+        page.add(by_field.next(&place, size, round).await?);
+    }
+    Ok(page.finish())
+}
+
+/// The number of groups, and of the documents without a stamp.
+async fn total(
+    reader: &IndexReader<'_>,
+    request: &GroupsRequest,
+) -> Result<(Option<Total>, u64), ReadError> {
+    let (source, query) = (&reader.source, &request.query);
+    let limit = match request.total {
+        TotalWanted::No => 0,
+        TotalWanted::UpTo(limit) => limit,
+    };
+    let ((documents, is_exact), unstamped) =
+        enumerate::count(source, query, i32::MAX as u64 - 1).await?;
+    if limit == 0 {
+        return Ok((None, unstamped));
+    }
+    let (value, relation) = if is_exact && documents <= limit {
+        let what = Enumeration {
+            query,
+            at_least: 2,
+            with_last: false,
+            documents,
+        };
+        let all = enumerate::enumerate(source, &what).await?;
+        (all.number_of_groups(), Relation::Equal)
+    } else {
+        let proven = enumerate::at_least(source, query, limit, documents).await?;
+        (proven, Relation::AtLeast)
+    };
+    Ok((Some(Total { value, relation }), unstamped))
+}
+
+struct FieldOrder<'r, 'a> {
+    reader: &'r IndexReader<'a>,
+    request: &'r GroupsRequest,
+    order: WalkOrder,
+}
+
+impl FieldOrder<'_, '_> {
+    async fn first(&self, size: usize) -> Result<GroupBatch, ReadError> {
+        let source = &self.reader.source;
+        let body = json!({
+            "size": size,
+            "track_total_hits": false,
+            "_source": false,
+            "stored_fields": "_none_",
+            "collapse": {"field": source.fields.key},
+            "sort": self.order.sort(source, true),
+        });
+        let query = source.stamped(&self.request.query, vec![]);
+        let hits = source.search_by::<Value>(&query, body).await?.hits.hits;
+        let shown: Vec<WalkedDocument> = hits
+            .into_iter()
+            .map(|hit| walk::walked(hit.sort))
+            .collect::<Result<_, _>>()?;
+        let last = shown.last().filter(|_| shown.len() == size);
+        let then = last.map(|last| CursorPosition::Walked(Some(last.clone())));
+        self.batch(shown, then).await
+    }
+
+    async fn next(
+        &self,
+        place: &CursorPosition,
+        size: usize,
+        round: u32,
+    ) -> Result<GroupBatch, ReadError> {
+        let after = match place {
+            CursorPosition::Walked(after) => after.as_ref(),
+            // Cursors of this order have no such position.
+            CursorPosition::Listed(_) => None,
+        };
+        let (source, query) = (&self.reader.source, &self.request.query);
+        let wanted = first_block(size) << round.min(4);
+        let block = walk::block(source, query, &self.order, after, wanted).await?;
+        let WalkBlock {
+            walked: block,
+            is_last,
+        } = block;
+        let last = block.last().cloned();
+        let keys: HashSet<i64> = block.iter().map(|walked| walked.key).collect();
+        let keys: Vec<i64> = keys.into_iter().collect();
+        let best = group_counts::best(source, query, &self.order, &keys).await?;
+        let mut seen = HashSet::new();
+        let mut shown: Vec<WalkedDocument> = block
+            .into_iter()
+            .filter(|walked| best.get(&walked.key) == Some(walked) && seen.insert(walked.key))
+            .collect();
+        let is_cut = shown.len() > size;
+        shown.truncate(size);
+        let then = match (is_cut, shown.last()) {
+            (true, Some(last)) => Some(CursorPosition::Walked(Some(last.clone()))),
+            _ if !is_last => Some(CursorPosition::Walked(last)),
+            _ => None,
+        };
+        self.batch(shown, then).await
+    }
+
+    async fn batch(
+        &self,
+        shown: Vec<WalkedDocument>,
+        then: Option<CursorPosition>,
+    ) -> Result<GroupBatch, ReadError> {
+        let keys: Vec<i64> = shown.iter().map(|walked| walked.key).collect();
+        let groups = group_counts::groups(&self.reader.source, self.request, &keys).await?;
+        let places = shown
+            .into_iter()
+            .map(|walked| (walked.key, CursorPosition::Walked(Some(walked))));
+        Ok(GroupBatch::of(places, groups, then))
+    }
+}

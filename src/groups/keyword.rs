@@ -1,0 +1,165 @@
+//! Aggregatable form of a field: dynamic mapping makes a text field with a `keyword` subfield.
+
+use std::collections::HashMap;
+
+use hyper::{HeaderMap, StatusCode};
+use parking_lot::Mutex;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Map, Value};
+
+use crate::cluster::Client;
+use crate::engine::{Engine, ReaderFields};
+use crate::http::query::decode_segment;
+use crate::time::Millis;
+
+/// How long an answer is remembered.
+const REMEMBERED_FOR: Millis = Millis(60_000);
+
+/// Answers that are remembered.
+const REMEMBERED: usize = 1024;
+
+/// The most bytes of an answer.
+const ANSWER_BYTES: usize = 1 << 20;
+
+/// Suffix of the subfield in dynamic mappings.
+const BESIDE: &str = ".keyword";
+
+/// Cache of the aggregatable medium field by index and caller: callers may see different indices behind one name.
+#[derive(Debug, Default)]
+pub(crate) struct KeywordForms(Mutex<HashMap<(u64, String), KnownForm>>);
+
+#[derive(Debug, Clone)]
+struct KnownForm {
+    at: Millis,
+    is_beside: bool,
+}
+
+impl KeywordForms {
+    /// Returns the fields of an index with the aggregatable medium field, if there is one. Asks the cluster in the
+    /// caller's name; without an answer the medium is as configured. `raw_index`: as in the caller's path; `caller`:
+    /// headers and their hash.
+    pub(crate) async fn fields(
+        &self,
+        engine: &Engine,
+        cluster: &Client,
+        (caller, headers): (u64, &HeaderMap),
+        raw_index: &str,
+        now: Millis,
+    ) -> ReaderFields {
+        let mut fields = engine.reader_fields(&decode_segment(raw_index));
+        let Some(medium) = fields.medium.as_mut().filter(|m| !m.ends_with(BESIDE)) else {
+            return fields;
+        };
+        let name = (caller, format!("{raw_index}/{medium}"));
+        let is_beside = match self.known(&name, now) {
+            Some(is_beside) => is_beside,
+            None => {
+                let asked = is_beside(cluster, headers, raw_index, medium).await;
+                if let Some(is_beside) = asked {
+                    self.remember(name, is_beside, now);
+                }
+                asked.unwrap_or_default()
+            }
+        };
+        if is_beside {
+            medium.push_str(BESIDE);
+        }
+        fields
+    }
+
+    fn known(&self, name: &(u64, String), now: Millis) -> Option<bool> {
+        let known = self.0.lock();
+        let known = known.get(name)?;
+        let is_fresh = now.0.saturating_sub(known.at.0) < REMEMBERED_FOR.0;
+        is_fresh.then_some(known.is_beside)
+    }
+
+    fn remember(&self, name: (u64, String), is_beside: bool, at: Millis) {
+        let mut known = self.0.lock();
+        if known.len() >= REMEMBERED {
+            known.clear();
+        }
+        known.insert(name, KnownForm { at, is_beside });
+    }
+}
+
+/// Whether only the keyword subfield can be aggregated; `None` if the cluster does not say.
+async fn is_beside(
+    cluster: &Client,
+    caller: &HeaderMap,
+    raw_index: &str,
+    field: &str,
+) -> Option<bool> {
+    let name = utf8_percent_encode(field, NON_ALPHANUMERIC);
+    let path = format!("/{raw_index}/_field_caps?fields={name},{name}{BESIDE}");
+    let answer = cluster.get_as(caller, &path, ANSWER_BYTES).await.ok()?;
+    if answer.status() != StatusCode::OK {
+        return None;
+    }
+    let said: Value = serde_json::from_slice(answer.body()).ok()?;
+    of_capabilities(&said, field)
+}
+
+fn of_capabilities(said: &Value, field: &str) -> Option<bool> {
+    let fields = said.get("fields")?;
+    let can_be_counted = |name: &str| {
+        let types: Option<&Map<String, Value>> = fields.get(name)?.as_object();
+        let types = types?.values();
+        let all: Vec<bool> = types.map(|of| of["aggregatable"] == true).collect();
+        Some(all)
+    };
+    let own = can_be_counted(field)?;
+    let beside = can_be_counted(&format!("{field}{BESIDE}")).unwrap_or_default();
+    // Where indices differ, neither form is there in all of them.
+    Some(!own.contains(&true) && !beside.is_empty() && !beside.contains(&false))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_form_that_can_be_counted() {
+        let text = json!({"text": {"aggregatable": false}});
+        let keyword = json!({"keyword": {"aggregatable": true}});
+        let both = json!({"text": {"aggregatable": false}, "keyword": {"aggregatable": true}});
+        for (fields, expected) in [
+            (json!({"m": text, "m.keyword": keyword}), Some(true)),
+            (json!({"m": keyword}), Some(false)),
+            (json!({"m": keyword, "m.keyword": keyword}), Some(false)),
+            (json!({"m": text}), Some(false)),
+            (json!({"m": both, "m.keyword": keyword}), Some(false)),
+            (json!({"m": text, "m.keyword": text}), Some(false)),
+            // Nothing was written yet.
+            (json!({}), None),
+        ] {
+            let said = json!({ "fields": fields });
+            assert_eq!(of_capabilities(&said, "m"), expected, "{said}");
+        }
+        assert_eq!(of_capabilities(&json!([]), "m"), None);
+    }
+
+    #[test]
+    fn answers_are_remembered_for_a_while() {
+        let forms = KeywordForms::default();
+        let name = |caller: u64, index: &str| (caller, index.to_owned());
+        let first = name(1, "a/m");
+        forms.remember(first.clone(), true, Millis(0));
+        assert_eq!(
+            forms.known(&first, Millis(REMEMBERED_FOR.0 - 1)),
+            Some(true)
+        );
+        assert_eq!(forms.known(&first, REMEMBERED_FOR), None);
+        assert_eq!(forms.known(&name(1, "b/m"), Millis(0)), None);
+        assert_eq!(forms.known(&name(2, "a/m"), Millis(0)), None);
+        for n in 1..REMEMBERED {
+            forms.remember(name(1, &n.to_string()), false, Millis(0));
+        }
+        assert_eq!(forms.known(&first, Millis(0)), Some(true));
+        forms.remember(name(1, "one more"), false, Millis(0));
+        assert_eq!(forms.known(&first, Millis(0)), None);
+        assert_eq!(forms.0.lock().len(), 1);
+    }
+}

@@ -1,0 +1,174 @@
+//! Reads groups for the JSON endpoints and the web page. Every request goes to the cluster in the caller's name, and
+//! every number is counted with the caller's rights.
+//!
+//! ```text
+//! request --order--> keys of a page's groups --numbers--> counts, representatives --> answer
+//!            |
+//!            +-- by_count   groups of two or more from an enumeration, or in the order of the index of roots;
+//!            |              those of one document walked
+//!            +-- by_field   one collapsed search for the first page, then a walk
+//! ```
+//!
+//! [`IndexReader::similar`] and [`IndexReader::root`] page through the documents of one group.
+//!
+//! `docs/reading.md` specifies the guarantees.
+
+pub(crate) mod answer;
+mod by_count;
+mod by_field;
+mod cursor;
+mod enumerate;
+mod error;
+mod group_counts;
+mod keyword;
+mod largest;
+mod list_cache;
+mod members;
+mod page;
+mod permits;
+mod query;
+pub(crate) mod request;
+mod roots;
+mod search;
+mod similarity;
+pub(crate) mod source;
+mod walk;
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::time::Instant;
+
+use hyper::HeaderMap;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::access::Access;
+use crate::config::RestrictedReaders;
+use crate::counts::Counts;
+use crate::engine::{Engine, ReaderFields};
+use crate::http::query::decode_segment;
+use crate::time::Millis;
+use search::SearchSource;
+
+pub(crate) use answer::GroupsPage;
+pub(crate) use error::ReadError;
+pub(crate) use keyword::KeywordForms;
+pub(crate) use list_cache::ListCache;
+pub(crate) use permits::{ReaderPermit, ReaderPermits, SMALL};
+pub(crate) use request::{GroupsRequest, MembersRequest, SortBy};
+
+/// An index as one caller may read it.
+pub(crate) struct IndexReader<'a> {
+    source: SearchSource<'a>,
+    /// The index, decoded.
+    index: String,
+    lists: &'a ListCache,
+    counts: &'a Counts,
+    engine: &'a Arc<Engine>,
+    access: Access<'a>,
+    restricted: RestrictedReaders,
+    /// A hash of whatever the cluster knows the caller by.
+    caller: u64,
+    now: Millis,
+}
+
+/// Parts of a [`IndexReader`].
+#[derive(Clone, Copy)]
+pub(crate) struct IndexReaderParts<'a> {
+    /// The search cluster.
+    pub cluster: &'a crate::cluster::Client,
+    /// Reads texts again, and knows the forests.
+    pub engine: &'a Arc<Engine>,
+    /// The credentials of the service user.
+    pub service: &'a HeaderMap,
+    /// Headers of the caller's request.
+    pub headers: &'a HeaderMap,
+    /// Index as in the caller's path; also a pattern or a list.
+    pub raw_index: &'a str,
+    /// The fields of that index.
+    pub fields: &'a ReaderFields,
+    /// Lists that are kept for next pages.
+    pub lists: &'a ListCache,
+    /// Whether the indices of roots follow the writes.
+    pub counts: &'a Counts,
+    /// Whether some readers do not see every document.
+    pub restricted: RestrictedReaders,
+    /// The turn of the request.
+    pub turn: &'a ReaderPermit,
+    /// A hash of whatever the cluster knows the caller by.
+    pub caller: u64,
+    /// The time of the request.
+    pub now: Millis,
+}
+
+impl<'a> IndexReader<'a> {
+    /// A reader of one index.
+    pub(crate) fn new(parts: IndexReaderParts<'a>) -> IndexReader<'a> {
+        IndexReader {
+            source: SearchSource {
+                cluster: parts.cluster,
+                caller: parts.headers,
+                raw_index: parts.raw_index,
+                fields: parts.fields,
+                turn: parts.turn,
+                // One caller reads the same copies of the shards, page for page.
+                preference: format!("spinney-{:016x}", parts.caller),
+            },
+            index: decode_segment(parts.raw_index).into_owned(),
+            lists: parts.lists,
+            counts: parts.counts,
+            engine: parts.engine,
+            access: Access {
+                engine: parts.engine,
+                cluster: parts.cluster,
+                service: parts.service,
+            },
+            restricted: parts.restricted,
+            caller: parts.caller,
+            now: parts.now,
+        }
+    }
+
+    /// One page of groups.
+    ///
+    /// # Errors
+    /// When the question or its cursor is wrong, or the cluster refuses a search or gives no whole answer.
+    pub(crate) async fn groups(&self, request: &GroupsRequest) -> Result<GroupsPage, ReadError> {
+        let began = Instant::now();
+        let question = self.question(request);
+        let cursor = request.cursor.as_deref();
+        let cursor = cursor
+            .map(|text| cursor::decode(text, question))
+            .transpose()?;
+        let page = match &request.sort {
+            SortBy::Field(field) => by_field::page(self, request, field, cursor).await?,
+            SortBy::SimilarCount | SortBy::MatchingCount => {
+                by_count::page(self, request, cursor).await?
+            }
+        };
+        Ok(GroupsPage {
+            groups: page.groups,
+            total: page.total,
+            next: page.next.map(|next| cursor::encode(&next, question)),
+            took: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+            notes: page.notes,
+        })
+    }
+
+    /// Hash of the request that a cursor belongs to.
+    fn question(&self, request: &GroupsRequest) -> u64 {
+        let GroupsRequest {
+            query,
+            sort,
+            direction,
+            exact,
+            ..
+        } = request;
+        let question = format!("{} {query} {sort:?} {direction:?} {exact}", self.index);
+        xxh3_64(question.as_bytes())
+    }
+
+    /// A name for a list that no other one has: every state hashes with keys of its own.
+    fn new_list_id(&self) -> u64 {
+        RandomState::new().hash_one(self.now.0)
+    }
+}

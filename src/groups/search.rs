@@ -1,0 +1,225 @@
+//! Searches in the caller's name.
+
+use bytes::Bytes;
+use hyper::{HeaderMap, Method, Response, StatusCode};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::error::ReadError;
+use super::permits::{ReaderPermit, SMALL};
+use super::query::SearchQuery;
+use crate::cluster::Client;
+use crate::engine::ReaderFields;
+
+/// The most bytes of an answer.
+const ANSWER_BYTES: usize = 64 << 20;
+
+/// Time limit of a search, after which the servers return a partial result.
+const TIMEOUT: &str = "60s";
+
+/// The parts of a search response that are used.
+#[derive(Debug, Deserialize)]
+pub(super) struct SearchAnswer<A = Value> {
+    timed_out: bool,
+    #[serde(rename = "_shards")]
+    shards: Shards,
+    pub hits: SearchHits,
+    #[serde(default = "Option::default")]
+    pub aggregations: Option<A>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Shards {
+    failed: u64,
+}
+
+/// The hits of a search.
+#[derive(Debug, Deserialize)]
+pub(super) struct SearchHits {
+    total: Option<HitsTotal>,
+    pub hits: Vec<SearchHit>,
+}
+
+#[derive(Debug, Deserialize)]
+struct HitsTotal {
+    value: u64,
+    relation: String,
+}
+
+/// One hit.
+#[derive(Debug, Deserialize)]
+pub(super) struct SearchHit {
+    #[serde(rename = "_index")]
+    pub index: String,
+    /// Empty where no stored fields were asked for.
+    #[serde(rename = "_id", default)]
+    pub id: String,
+    #[serde(rename = "_score")]
+    pub score: Option<f64>,
+    #[serde(rename = "_source", default)]
+    pub source: Value,
+    #[serde(default)]
+    pub sort: Vec<Value>,
+    #[serde(default)]
+    pub fields: Map<String, Value>,
+}
+
+impl SearchHits {
+    /// How many documents there are, and whether that is all of them.
+    pub(super) fn total(&self) -> (u64, bool) {
+        let total = self.total.as_ref();
+        total.map_or((0, false), |total| (total.value, total.relation == "eq"))
+    }
+}
+
+impl SearchHit {
+    /// A number among the fields that were asked for.
+    pub(super) fn number(&self, field: &str) -> Option<i64> {
+        self.fields.get(field)?.as_array()?.first()?.as_i64()
+    }
+}
+
+/// An index and its caller.
+pub(super) struct SearchSource<'a> {
+    pub cluster: &'a Client,
+    /// Headers of the caller's request: the cluster finds the credentials in them.
+    pub caller: &'a HeaderMap,
+    /// Index as in the caller's path.
+    pub raw_index: &'a str,
+    pub fields: &'a ReaderFields,
+    /// Permit under which responses are read.
+    pub turn: &'a ReaderPermit,
+    /// Asks the same copies of the shards again: two copies may score differently.
+    pub preference: String,
+}
+
+/// Whether an index of several has no field to collapse by. It has no stamped documents either, which its shards find out when
+/// they are asked before the search, and then they are left alone.
+fn lacks_the_field(refused: &Response<Bytes>) -> bool {
+    let text = String::from_utf8_lossy(refused.body());
+    refused.status() == StatusCode::BAD_REQUEST && text.contains("in order to collapse on")
+}
+
+/// The body of a search that the servers end in time.
+fn in_time(mut body: Value) -> Value {
+    if let Some(body) = body.as_object_mut() {
+        body.insert("timeout".into(), TIMEOUT.into());
+    }
+    body
+}
+
+impl SearchSource<'_> {
+    /// Searches the index by a query. `rest`: everything else of the body.
+    ///
+    /// # Errors
+    /// As [`SearchSource::search`].
+    pub(super) async fn search_by<A: for<'de> Deserialize<'de>>(
+        &self,
+        query: &SearchQuery,
+        rest: Value,
+    ) -> Result<SearchAnswer<A>, ReadError> {
+        let body = query.in_body(&in_time(rest));
+        self.answer(self.raw_index, body).await
+    }
+
+    /// Runs a search.
+    ///
+    /// # Errors
+    /// Refusals of the cluster are returned as they are; a partial result is an error.
+    pub(super) async fn search<A: for<'de> Deserialize<'de>>(
+        &self,
+        body: Value,
+    ) -> Result<SearchAnswer<A>, ReadError> {
+        self.search_in(self.raw_index, body).await
+    }
+
+    /// The same in another index.
+    ///
+    /// # Errors
+    /// As [`SearchSource::search`].
+    pub(super) async fn search_in<A: for<'de> Deserialize<'de>>(
+        &self,
+        raw_index: &str,
+        body: Value,
+    ) -> Result<SearchAnswer<A>, ReadError> {
+        self.answer(raw_index, in_time(body).to_string()).await
+    }
+
+    async fn answer<A: for<'de> Deserialize<'de>>(
+        &self,
+        raw_index: &str,
+        body: String,
+    ) -> Result<SearchAnswer<A>, ReadError> {
+        let body = Bytes::from(body);
+        let path = format!(
+            "/{raw_index}/_search?allow_partial_search_results=false&preference={}",
+            self.preference
+        );
+        let answer = match self.ask(Method::POST, &path, Some(body.clone())).await {
+            Err(ReadError::Refused(refused)) => {
+                if let Some(medium) = self.medium_is_text(&refused) {
+                    return Err(ReadError::MediumIsText(medium));
+                }
+                if !lacks_the_field(&refused) {
+                    return Err(ReadError::Refused(refused));
+                }
+                let path = format!("{path}&pre_filter_shard_size=1");
+                self.ask(Method::POST, &path, Some(body)).await?
+            }
+            answer => answer?,
+        };
+        let answer: SearchAnswer<A> =
+            serde_json::from_slice(answer.body()).map_err(|_| ReadError::NotTheCluster)?;
+        if answer.timed_out || answer.shards.failed > 0 {
+            return Err(ReadError::Partial);
+        }
+        Ok(answer)
+    }
+
+    /// The medium field, if a search was refused because it is a text.
+    fn medium_is_text(&self, refused: &Response<Bytes>) -> Option<String> {
+        let medium = self.fields.medium.as_ref()?;
+        let text = String::from_utf8_lossy(refused.body());
+        let is_text = text.contains(&format!("fielddata=true on [{medium}]"));
+        is_text.then(|| medium.clone())
+    }
+
+    /// Asks anything in the caller's name; `body`: JSON, if there is one.
+    ///
+    /// # Errors
+    /// An answer that is no success comes back as it is.
+    pub(super) async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Bytes>,
+    ) -> Result<Response<Bytes>, ReadError> {
+        self.turn.begin().await;
+        let asked = self.cluster.ask_as_until(
+            self.caller,
+            method,
+            path,
+            body,
+            (SMALL, self.turn.large()),
+            ANSWER_BYTES,
+        );
+        let answer = asked.await?;
+        if answer.status().is_success() {
+            Ok(answer)
+        } else {
+            Err(ReadError::Refused(Box::new(answer)))
+        }
+    }
+
+    /// The documents of a query that have a stamp, narrowed by filters.
+    pub(super) fn stamped(&self, query: &SearchQuery, filters: Vec<Value>) -> SearchQuery {
+        let mut filter = vec![json!({"exists": {"field": self.fields.key}})];
+        filter.extend(filters);
+        query.narrowed(filter)
+    }
+
+    /// The documents of these groups.
+    pub(super) fn of_groups(&self, keys: &[i64]) -> Value {
+        json!({"terms": {(&self.fields.key): keys}})
+    }
+}

@@ -1,0 +1,344 @@
+//! Kinds of forest that methods need: the features they place by, and what they learn.
+
+use std::fmt::Debug;
+
+use super::{
+    Durable, Features, Founder, Offer, PlacementQuery, Proof, ShortFeatures, ShortText, Stage,
+    StagedFeatures, StagedProof, StrictFeatures, TAKEN_SHORT, VerifiedFeatures,
+};
+use crate::fingerprint::Fingerprint;
+use crate::text::boilerplate::{Boilerplate, BoilerplateMask, PendingSentences};
+use crate::text::{Fields, Scratch};
+
+/// One kind of forest.
+pub trait MethodKind: Debug + Send + Sync + 'static {
+    /// The features of the documents that have a place in it.
+    type Features: Send;
+    /// Value stored at each root.
+    type Proof: Proof + Durable + Debug + Send + Sync + 'static;
+    /// Learned state: deterministic in the documents and their order.
+    type Learned: Durable + Debug + Default + Send + Sync;
+    /// Whether its questions have [`PlacementQuery::evidence`].
+    const EVIDENCE: bool = false;
+
+    /// Whether it learns anything of the documents that found trees.
+    const LEARNS: bool = false;
+
+    /// The features, if they are of this kind.
+    fn features(features: &mut Features) -> Option<&mut Self::Features>;
+
+    /// Names fingerprints that the document will most likely be asked about.
+    fn expected(_: &Self::Features, _each: impl FnMut(Fingerprint)) {}
+
+    /// Builds the placement query, from the learned state and what its own request has taught.
+    fn ask<R>(
+        features: &mut Self::Features,
+        learned: &mut Self::Learned,
+        taught: &PendingSentences,
+        ask: impl FnOnce(&PlacementQuery<'_, Self::Proof>) -> R,
+    ) -> R;
+
+    /// Features that the last query left out: fingerprints, and numbers of sentences.
+    fn left_out(_: &Self::Features, _: &Self::Learned) -> ExcludedFeatures {
+        ExcludedFeatures::default()
+    }
+
+    /// Whether the document may have given a tree this root, whatever it left out of its question then.
+    fn may_have_named(_: &Self::Features, _root: Fingerprint) -> bool {
+        false
+    }
+
+    /// What a founding document teaches.
+    fn lesson(_: &Self::Features) -> BoilerplateLesson {
+        BoilerplateLesson::default()
+    }
+
+    /// Learns it, from this many documents of which each hash counts once. Answers which of the hashes became boilerplate
+    /// with it, by their places in `hashes`.
+    fn learn(_: &mut Self::Learned, _hashes: &[u64], _founders: u64) -> Vec<usize> {
+        Vec::new()
+    }
+
+    /// How many sentences it knows as boilerplate.
+    fn known(_: &Self::Learned) -> usize {
+        0
+    }
+
+    /// All that was learned, in portions of some kilobytes.
+    fn portions(_: &Self::Learned) -> Vec<Vec<u8>> {
+        Vec::new()
+    }
+
+    /// Merges a portion of another forest's learned state. Into an empty state all portions restore it exactly.
+    fn add_portion(_: &mut Self::Learned, _portion: &[u8]) {}
+
+    /// The stage that a fingerprint of the document belongs to.
+    fn stage(_: &Self::Features, _: Fingerprint) -> Option<Stage> {
+        None
+    }
+}
+
+/// Features that a query leaves out as boilerplate.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ExcludedFeatures {
+    /// Fingerprints that are not looked up.
+    pub fingerprints: Vec<Fingerprint>,
+    /// Its sentences, by their numbers in it.
+    pub sentences: Vec<usize>,
+}
+
+/// What a document teaches.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BoilerplateLesson {
+    /// Hashes of sentences, ascending, each once.
+    pub hashes: Vec<u64>,
+    /// For each, the number of the sentence in the document.
+    pub sentences: Vec<usize>,
+}
+
+/// The strict placement rules: one fingerprint per document and no proof.
+#[derive(Debug)]
+pub enum Strict {}
+
+impl MethodKind for Strict {
+    type Features = StrictFeatures;
+    type Proof = ();
+    type Learned = ();
+
+    fn features(features: &mut Features) -> Option<&mut StrictFeatures> {
+        match features {
+            Features::Strict(strict) => Some(strict),
+            _ => None,
+        }
+    }
+
+    fn expected(strict: &StrictFeatures, each: impl FnMut(Fingerprint)) {
+        strict.fingerprints.iter().copied().for_each(each);
+    }
+
+    fn ask<R>(
+        strict: &mut StrictFeatures,
+        (): &mut (),
+        _: &PendingSentences,
+        ask: impl FnOnce(&PlacementQuery<'_>) -> R,
+    ) -> R {
+        ask(&PlacementQuery {
+            fingerprints: &strict.fingerprints,
+            more: &[],
+            whole: strict.whole,
+            known_by: &[],
+            proof: &(),
+            evidence: &[],
+            take: 1,
+            known_by_whole: false,
+            earlier: None,
+        })
+    }
+}
+
+/// The method `verified`.
+#[derive(Debug)]
+pub enum Verified {}
+
+/// Learned boilerplate of one forest. Separate from the trees, because it depends on the order of placements.
+#[derive(Default)]
+pub struct LearnedText {
+    boilerplate: Boilerplate,
+    /// Exclusions of the last document.
+    mask: BoilerplateMask,
+}
+
+impl Debug for LearnedText {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let LearnedText {
+            boilerplate,
+            mask: _,
+        } = self;
+        boilerplate.fmt(f)
+    }
+}
+
+impl LearnedText {
+    pub(super) fn of(boilerplate: Boilerplate) -> LearnedText {
+        LearnedText {
+            boilerplate,
+            mask: BoilerplateMask::default(),
+        }
+    }
+
+    pub(super) fn boilerplate(&self) -> &Boilerplate {
+        &self.boilerplate
+    }
+
+    pub(super) fn boilerplate_mut(&mut self) -> &mut Boilerplate {
+        &mut self.boilerplate
+    }
+
+    /// Makes more sentences boilerplate: one or more a string.
+    pub fn seed<'s>(&mut self, sentences: impl IntoIterator<Item = &'s str>) {
+        let (mut reading, mut scratch) = (VerifiedFeatures::new(), Scratch::new());
+        for sentence in sentences {
+            let fields = Fields {
+                title: None,
+                body: &[sentence],
+            };
+            if reading.read(&mut scratch, &fields) {
+                self.boilerplate.seed(reading.shingles());
+            }
+        }
+    }
+
+    /// Starts with known boilerplate: one or more sentences per string.
+    pub fn seeded<'s>(sentences: impl IntoIterator<Item = &'s str>) -> LearnedText {
+        let mut learned = LearnedText::default();
+        learned.seed(sentences);
+        learned
+    }
+}
+
+impl MethodKind for Verified {
+    type Features = VerifiedFeatures;
+    type Proof = Founder;
+    type Learned = LearnedText;
+    const EVIDENCE: bool = true;
+    const LEARNS: bool = true;
+
+    fn features(features: &mut Features) -> Option<&mut VerifiedFeatures> {
+        match features {
+            Features::Verified(verified) => Some(verified),
+            _ => None,
+        }
+    }
+
+    fn expected(verified: &VerifiedFeatures, each: impl FnMut(Fingerprint)) {
+        verified.hashes().map(Fingerprint).for_each(each);
+    }
+
+    fn ask<R>(
+        verified: &mut VerifiedFeatures,
+        learned: &mut LearnedText,
+        taught: &PendingSentences,
+        ask: impl FnOnce(&PlacementQuery<'_, Founder>) -> R,
+    ) -> R {
+        let offer = Offer::of(verified, &learned.boilerplate, taught, &mut learned.mask);
+        ask(&offer.query())
+    }
+
+    fn left_out(verified: &VerifiedFeatures, learned: &LearnedText) -> ExcludedFeatures {
+        ExcludedFeatures {
+            fingerprints: verified.left_out(&learned.mask).collect(),
+            sentences: learned.mask.excluded().collect(),
+        }
+    }
+
+    fn may_have_named(verified: &VerifiedFeatures, root: Fingerprint) -> bool {
+        verified.has_fingerprint(root)
+    }
+
+    fn lesson(verified: &VerifiedFeatures) -> BoilerplateLesson {
+        let counted = Boilerplate::counted(verified.shingles());
+        let (hashes, sentences) = counted.into_iter().unzip();
+        BoilerplateLesson { hashes, sentences }
+    }
+
+    fn known(learned: &LearnedText) -> usize {
+        learned.boilerplate.known()
+    }
+
+    fn portions(learned: &LearnedText) -> Vec<Vec<u8>> {
+        learned.portions()
+    }
+
+    fn add_portion(learned: &mut LearnedText, portion: &[u8]) {
+        learned.add_portion(portion);
+    }
+
+    fn learn(learned: &mut LearnedText, hashes: &[u64], founders: u64) -> Vec<usize> {
+        learned.boilerplate.count_all(hashes, founders)
+    }
+}
+
+/// The method `staged`.
+#[derive(Debug)]
+pub enum Staged {}
+
+impl MethodKind for Staged {
+    type Features = StagedFeatures;
+    type Proof = StagedProof;
+    type Learned = ();
+
+    fn features(features: &mut Features) -> Option<&mut StagedFeatures> {
+        match features {
+            Features::Staged(staged) => Some(staged),
+            _ => None,
+        }
+    }
+
+    fn expected(staged: &StagedFeatures, each: impl FnMut(Fingerprint)) {
+        staged.prints().fingerprints.iter().copied().for_each(each);
+    }
+
+    fn ask<R>(
+        staged: &mut StagedFeatures,
+        (): &mut (),
+        _: &PendingSentences,
+        ask: impl FnOnce(&PlacementQuery<'_, StagedProof>) -> R,
+    ) -> R {
+        let prints = staged.prints();
+        ask(&PlacementQuery {
+            fingerprints: &prints.fingerprints,
+            more: &[],
+            whole: prints.whole,
+            known_by: &[],
+            proof: &StagedProof,
+            evidence: &[],
+            take: prints.fingerprints.len(),
+            known_by_whole: false,
+            earlier: None,
+        })
+    }
+
+    fn stage(staged: &StagedFeatures, fingerprint: Fingerprint) -> Option<Stage> {
+        staged.stage(fingerprint)
+    }
+}
+
+/// The short texts of the method `short`.
+#[derive(Debug)]
+pub enum Short {}
+
+impl MethodKind for Short {
+    type Features = ShortFeatures;
+    type Proof = ShortText;
+    type Learned = ();
+
+    fn features(features: &mut Features) -> Option<&mut ShortFeatures> {
+        match features {
+            Features::Short(short) => Some(short),
+            _ => None,
+        }
+    }
+
+    fn expected(short: &ShortFeatures, each: impl FnMut(Fingerprint)) {
+        short.prints.fingerprints.iter().copied().for_each(each);
+    }
+
+    fn ask<R>(
+        short: &mut ShortFeatures,
+        (): &mut (),
+        _: &PendingSentences,
+        ask: impl FnOnce(&PlacementQuery<'_, ShortText>) -> R,
+    ) -> R {
+        ask(&PlacementQuery {
+            fingerprints: &short.prints.fingerprints,
+            more: &[],
+            whole: short.prints.whole,
+            known_by: &[],
+            proof: &short.text,
+            evidence: &[],
+            take: TAKEN_SHORT,
+            known_by_whole: false,
+            earlier: None,
+        })
+    }
+}

@@ -1,0 +1,414 @@
+//! What people say about groups, said and taken back in their name, for the own endpoints and the page. docs/merges.md specifies it.
+//!
+//! ```text
+//! roots, ids --search, in the caller's name--> documents --engine--> texts, what is answered for them
+//!                                                 |
+//!                                                 +-- the forest is told; backfill/restamp.rs wakes
+//! ```
+//!
+//! Who that may be is decided by `access/`: a [`OverrideEditor`] is made of a [`ForestEditor`].
+
+mod error;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hyper::Method;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::access::{ForestEditor, ForestReader};
+use crate::backfill::shown;
+use crate::bulk::StampNames;
+use crate::engine::OverrideError;
+use crate::fingerprint::Fingerprint;
+use crate::forest::overrides::{Override, Overrides, ResolvedDocument};
+use crate::forest::{LateMergeLog, Root};
+use crate::http::ProxyError;
+use crate::state::AppState;
+
+pub(crate) use error::OverrideFault;
+
+/// Groups or documents that one word may name.
+pub(crate) const MOST_NAMED: usize = 1_000;
+
+/// The servers show no more in one answer.
+const MOST_HITS: usize = 10_000;
+
+/// The most bytes of an answer.
+const ANSWER_BYTES: usize = 64 << 20;
+
+/// Somebody who says something about the groups of an index.
+pub(crate) struct OverrideEditor<'a> {
+    state: &'a AppState,
+    editor: ForestEditor<'a>,
+    names: StampNames,
+}
+
+/// What came of saying something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Applied {
+    /// The number of the word; none if it was so before.
+    pub(crate) number: Option<u64>,
+    /// The root that is answered since.
+    pub(crate) root: Root,
+}
+
+/// A document as the caller sees it.
+struct VisibleDocument {
+    /// The name by which a route knows its index.
+    route_name: String,
+    shown: Option<Root>,
+    source: Bytes,
+}
+
+#[derive(Deserialize)]
+struct Answer<'a> {
+    timed_out: bool,
+    #[serde(rename = "_shards")]
+    shards: Shards,
+    #[serde(borrow)]
+    hits: Hits<'a>,
+}
+
+#[derive(Deserialize)]
+struct Shards {
+    total: u64,
+    failed: u64,
+}
+
+#[derive(Deserialize)]
+struct Hits<'a> {
+    #[serde(borrow)]
+    hits: Vec<Hit<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Hit<'a> {
+    #[serde(rename = "_index")]
+    index: String,
+    #[serde(rename = "_id")]
+    id: String,
+    #[serde(rename = "_source", borrow)]
+    source: Option<&'a RawValue>,
+}
+
+impl<'a> OverrideEditor<'a> {
+    /// Whoever may change the groups of a forest.
+    ///
+    /// # Errors
+    /// When the names of the stamp's fields cannot be made.
+    pub(crate) fn new(
+        state: &'a AppState,
+        editor: ForestEditor<'a>,
+    ) -> Result<OverrideEditor<'a>, OverrideFault> {
+        let names = StampNames::new(state.engine.prefix());
+        let names = names.map_err(|error| ProxyError::BadRequest(error.to_string()))?;
+        Ok(OverrideEditor {
+            state,
+            editor,
+            names,
+        })
+    }
+
+    /// A name that has the route of the forest.
+    fn route_name(&self) -> &str {
+        self.editor.reader().route_name()
+    }
+
+    /// The name that was asked for.
+    fn index(&self) -> &str {
+        self.editor.reader().name().as_str()
+    }
+
+    /// These groups are one, under the root of the first.
+    ///
+    /// # Errors
+    /// When the caller sees no document of one of them, or a group has no text that could be compared.
+    pub(crate) async fn merge(&self, roots: &[Root]) -> Result<Applied, OverrideFault> {
+        let (Some(winner), losers @ [_, ..]) = (roots.first(), roots.get(1..).unwrap_or_default())
+        else {
+            return Err(OverrideFault::bad(
+                "roots: name the root that is to stay, and at least one other",
+            ));
+        };
+        let words = self.overrides().await?;
+        let all: BTreeSet<Root> = roots
+            .iter()
+            .flat_map(|&root| words.merged_with(root))
+            .collect();
+        let found = self.documents_of(all).await?;
+        for &root in roots {
+            let of_group = |seen: &&VisibleDocument| {
+                let shown = seen.shown.map(|shown| words.group(shown));
+                shown == Some(words.group(root))
+            };
+            let Some(seen) = found.iter().find(of_group) else {
+                return Err(self.no_group(root));
+            };
+            if self.resolve(seen).await?.is_none() {
+                let reason = format!(
+                    "roots: {root} is no group of texts but one document without any, which is like no other"
+                );
+                return Err(OverrideFault::bad(&reason));
+            }
+        }
+        let root = words.group(*winner);
+        let losers: BTreeSet<Root> = losers.iter().copied().collect();
+        let losers: Vec<Root> = losers
+            .into_iter()
+            .filter(|&l| words.group(l) != root)
+            .collect();
+        if losers.is_empty() {
+            return Ok(Applied { number: None, root });
+        }
+        let winner = *winner;
+        // Whoever changes them would have to copy all of them for this reader.
+        drop(words);
+        self.add(Override::Merge { winner, losers }, Vec::new(), root)
+            .await
+    }
+
+    /// These documents, and all that have the same texts, are a group of their own.
+    ///
+    /// # Errors
+    /// When the caller does not see one of them, or one has no text.
+    pub(crate) async fn split(&self, ids: &[String]) -> Result<Applied, OverrideFault> {
+        // One that nothing has.
+        let root = Root(Fingerprint(self.state.unique()));
+        self.pin_to(ids, root).await
+    }
+
+    /// These documents, and all that have the same texts, belong to that group.
+    ///
+    /// # Errors
+    /// As [`OverrideEditor::split`], and when the caller sees no document of the group.
+    pub(crate) async fn pin(&self, ids: &[String], root: Root) -> Result<Applied, OverrideFault> {
+        let group = self.overrides().await?.merged_with(root);
+        let group: BTreeSet<Root> = group.into_iter().collect();
+        if self.documents_of(group).await?.is_empty() {
+            return Err(self.no_group(root));
+        }
+        self.pin_to(ids, root).await
+    }
+
+    async fn pin_to(&self, ids: &[String], root: Root) -> Result<Applied, OverrideFault> {
+        let ids: BTreeSet<&String> = ids.iter().collect();
+        let query = json!({"ids": {"values": ids}});
+        let (found, found_ids) = self.search(query, MOST_NAMED, false).await?;
+        if let Some(missing) = ids.into_iter().find(|&id| !found_ids.contains(id)) {
+            let index = self.index();
+            let reason =
+                format!("there is no document [{missing}] in [{index}], as searches see it");
+            return Err(ProxyError::NotFound(reason).into());
+        }
+        let (mut texts, mut shown) = (BTreeSet::new(), BTreeSet::new());
+        for seen in &found {
+            let Some(looked) = self.resolve(seen).await? else {
+                return Err(OverrideFault::bad(
+                    "ids: a document without a text that could be compared is alone as it is",
+                ));
+            };
+            texts.insert(looked.text);
+            shown.extend(seen.shown.into_iter().chain(looked.answer));
+        }
+        let texts: Vec<Fingerprint> = texts.into_iter().collect();
+        let group = self.overrides().await?.group(root);
+        let shown = shown.into_iter().collect();
+        self.add(Override::Pin { texts, root }, shown, group).await
+    }
+
+    /// Takes a word back. Answers what it was.
+    ///
+    /// # Errors
+    /// When there is none of this number.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the caller was admitted: there is an editor"
+    )]
+    pub(crate) async fn undo(&self, number: u64) -> Result<Override, OverrideFault> {
+        let taken = self
+            .state
+            .engine
+            .undo_override(self.route_name(), number)
+            .await;
+        let word = taken.map_err(|error| failed(self.state, error))?;
+        self.state.restamping.wake();
+        word.ok_or_else(|| {
+            let reason = format!(
+                "there is no word {number} about the groups of [{}]",
+                self.index()
+            );
+            ProxyError::NotFound(reason).into()
+        })
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the caller was admitted: there is an editor"
+    )]
+    async fn add(
+        &self,
+        word: Override,
+        shown: Vec<Root>,
+        root: Root,
+    ) -> Result<Applied, OverrideFault> {
+        let said = self
+            .state
+            .engine
+            .add_override(self.route_name(), word, shown)
+            .await;
+        let number = said.map_err(|error| failed(self.state, error))?;
+        if number.is_none() {
+            return Err(OverrideFault::bad(
+                "the forest remembers as many words as it can (65,536, and 16 MiB with what stored documents have to follow): take some \
+                 back, or come again when _words shows that fewer wait",
+            ));
+        }
+        self.state.restamping.wake();
+        Ok(Applied { number, root })
+    }
+
+    async fn overrides(&self) -> Result<Arc<Overrides>, OverrideFault> {
+        let words = self
+            .state
+            .engine
+            .overrides_of_index(self.route_name())
+            .await;
+        words
+            .map(|(_, words)| words)
+            .map_err(|error| failed(self.state, error))
+    }
+
+    async fn resolve(
+        &self,
+        seen: &VisibleDocument,
+    ) -> Result<Option<ResolvedDocument>, OverrideFault> {
+        let context = self.state.request_context(0);
+        let (engine, source) = (&self.state.engine, seen.source.clone());
+        let looked = engine.resolve(&seen.route_name, source, context).await;
+        looked.map_err(|error| failed(self.state, error))
+    }
+
+    /// One document of each of these groups of which the caller sees any.
+    async fn documents_of(
+        &self,
+        roots: BTreeSet<Root>,
+    ) -> Result<Vec<VisibleDocument>, OverrideFault> {
+        let keys: Vec<i64> = roots.iter().map(|root| root.0.0.cast_signed()).collect();
+        let query = json!({"terms": {self.names.key(): keys}});
+        Ok(self
+            .search(query, roots.len().min(MOST_HITS), true)
+            .await?
+            .0)
+    }
+
+    /// Documents as the caller sees them, and their ids.
+    async fn search(
+        &self,
+        query: Value,
+        size: usize,
+        one_of_each: bool,
+    ) -> Result<(Vec<VisibleDocument>, BTreeSet<String>), OverrideFault> {
+        let mut body = json!({
+            "size": size,
+            "track_total_hits": false,
+            "query": query,
+            "_source": self.fields(),
+            "timeout": "60s",
+        });
+        if one_of_each {
+            body["collapse"] = json!({"field": self.names.key()});
+        }
+        let path = format!(
+            "/{}/_search?allow_partial_search_results=false",
+            self.editor.reader().name().in_path()
+        );
+        let cluster = &self.state.cluster;
+        let caller = self.editor.caller();
+        let asked = cluster.ask_as(caller, Method::POST, &path, Some(&body), ANSWER_BYTES);
+        let answer = asked.await.map_err(ProxyError::from)?;
+        if !answer.status().is_success() {
+            return Err(OverrideFault::Refused(Box::new(answer)));
+        }
+        let bytes = answer.body();
+        let not_understood = |_| ProxyError::NotTheCluster("POST /INDEX/_search");
+        let said: Answer<'_> = serde_json::from_slice(bytes).map_err(not_understood)?;
+        if said.timed_out || said.shards.failed > 0 {
+            let reason = "the cluster searched only a part of the index: retry later";
+            return Err(ProxyError::PartialSearch(reason.into()).into());
+        }
+        // OpenSearch can be configured to search nothing instead of refusing; any index has a shard.
+        if said.shards.total == 0 {
+            return Err(ProxyError::NotShown(self.index().to_owned()).into());
+        }
+        let ids = said.hits.hits.iter().map(|hit| hit.id.clone()).collect();
+        let seen = said.hits.hits.into_iter().map(|hit| {
+            // Whatever the cluster has found, its own index must be one that access was given to.
+            let route_name = self.editor.route_name_of(&hit.index)?.to_owned();
+            let source = hit.source.map_or_else(
+                || Bytes::from_static(b"{}"),
+                |source| bytes.slice_ref(source.get().as_bytes()),
+            );
+            Ok(VisibleDocument {
+                route_name,
+                shown: shown(&source, self.names.root()),
+                source,
+            })
+        });
+        let seen: Result<Vec<VisibleDocument>, OverrideFault> = seen.collect();
+        Ok((seen?, ids))
+    }
+
+    /// All that is read of documents.
+    fn fields(&self) -> BTreeSet<String> {
+        let engine = &self.state.engine;
+        let of_routes = self.editor.reader().route_names();
+        let mut fields: BTreeSet<String> =
+            of_routes.flat_map(|name| engine.fields_of(name)).collect();
+        fields.insert(self.names.root().to_owned());
+        fields
+    }
+
+    fn no_group(&self, root: Root) -> OverrideFault {
+        let reason = format!(
+            "there is no document of the group [{root}] in [{}]",
+            self.index()
+        );
+        ProxyError::NotFound(reason).into()
+    }
+}
+
+/// The name of the forest that somebody may see, and what was said about its groups.
+///
+/// # Errors
+/// When nothing can be said about them, or the forest gives no answer.
+pub(crate) async fn list(
+    state: &AppState,
+    reader: &ForestReader,
+) -> Result<(String, Arc<Overrides>), OverrideFault> {
+    let words = state.engine.overrides_of_index(reader.route_name()).await;
+    words.map_err(|error| failed(state, error))
+}
+
+/// The name of the forest that somebody may see, and its groups that may be one.
+///
+/// # Errors
+/// As [`list`].
+pub(crate) async fn merge_suggestions(
+    state: &AppState,
+    reader: &ForestReader,
+) -> Result<(String, LateMergeLog), OverrideFault> {
+    let late = state.engine.merge_suggestions(reader.route_name()).await;
+    late.map_err(|error| failed(state, error))
+}
+
+fn failed(state: &AppState, error: OverrideError) -> OverrideFault {
+    match error {
+        OverrideError::NoRoute(_) => ProxyError::NoRoute(error.to_string()).into(),
+        OverrideError::TwoForests(_) => ProxyError::BadRequest(error.to_string()).into(),
+        OverrideError::Unavailable(reason) => state.engine_failed(&reason).into(),
+    }
+}

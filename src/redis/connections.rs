@@ -1,0 +1,561 @@
+//! The nodes of an engine and the connections to them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::sentinel::{SentinelClientBuilder, SentinelServerType};
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, IntoConnectionInfo, Pipeline,
+    RedisConnectionInfo, RedisError, TlsCertificates, TlsMode, Value,
+};
+use tokio::sync::{Mutex, RwLock};
+use tokio::task::JoinSet;
+
+use super::error_hints::away;
+use super::pipeline::{self, CommandReply, LIBRARY, NodeBatch};
+use super::registry::ForestRegistry;
+use super::slots::{SLOTS, slot};
+use super::{Address, sleep};
+use crate::forest::shared::keys::{Command, StoreReply, StoreUnavailable};
+
+/// How long a connection may take to be made, and an answer to come.
+const CONNECT: Duration = Duration::from_millis(1_000);
+const ANSWER: Duration = Duration::from_millis(1_500);
+/// How often commands are sent that a node has not done.
+pub(super) const TRIES: usize = 40;
+pub(super) const PAUSE: Duration = Duration::from_millis(50);
+/// Nodes that are remembered though the cluster does not name them.
+const ELSEWHERE: usize = 64;
+/// Commands of one pipeline: more of them are sent in several, so that none is large.
+const COMMANDS: usize = 8_192;
+
+/// All that is known of an engine.
+pub(super) struct Connections {
+    address: Address,
+    ca: Option<Vec<u8>>,
+    nodes: RwLock<Option<Arc<NodeSet>>>,
+    /// One at a time asks for the nodes.
+    asking: Mutex<()>,
+    /// Each node by its host and port: whoever tells of it again, there is one connection to it.
+    known: parking_lot::Mutex<HashMap<(String, u16), Arc<RedisNode>>>,
+    /// Connections that were ever made.
+    pub(super) made: Arc<AtomicU64>,
+    pub(super) registered: ForestRegistry,
+}
+
+/// The nodes that keys are at.
+pub(super) struct NodeSet {
+    pub(super) each: Vec<Arc<RedisNode>>,
+    /// The place of the node of each slot; empty where there is but one.
+    slots: Vec<u16>,
+}
+
+/// A node, the places of the commands that were sent to it, and its answers.
+type SentBatch = (Arc<RedisNode>, Vec<usize>, Result<Vec<Value>, RedisError>);
+
+/// One node. There is one connection to it, which all requests share.
+pub(super) struct RedisNode {
+    client: Client,
+    connection: Mutex<Option<MultiplexedConnection>>,
+    made: Arc<AtomicU64>,
+}
+
+impl NodeSet {
+    pub(super) fn node_of(&self, key: &[u8]) -> usize {
+        match self.slots.as_slice() {
+            [] => 0,
+            slots => slots
+                .get(usize::from(slot(key)))
+                .map_or(0, |&node| usize::from(node)),
+        }
+    }
+}
+
+impl RedisNode {
+    async fn connection(&self) -> Result<MultiplexedConnection, RedisError> {
+        let mut connection = self.connection.lock().await;
+        if let Some(connection) = &*connection {
+            return Ok(connection.clone());
+        }
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(CONNECT))
+            .set_response_timeout(Some(ANSWER));
+        let client = &self.client;
+        let made = client
+            .get_multiplexed_async_connection_with_config(&config)
+            .await?;
+        *connection = Some(made.clone());
+        self.made.fetch_add(1, Relaxed);
+        Ok(made)
+    }
+
+    /// Sends commands and gives what each of them says, errors of the node included.
+    pub(super) async fn send(&self, pipeline: &Pipeline) -> Result<Vec<Value>, RedisError> {
+        let mut connection = self.connection().await?;
+        let sent = connection
+            .send_packed_commands(pipeline, 0, pipeline.len())
+            .await;
+        if sent.is_err() {
+            // Answers that come late would be taken for those of others.
+            *self.connection.lock().await = None;
+        }
+        sent
+    }
+
+    pub(super) async fn ask(&self, command: &Cmd) -> Result<Value, RedisError> {
+        let mut pipeline = Pipeline::with_capacity(1);
+        pipeline.add_command(command.clone());
+        let mut values = self.send(&pipeline).await?;
+        match values.pop() {
+            Some(Value::ServerError(error)) => Err(error.into()),
+            value => Ok(value.unwrap_or(Value::Nil)),
+        }
+    }
+
+    pub(super) async fn load(&self) -> Result<(), RedisError> {
+        let mut load = redis::cmd("FUNCTION");
+        load.arg("LOAD").arg("REPLACE").arg(LIBRARY);
+        self.ask(&load).await.map(drop)
+    }
+}
+
+impl Connections {
+    pub(super) fn new(address: Address, ca: Option<Vec<u8>>) -> Connections {
+        Connections {
+            address,
+            ca,
+            nodes: RwLock::new(None),
+            asking: Mutex::new(()),
+            known: parking_lot::Mutex::default(),
+            made: Arc::default(),
+            registered: ForestRegistry::default(),
+        }
+    }
+
+    pub(super) fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Answers when every node does.
+    pub(super) async fn is_there(&self) -> Result<(), StoreUnavailable> {
+        *self.nodes.write().await = None;
+        let nodes = self.nodes().await?;
+        for node in &nodes.each {
+            // One that still reads its data answers with an error. Of any key all nodes of a cluster but one would.
+            node.ask(&redis::cmd("PING")).await.map_err(away)?;
+        }
+        self.register_again().await
+    }
+
+    /// Runs commands, each on the node that has its key.
+    pub(super) async fn run(
+        &self,
+        commands: &[Command],
+    ) -> Result<Vec<StoreReply>, StoreUnavailable> {
+        let mut replies: Vec<Option<StoreReply>> = commands.iter().map(|_| None).collect();
+        let mut todo: Vec<usize> = (0..commands.len()).collect();
+        let mut asked: HashMap<usize, String> = HashMap::new();
+        let mut last =
+            StoreUnavailable::of("the nodes of the engine send one another's commands round");
+        for attempt in 0..TRIES {
+            if attempt > 0 {
+                sleep(PAUSE.min(PAUSE * attempt as u32 / 8)).await;
+            }
+            let nodes = self.nodes().await?;
+            let mut sending = self.send(&nodes, commands, &todo, &asked);
+            let (mut is_stale, mut again) = (false, Vec::new());
+            asked.clear();
+            while let Some(sent) = sending.join_next().await {
+                let Ok((node, places, values)) = sent else {
+                    return Err(StoreUnavailable::of("the work of asking was ended"));
+                };
+                let values = match values {
+                    Ok(values) => values,
+                    Err(error) => {
+                        is_stale = true;
+                        last = away(error);
+                        for at in places {
+                            match commands.get(at).and_then(pipeline::unknown) {
+                                None => again.push(at),
+                                Some(reply) => set(&mut replies, at, reply),
+                            }
+                        }
+                        continue;
+                    }
+                };
+                let mut is_unknown = false;
+                for (at, value) in places.into_iter().zip(values) {
+                    match pipeline::read(value) {
+                        CommandReply::Done(reply) => {
+                            set(&mut replies, at, reply);
+                            continue;
+                        }
+                        CommandReply::Elsewhere => is_stale = true,
+                        CommandReply::Later => {}
+                        CommandReply::Unknown => is_unknown = true,
+                        CommandReply::Ask(host) => {
+                            asked.insert(at, host);
+                        }
+                        CommandReply::Failed(reason) => return Err(StoreUnavailable::of(reason)),
+                        CommandReply::Full(reason) => return Err(StoreUnavailable::full(reason)),
+                    }
+                    again.push(at);
+                }
+                if is_unknown {
+                    node.load().await.map_err(away)?;
+                }
+            }
+            // Whoever was connected to may have forgotten everything.
+            self.register_again().await?;
+            if again.is_empty() {
+                let replies: Option<Vec<StoreReply>> = replies.into_iter().collect();
+                return replies.ok_or(last);
+            }
+            if is_stale {
+                *self.nodes.write().await = None;
+            }
+            again.sort_unstable();
+            todo = again;
+        }
+        Err(last)
+    }
+
+    /// Sends each node its part, all at once.
+    fn send(
+        &self,
+        nodes: &NodeSet,
+        commands: &[Command],
+        todo: &[usize],
+        asked: &HashMap<usize, String>,
+    ) -> JoinSet<SentBatch> {
+        let mut parts: Vec<(Arc<RedisNode>, NodeBatch)> = Vec::new();
+        let mut open: Vec<Option<usize>> = vec![None; nodes.each.len()];
+        let mut sending = JoinSet::new();
+        let mut elsewhere: HashMap<&str, (Arc<RedisNode>, Vec<usize>, Pipeline)> = HashMap::new();
+        for &at in todo {
+            let Some(command) = commands.get(at) else {
+                continue;
+            };
+            if let Some(host) = asked.get(&at)
+                && let Some(node) = self.node(host)
+            {
+                let part = elsewhere.entry(host).or_insert_with(|| {
+                    let pipeline = Pipeline::new();
+                    (node, Vec::new(), pipeline)
+                });
+                let (_, places, pipeline) = part;
+                places.push(at);
+                pipeline.cmd("ASKING");
+                pipeline::add(command, pipeline);
+                continue;
+            }
+            let (key, len) = command.key.bytes();
+            let place = nodes.node_of(key.get(..len).unwrap_or_default());
+            let Some(node) = nodes.each.get(place) else {
+                continue;
+            };
+            let part = open.get(place).copied().flatten();
+            let part = part.filter(|&part| {
+                let part = parts.get(part);
+                part.is_some_and(|(_, part)| part.places.len() < COMMANDS)
+            });
+            let part = part.unwrap_or_else(|| {
+                // The keys of one command have to be of one slot, where there are any.
+                parts.push((node.clone(), NodeBatch::new(nodes.slots.is_empty())));
+                parts.len() - 1
+            });
+            if let Some(open) = open.get_mut(place) {
+                *open = Some(part);
+            }
+            if let Some((_, part)) = parts.get_mut(part) {
+                part.add(at, command);
+            }
+        }
+        for (node, places, pipeline) in elsewhere.into_values() {
+            sending.spawn(async move {
+                let values = node.send(&pipeline).await;
+                // Each command comes after one that says that it was sent on.
+                let values = values.map(|values| values.into_iter().skip(1).step_by(2).collect());
+                (node, places, values)
+            });
+        }
+        for (node, part) in parts {
+            sending.spawn(async move {
+                let (places, pipeline, reads_of) = part.end();
+                let values = node.send(&pipeline).await;
+                let values = values.map(|values| pipeline::each(values, &reads_of));
+                (node, places, values)
+            });
+        }
+        sending
+    }
+
+    /// Keys, and bytes of memory.
+    pub(super) async fn size(&self) -> Result<(usize, usize), StoreUnavailable> {
+        let nodes = self.nodes().await?;
+        let (mut keys, mut bytes) = (0, 0);
+        for node in &nodes.each {
+            if let Value::Int(count) = node.ask(&redis::cmd("DBSIZE")).await.map_err(away)? {
+                keys += usize::try_from(count).unwrap_or_default();
+            }
+            let info = node.info("memory").await.map_err(away)?;
+            let used = info
+                .lines()
+                .find_map(|line| line.strip_prefix("used_memory:"));
+            bytes += used
+                .and_then(|used| used.trim().parse::<usize>().ok())
+                .unwrap_or_default();
+        }
+        Ok((keys, bytes))
+    }
+
+    pub(super) async fn nodes(&self) -> Result<Arc<NodeSet>, StoreUnavailable> {
+        if let Some(nodes) = &*self.nodes.read().await {
+            return Ok(nodes.clone());
+        }
+        let _one_asks = self.asking.lock().await;
+        if let Some(nodes) = &*self.nodes.read().await {
+            return Ok(nodes.clone());
+        }
+        let found = self.find().await;
+        let found = Arc::new(found.map_err(|error| self.unfound(error))?);
+        *self.nodes.write().await = Some(found.clone());
+        Ok(found)
+    }
+
+    /// Why the nodes could not be asked for.
+    fn unfound(&self, error: RedisError) -> StoreUnavailable {
+        // A server with TLS hangs up on whoever comes without; one without waits for the end of a line.
+        let is_hung_up = error.is_connection_dropped() && !error.is_connection_refusal();
+        let scheme = match self.address.is_tls {
+            false if is_hung_up => "if it has TLS, begin the URL with rediss://",
+            true if error.is_timeout() => "if it has no TLS, begin the URL with redis://",
+            _ => return away(error),
+        };
+        StoreUnavailable::of(format!("it does not answer ({error}): {scheme}"))
+    }
+
+    /// They have to be asked for again.
+    pub(super) async fn forget_nodes(&self) {
+        *self.nodes.write().await = None;
+    }
+
+    /// Asks for the nodes.
+    async fn find(&self) -> Result<NodeSet, RedisError> {
+        if let Some(master) = &self.address.master {
+            let client = self.sentinel(master).await?;
+            return Ok(NodeSet {
+                each: vec![Arc::new(RedisNode::of(client, &self.made))],
+                slots: Vec::new(),
+            });
+        }
+        let mut last = None;
+        for (host, port) in &self.address.hosts {
+            match self.find_by(host, *port).await {
+                Ok(nodes) => return Ok(nodes),
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last
+            .unwrap_or_else(|| (redis::ErrorKind::InvalidClientConfig, "no host is known").into()))
+    }
+
+    async fn find_by(&self, host: &str, port: u16) -> Result<NodeSet, RedisError> {
+        let first = self.node_at((host.to_owned(), port))?;
+        let info = first.info("cluster").await?;
+        if !info.contains("cluster_enabled:1") {
+            return Ok(NodeSet {
+                each: vec![first],
+                slots: Vec::new(),
+            });
+        }
+        let mut ask = redis::cmd("CLUSTER");
+        ask.arg("SLOTS");
+        let Value::Array(ranges) = first.ask(&ask).await? else {
+            return Err((
+                redis::ErrorKind::UnexpectedReturnType,
+                "CLUSTER SLOTS gave no list",
+            )
+                .into());
+        };
+        let mut nodes = NodeSet {
+            each: Vec::new(),
+            slots: vec![0; SLOTS],
+        };
+        let mut known: HashMap<(String, u16), u16> = HashMap::new();
+        let mut covered = 0;
+        for range in &ranges {
+            let Value::Array(range) = range else { continue };
+            let [Value::Int(from), Value::Int(to), Value::Array(master), ..] = range.as_slice()
+            else {
+                continue;
+            };
+            let [at, Value::Int(port), ..] = master.as_slice() else {
+                continue;
+            };
+            // A node that does not know its own name is the one that was asked.
+            let at = match at {
+                Value::BulkString(name) if !name.is_empty() => {
+                    String::from_utf8_lossy(name).into_owned()
+                }
+                _ => host.to_owned(),
+            };
+            let at = (at, u16::try_from(*port).unwrap_or_default());
+            let place = match known.get(&at) {
+                Some(&place) => place,
+                None => {
+                    nodes.each.push(self.node_at(at.clone())?);
+                    let place = (nodes.each.len() - 1) as u16;
+                    known.insert(at, place);
+                    place
+                }
+            };
+            let (from, to) = (usize::try_from(*from), usize::try_from(*to));
+            let (from, to) = (from.unwrap_or_default(), to.unwrap_or_default());
+            if let Some(slots) = nodes.slots.get_mut(from..=to) {
+                covered += slots.len();
+                slots.fill(place);
+            }
+        }
+        if covered < SLOTS {
+            return Err((
+                redis::ErrorKind::UnexpectedReturnType,
+                "the cluster has slots that no node serves",
+            )
+                .into());
+        }
+        // Where keys are being moved, others are asked as well. Those that have left are forgotten when there are many.
+        let is_there =
+            |at: &(String, u16)| known.contains_key(at) || (&*at.0, at.1) == (host, port);
+        let mut all = self.known.lock();
+        if all.len() > known.len() + ELSEWHERE {
+            all.retain(|at, _| is_there(at));
+        }
+        drop(all);
+        Ok(nodes)
+    }
+
+    /// A node by `host:port`.
+    fn node(&self, at: &str) -> Option<Arc<RedisNode>> {
+        let (host, port) = at.rsplit_once(':')?;
+        self.node_at((host.to_owned(), port.parse().ok()?)).ok()
+    }
+
+    fn node_at(&self, at: (String, u16)) -> Result<Arc<RedisNode>, RedisError> {
+        let mut known = self.known.lock();
+        if let Some(node) = known.get(&at) {
+            return Ok(node.clone());
+        }
+        let node = Arc::new(RedisNode::of(self.client(&at.0, at.1)?, &self.made));
+        known.insert(at, node.clone());
+        Ok(node)
+    }
+
+    fn addr(&self, host: &str, port: u16) -> ConnectionAddr {
+        match self.address.is_tls {
+            true => ConnectionAddr::TcpTls {
+                host: host.to_owned(),
+                port,
+                insecure: false,
+                tls_params: None,
+            },
+            false => ConnectionAddr::Tcp(host.to_owned(), port),
+        }
+    }
+
+    fn client(&self, host: &str, port: u16) -> Result<Client, RedisError> {
+        let mut login =
+            RedisConnectionInfo::default().set_lib_name("spinney", env!("CARGO_PKG_VERSION"));
+        if let Some(user) = &self.address.user {
+            login = login.set_username(user);
+        }
+        if let Some(password) = &self.address.password {
+            login = login.set_password(password);
+        }
+        let info = self
+            .addr(host, port)
+            .into_connection_info()?
+            .set_redis_settings(login);
+        match &self.ca {
+            Some(ca) if self.address.is_tls => Client::build_with_tls(info, self.certificates(ca)),
+            _ => Client::open(info),
+        }
+    }
+
+    fn certificates(&self, ca: &[u8]) -> TlsCertificates {
+        TlsCertificates {
+            client_tls: None,
+            root_cert: Some(ca.to_vec()),
+        }
+    }
+
+    /// The master that the Sentinels tell of. User and password are those of the master, and of Sentinels that want them.
+    async fn sentinel(&self, master: &str) -> Result<Client, RedisError> {
+        let asked = self.sentinels(master)?.build()?.async_get_client().await;
+        let wants_login = |error: &RedisError| error.code() == Some("NOAUTH");
+        if !asked.as_ref().is_err_and(wants_login) {
+            return asked;
+        }
+        let mut builder = self.sentinels(master)?;
+        if let Some(user) = &self.address.user {
+            builder = builder.set_client_to_sentinel_username(user);
+        }
+        if let Some(password) = &self.address.password {
+            builder = builder.set_client_to_sentinel_password(password);
+        }
+        builder.build()?.async_get_client().await
+    }
+
+    fn sentinels(&self, master: &str) -> Result<SentinelClientBuilder, RedisError> {
+        let hosts = self.address.hosts.iter();
+        let hosts = hosts.map(|(host, port)| self.addr(host, *port));
+        let mut builder = SentinelClientBuilder::new(hosts, master, SentinelServerType::Master)?;
+        if self.address.is_tls {
+            builder = builder.set_client_to_redis_tls_mode(TlsMode::Secure);
+            builder = builder.set_client_to_sentinel_tls_mode(TlsMode::Secure);
+            if let Some(ca) = &self.ca {
+                builder = builder.set_client_to_redis_certificates(self.certificates(ca));
+                builder = builder.set_client_to_sentinel_certificates(self.certificates(ca));
+            }
+        }
+        if let Some(user) = &self.address.user {
+            builder = builder.set_client_to_redis_username(user);
+        }
+        if let Some(password) = &self.address.password {
+            builder = builder.set_client_to_redis_password(password);
+        }
+        Ok(builder)
+    }
+}
+
+impl RedisNode {
+    fn of(client: Client, made: &Arc<AtomicU64>) -> RedisNode {
+        RedisNode {
+            client,
+            connection: Mutex::new(None),
+            made: made.clone(),
+        }
+    }
+
+    async fn info(&self, section: &str) -> Result<String, RedisError> {
+        let mut info = redis::cmd("INFO");
+        info.arg(section);
+        Ok(match self.ask(&info).await? {
+            Value::BulkString(text) => String::from_utf8_lossy(&text).into_owned(),
+            Value::VerbatimString { text, .. } | Value::SimpleString(text) => text,
+            _ => String::new(),
+        })
+    }
+}
+
+fn set(replies: &mut [Option<StoreReply>], at: usize, reply: StoreReply) {
+    if let Some(place) = replies.get_mut(at) {
+        *place = Some(reply);
+    }
+}
+
+#[cfg(test)]
+mod tests;

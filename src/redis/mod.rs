@@ -1,0 +1,299 @@
+//! The engine that keeps shared forests: Redis 7 or Valkey, alone, behind Sentinels or as a cluster.
+//!
+//! A request's commands are split by the node that has their keys, and each node gets its part as one pipeline over the one
+//! connection that there is to it. A command per future would cost ten times as much. What a node says of moved keys is followed,
+//! and only what it did not do is sent again. Every wait ends: whoever asks hears that the engine is away.
+
+mod address;
+mod boilerplate_sync;
+mod connections;
+mod error_hints;
+mod pipeline;
+mod registry;
+mod slots;
+
+use std::io;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use tokio::runtime::{Builder, Handle, Runtime};
+use tracing::{info, warn};
+
+use crate::clock;
+use crate::forest::shared::keys::{
+    Command, Key, KeySample, KeyStore, ScanPosition, StoreFuture, StoreReply, StoreUnavailable,
+    SyncEntries, SyncEntry, SyncPosition,
+};
+use crate::time::Millis;
+pub use address::{Address, AddressError};
+use connections::Connections;
+
+/// How long an engine may take for the commands of one step, nodes that have moved included.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How often is looked whether an engine that was away is back.
+const LOOK: Duration = Duration::from_millis(250);
+/// How often the log says that an engine is full.
+const SAY_AGAIN: Duration = Duration::from_secs(60);
+/// A document is believed to have come so long before it is placed, in milliseconds.
+const WAITED: i64 = 10_000;
+
+/// An engine.
+pub struct RedisStore {
+    /// Of its own, so that it answers whoever asks from wherever.
+    runtime: Option<Runtime>,
+    handle: Handle,
+    shared: Arc<StoreInner>,
+}
+
+struct StoreInner {
+    link: Connections,
+    away: Mutex<Option<StoreUnavailable>>,
+    /// When the log last said that it is full.
+    full_said: Mutex<Option<Instant>>,
+    /// What the log says is done while it is away.
+    meanwhile: Mutex<&'static str>,
+}
+
+impl RedisStore {
+    /// An engine that need not be there yet. `ca`: PEM file of the only authority to trust, with TLS.
+    ///
+    /// # Errors
+    /// When the file cannot be read or holds no certificate, or the system gives no threads.
+    pub fn new(address: Address, ca: Option<&Path>) -> io::Result<RedisStore> {
+        let ca = ca.map(authority).transpose()?;
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("redis")
+            .enable_all()
+            .build()?;
+        Ok(RedisStore {
+            handle: runtime.handle().clone(),
+            runtime: Some(runtime),
+            shared: Arc::new(StoreInner {
+                link: Connections::new(address, ca),
+                away: Mutex::new(None),
+                full_said: Mutex::new(None),
+                meanwhile: Mutex::new("nothing is placed"),
+            }),
+        })
+    }
+
+    /// Looks whether it is there, without waiting for it: if it is not, or does not let in who asks, the log says so before anybody
+    /// needs it.
+    pub fn look(&self) {
+        let shared = self.shared.clone();
+        drop(self.handle.spawn(async move {
+            let _ = shared.wait(shared.link.is_there()).await;
+        }));
+    }
+
+    /// The same, which says in the log what is done while it is away.
+    pub fn when_away(self, meanwhile: &'static str) -> RedisStore {
+        *self.shared.meanwhile.lock() = meanwhile;
+        self
+    }
+}
+
+impl StoreInner {
+    /// Waits for an answer, but not for ever, and takes down that there was none.
+    async fn wait<T>(
+        self: &Arc<Self>,
+        answer: impl Future<Output = Result<T, StoreUnavailable>>,
+    ) -> Result<T, StoreUnavailable> {
+        if let Some(away) = self.away.lock().clone() {
+            return Err(away);
+        }
+        let answer = tokio::time::timeout(PATIENCE, answer).await;
+        let answer = answer.unwrap_or_else(|_| {
+            let waited = PATIENCE.as_secs();
+            Err(StoreUnavailable::of(format!("no answer within {waited} s")))
+        });
+        match &answer {
+            // It is there: what needs no room it does.
+            Err(away) if away.is_full => self.is_full(away),
+            Err(away) => self.lost(away),
+            Ok(_) => {}
+        }
+        answer
+    }
+
+    /// Says so, and not again for a while.
+    fn is_full(&self, why: &StoreUnavailable) {
+        let mut said = self.full_said.lock();
+        if said.is_none_or(|said| said.elapsed() >= SAY_AGAIN) {
+            *said = Some(Instant::now());
+            drop(said);
+            let meanwhile = *self.meanwhile.lock();
+            warn!(engine = %self.link.address(), reason = %why, "the engine of the shared forests has no room: {meanwhile}");
+        }
+    }
+
+    fn lost(self: &Arc<Self>, why: &StoreUnavailable) {
+        let mut away = self.away.lock();
+        if away.is_some() {
+            return;
+        }
+        *away = Some(why.clone());
+        drop(away);
+        let meanwhile = *self.meanwhile.lock();
+        warn!(engine = %self.link.address(), reason = %why, "the engine of the shared forests is away: {meanwhile}");
+        let shared = self.clone();
+        tokio::spawn(async move {
+            loop {
+                sleep(LOOK).await;
+                let answer = tokio::time::timeout(PATIENCE, shared.link.is_there()).await;
+                if let Ok(Ok(())) = answer {
+                    break;
+                }
+            }
+            *shared.away.lock() = None;
+            info!(engine = %shared.link.address(), "the engine of the shared forests is back");
+        });
+    }
+}
+
+/// The authority of a file.
+fn authority(path: &Path) -> io::Result<Vec<u8>> {
+    let told = |what: String| {
+        let (path, kind) = (path.display(), io::ErrorKind::InvalidData);
+        io::Error::new(kind, format!("{path}: {what}"))
+    };
+    let pem = std::fs::read(path).map_err(|error| told(error.to_string()))?;
+    let mut certificates = CertificateDer::pem_slice_iter(&pem);
+    match certificates.next() {
+        Some(Ok(_)) => Ok(pem),
+        Some(Err(error)) => Err(told(error.to_string())),
+        None => Err(told("it holds no certificate in PEM form".into())),
+    }
+}
+
+/// Between two questions to an engine that was not ready, or not free: it tells nobody when it is.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a pause between two looks at another process"
+)]
+fn sleep(time: Duration) -> tokio::time::Sleep {
+    tokio::time::sleep(time)
+}
+
+impl KeyStore for RedisStore {
+    fn run(&self, commands: Vec<Command>) -> StoreFuture<Vec<StoreReply>> {
+        let shared = self.shared.clone();
+        self.on_runtime(async move { shared.wait(shared.link.run(&commands)).await })
+    }
+
+    fn enroll(&self, name: &str, identity: &str) -> StoreFuture<Result<u8, String>> {
+        let shared = self.shared.clone();
+        let (name, identity) = (name.to_owned(), identity.to_owned());
+        self.on_runtime(async move {
+            let enrolled = shared.wait(shared.link.enroll(&name, &identity)).await?;
+            let (number, known) = enrolled;
+            Ok(match known == identity {
+                true => Ok(number),
+                false => Err(format!(
+                    "it is kept there as a forest of other settings ({known}) than those of this process ({identity}): use another --forest, or the same settings everywhere"
+                )),
+            })
+        })
+    }
+
+    fn forests(&self) -> StoreFuture<Vec<(String, u8, String)>> {
+        let shared = self.shared.clone();
+        self.on_runtime(async move { shared.wait(shared.link.forests()).await })
+    }
+
+    fn keys(
+        &self,
+        forest: u8,
+        place: ScanPosition,
+    ) -> StoreFuture<(Vec<Key>, Option<ScanPosition>)> {
+        let shared = self.shared.clone();
+        self.on_runtime(async move { shared.wait(shared.link.keys(forest, place)).await })
+    }
+
+    fn sync_entries(
+        &self,
+        forest: u8,
+        lesson: Option<SyncEntry>,
+        after: SyncPosition,
+    ) -> StoreFuture<SyncEntries> {
+        let shared = self.shared.clone();
+        self.on_runtime(async move {
+            let answer = shared.link.lessons(forest, lesson.as_ref(), after);
+            shared.wait(answer).await
+        })
+    }
+
+    fn remove_sync_entries(&self, forest: u8) -> StoreFuture<()> {
+        let shared = self.shared.clone();
+        self.on_runtime(async move { shared.wait(shared.link.forget_lessons(forest)).await })
+    }
+
+    fn size(&self) -> StoreFuture<(usize, usize)> {
+        let shared = self.shared.clone();
+        self.on_runtime(async move { shared.wait(shared.link.size()).await })
+    }
+
+    fn sample(&self, forest: u8, seed: u64) -> StoreFuture<KeySample> {
+        let shared = self.shared.clone();
+        self.on_runtime(async move { shared.wait(shared.link.sample(forest, seed)).await })
+    }
+
+    fn spawn(&self, job: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        drop(self.handle.spawn(job));
+    }
+
+    fn pause(&self, time: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let _on_runtime = self.handle.enter();
+        Box::pin(sleep(time))
+    }
+
+    fn arrival(&self, said: Millis) -> Millis {
+        let now = clock::now();
+        Millis(said.0.clamp(now.0.saturating_sub(WAITED), now.0))
+    }
+
+    fn now(&self) -> Millis {
+        clock::now()
+    }
+
+    fn away(&self) -> Option<StoreUnavailable> {
+        self.shared.away.lock().clone()
+    }
+}
+
+impl RedisStore {
+    /// Has the runtime do it, from wherever it is asked.
+    fn on_runtime<T: Send + 'static>(
+        &self,
+        job: impl Future<Output = Result<T, StoreUnavailable>> + Send + 'static,
+    ) -> StoreFuture<T> {
+        let job = self.handle.spawn(job);
+        Box::pin(async move {
+            let ended = |_| Err(StoreUnavailable::of("spinney is stopping"));
+            job.await.unwrap_or_else(ended)
+        })
+    }
+}
+
+impl Drop for RedisStore {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            // It may be dropped where nothing may wait.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl std::fmt::Debug for RedisStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("RedisStore");
+        shown.field("address", self.shared.link.address());
+        shown.field("away", &*self.shared.away.lock()).finish()
+    }
+}

@@ -1,0 +1,414 @@
+//! Commands as the engine takes them, and its replies.
+
+use std::time::Duration;
+
+use redis::{Pipeline, Value};
+
+use super::error_hints;
+use crate::forest::shared::keys::{Command, Key, KeyOp, Lifetime, StoreReply};
+use crate::method::Durable;
+
+/// What the node needs to know besides the keys.
+pub(super) const LIBRARY: &str = include_str!("functions.lua");
+
+/// What a node answered to one command.
+pub(super) enum CommandReply {
+    Done(StoreReply),
+    /// It has not done it, and another one may: the slots are to be asked for again.
+    Elsewhere,
+    /// Another node has it, for this once.
+    Ask(String),
+    /// It is not ready yet.
+    Later,
+    /// It does not know the functions.
+    Unknown,
+    Failed(String),
+    /// It has no room for what is new.
+    Full(String),
+}
+
+/// Keys that are read by one command, where that may be: each costs an engine three quarters of what it costs alone, and more at once
+/// save no more.
+const READ: usize = 64;
+
+/// What is sent to a node at once.
+pub(super) struct NodeBatch {
+    /// The places of the commands.
+    pub(super) places: Vec<usize>,
+    pipeline: Pipeline,
+    /// For each of those that are sent, how many reads it is; `None`: it is a command.
+    reads_of: Vec<Option<usize>>,
+    /// Keys that are read next, by one command.
+    reads: Vec<Key>,
+    joins_reads: bool,
+}
+
+impl NodeBatch {
+    /// `joins_reads`: one command may be about several keys.
+    pub(super) fn new(joins_reads: bool) -> NodeBatch {
+        NodeBatch {
+            places: Vec::new(),
+            pipeline: Pipeline::new(),
+            reads_of: Vec::new(),
+            reads: Vec::new(),
+            joins_reads,
+        }
+    }
+
+    /// Adds the command of a place. The order of commands stays.
+    pub(super) fn add(&mut self, place: usize, command: &Command) {
+        self.places.push(place);
+        if self.joins_reads && command.what == KeyOp::Get {
+            self.reads.push(command.key);
+            if self.reads.len() == READ {
+                self.read();
+            }
+            return;
+        }
+        self.read();
+        self.reads_of.push(None);
+        add(command, &mut self.pipeline);
+    }
+
+    fn read(&mut self) {
+        if self.reads.is_empty() {
+            return;
+        }
+        self.reads_of.push(Some(self.reads.len()));
+        let read = self.pipeline.cmd("MGET");
+        for key in self.reads.drain(..) {
+            let (key, len) = key.bytes();
+            read.arg(key.get(..len).unwrap_or_default());
+        }
+    }
+
+    /// The places, what is sent, and for each command of that how many reads it is.
+    pub(super) fn end(mut self) -> (Vec<usize>, Pipeline, Vec<Option<usize>>) {
+        self.read();
+        (self.places, self.pipeline, self.reads_of)
+    }
+}
+
+/// The values of single commands, of which some reads were sent as one. What is said instead of values is said of each.
+pub(super) fn each(values: Vec<Value>, reads_of: &[Option<usize>]) -> Vec<Value> {
+    let mut each = Vec::with_capacity(values.len());
+    for (value, reads) in values.into_iter().zip(reads_of) {
+        match (value, reads) {
+            (value, None) => each.push(value),
+            (Value::Array(values), Some(reads)) if values.len() == *reads => each.extend(values),
+            (value, Some(reads)) => each.extend(std::iter::repeat_n(value, *reads)),
+        }
+    }
+    each
+}
+
+/// Adds a command to what is sent to a node.
+pub(super) fn add(command: &Command, pipeline: &mut Pipeline) {
+    let (key, len) = command.key.bytes();
+    let key = key.get(..len).unwrap_or_default();
+    match &command.what {
+        KeyOp::Get => {
+            pipeline.cmd("GET").arg(key);
+        }
+        KeyOp::Claim { value, life } => {
+            pipeline
+                .cmd("SET")
+                .arg(key)
+                .arg(value.as_slice())
+                .arg("NX")
+                .arg("GET");
+            add_life(*life, pipeline);
+        }
+        KeyOp::Put { value, life } => {
+            pipeline.cmd("SET").arg(key).arg(value.as_slice());
+            add_life(*life, pipeline);
+        }
+        KeyOp::Swap {
+            before,
+            or_nothing,
+            value,
+            life,
+        } => {
+            let (kind, time) = life_of(*life);
+            call("spinney1_swap", key, pipeline)
+                .arg(before.as_slice())
+                .arg(u8::from(*or_nothing))
+                .arg(value.as_slice())
+                .arg(kind)
+                .arg(time);
+        }
+        KeyOp::Confirm { token, value, life } => {
+            let (kind, time) = life_of(*life);
+            call("spinney1_confirm", key, pipeline)
+                .arg(token.bytes().as_slice())
+                .arg(value.as_slice())
+                .arg(kind)
+                .arg(time);
+        }
+        KeyOp::Remove { value } => {
+            call("spinney1_remove", key, pipeline).arg(value.as_slice());
+        }
+        KeyOp::Pin {
+            token,
+            uses,
+            children,
+            step,
+            life,
+        } => {
+            let (kind, time) = life_of(*life);
+            call("spinney1_pin", key, pipeline)
+                .arg(token.bytes().as_slice())
+                .arg(*uses)
+                .arg(*children)
+                .arg(*step)
+                .arg(kind)
+                .arg(time);
+        }
+        KeyOp::Hold {
+            token,
+            uses,
+            children,
+        } => {
+            call("spinney1_pin", key, pipeline)
+                .arg(token.bytes().as_slice())
+                .arg(*uses)
+                .arg(*children)
+                .arg("");
+        }
+        KeyOp::Arrive { token, step, life } => {
+            let (kind, time) = life_of(*life);
+            call("spinney1_arrive", key, pipeline)
+                .arg(token.bytes().as_slice())
+                .arg(*step)
+                .arg(kind)
+                .arg(time);
+        }
+        KeyOp::Touch { value, life } => {
+            let (kind, time) = life_of(*life);
+            call("spinney1_touch", key, pipeline)
+                .arg(value.as_slice())
+                .arg(kind)
+                .arg(time);
+        }
+        KeyOp::RemoveLeaf { root, token } => {
+            let mut tree = root.0.to_be_bytes().to_vec();
+            tree.extend(token.bytes());
+            call("spinney1_remove_leaf", key, pipeline).arg(tree);
+        }
+        KeyOp::Enter {
+            fingerprint,
+            step,
+            life,
+        } => {
+            let (kind, time) = life_of(*life);
+            let mut entry = fingerprint.0.to_be_bytes().to_vec();
+            entry.push(*step);
+            call("spinney1_enter", key, pipeline)
+                .arg(entry)
+                .arg(kind)
+                .arg(time);
+        }
+        KeyOp::Name {
+            names,
+            step,
+            mark,
+            kept,
+            most,
+            life,
+        } => {
+            let (kind, time) = life_of(*life);
+            let mut entry = Vec::with_capacity(8 + 8 * names.len());
+            entry.extend(mark.to_be_bytes());
+            entry.extend(step.to_be_bytes());
+            for name in names {
+                entry.extend(name.0.to_be_bytes());
+            }
+            call("spinney1_name", key, pipeline)
+                .arg(entry)
+                .arg(kept.map_or(-1, i64::from))
+                .arg(*most)
+                .arg(kind)
+                .arg(time);
+        }
+        KeyOp::Follow { after, bytes } => {
+            call("spinney1_follow", key, pipeline)
+                .arg(after.number)
+                .arg(after.mark.to_be_bytes().as_slice())
+                .arg(*bytes);
+        }
+        KeyOp::Clear => {
+            pipeline.cmd("DEL").arg(key);
+        }
+        KeyOp::Advance { to } => {
+            call("spinney1_advance", key, pipeline).arg(to.0);
+        }
+        KeyOp::Release { token, uses } => {
+            call("spinney1_release", key, pipeline)
+                .arg(token.bytes().as_slice())
+                .arg(*uses);
+        }
+        KeyOp::Since { head } => {
+            call("spinney1_since", key, pipeline).arg(head.as_slice());
+        }
+        KeyOp::Turn { before, value } => {
+            let before = before.as_ref().map_or(&[][..], |head| &head[..]);
+            call("spinney1_turn", key, pipeline)
+                .arg(before)
+                .arg(value.as_slice());
+        }
+        KeyOp::Tell {
+            process,
+            obeys,
+            life,
+        } => {
+            call("spinney1_tell", key, pipeline)
+                .arg(format!("{process:016x}"))
+                .arg(*obeys)
+                .arg(*life);
+        }
+        KeyOp::Count { token, tally } => {
+            let mut bytes = Vec::with_capacity(17);
+            tally.write(&mut bytes);
+            call("spinney1_count", key, pipeline)
+                .arg(token.bytes().as_slice())
+                .arg(bytes.as_slice());
+        }
+    }
+}
+
+fn call<'p>(function: &str, key: &[u8], pipeline: &'p mut Pipeline) -> &'p mut Pipeline {
+    pipeline.cmd("FCALL").arg(function).arg(1).arg(key)
+}
+
+fn add_life(life: Lifetime, pipeline: &mut Pipeline) {
+    let (kind, time) = life_of(life);
+    if !kind.is_empty() {
+        pipeline.arg(kind).arg(time);
+    }
+}
+
+fn life_of(life: Lifetime) -> (&'static str, i64) {
+    match life {
+        Lifetime::Endless => ("", 0),
+        Lifetime::For(time) => ("PX", millis(time)),
+        // The engine refuses a moment before 1970.
+        Lifetime::Until(at) => ("PXAT", at.0.max(1)),
+    }
+}
+
+fn millis(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX).max(1)
+}
+
+/// What is to be taken for the reply of a command whose fate is not known; none where it may be sent again, since it does
+/// then what it had done, or nothing.
+///
+/// The claim of a root, which is for a while alone, must not be: done late, the first one would bring back a root that
+/// another process has killed meanwhile. Its document begins again with another token.
+pub(super) fn unknown(command: &Command) -> Option<StoreReply> {
+    match &command.what {
+        KeyOp::Release { .. } | KeyOp::Count { .. } => Some(StoreReply::Nothing),
+        KeyOp::Claim { life, .. } | KeyOp::Swap { life, .. } => {
+            matches!(life, Lifetime::For(_)).then_some(StoreReply::Number(0))
+        }
+        KeyOp::Get
+        | KeyOp::Put { .. }
+        | KeyOp::Confirm { .. }
+        | KeyOp::Remove { .. }
+        | KeyOp::RemoveLeaf { .. }
+        | KeyOp::Pin { .. }
+        | KeyOp::Hold { .. }
+        | KeyOp::Arrive { .. }
+        | KeyOp::Touch { .. }
+        | KeyOp::Enter { .. }
+        | KeyOp::Name { .. }
+        | KeyOp::Follow { .. }
+        | KeyOp::Clear
+        | KeyOp::Advance { .. }
+        | KeyOp::Since { .. }
+        | KeyOp::Turn { .. }
+        | KeyOp::Tell { .. } => None,
+    }
+}
+
+/// What a value says.
+pub(super) fn read(value: Value) -> CommandReply {
+    let error = match value {
+        Value::Nil | Value::Okay | Value::SimpleString(_) => {
+            return CommandReply::Done(StoreReply::Nothing);
+        }
+        Value::BulkString(bytes) => return CommandReply::Done(StoreReply::Bytes(bytes)),
+        Value::Int(number) => return CommandReply::Done(StoreReply::Number(number)),
+        Value::ServerError(error) => error,
+        other => {
+            return CommandReply::Failed(format!(
+                "an answer of a kind that nobody asked for: {other:?}"
+            ));
+        }
+    };
+    let details = error.details().unwrap_or_default();
+    match error.code() {
+        "MOVED" | "CLUSTERDOWN" | "READONLY" | "MASTERDOWN" => CommandReply::Elsewhere,
+        "ASK" => CommandReply::Ask(
+            details
+                .split_whitespace()
+                .last()
+                .unwrap_or_default()
+                .to_owned(),
+        ),
+        "TRYAGAIN" | "LOADING" | "BUSY" => CommandReply::Later,
+        "ERR" if details.contains("Function not found") => CommandReply::Unknown,
+        error_hints::FULL => CommandReply::Full(error_hints::refused(error_hints::FULL, details)),
+        code => CommandReply::Failed(error_hints::refused(code, details)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fingerprint::Fingerprint;
+    use crate::forest::shared::keys::KeyKind;
+
+    fn command(fingerprint: u64, what: KeyOp) -> Command {
+        let key = Key {
+            forest: 1,
+            fingerprint: Fingerprint(fingerprint),
+            kind: KeyKind::Node,
+        };
+        Command { key, what }
+    }
+
+    #[test]
+    fn reads_are_joined_and_the_order_stays() {
+        let gets = |from: u64, count: u64| (from..from + count).map(|n| command(n, KeyOp::Get));
+        let remove = || command(9, KeyOp::Remove { value: vec![1] });
+        let commands = gets(0, 3).chain([remove(), remove()]);
+        let commands: Vec<Command> = commands.chain(gets(3, 2 * READ as u64 + 1)).collect();
+        let sent = |joins_reads| {
+            let mut part = NodeBatch::new(joins_reads);
+            for (place, command) in commands.iter().enumerate() {
+                part.add(place, command);
+            }
+            let (places, pipeline, reads_of) = part.end();
+            assert_eq!(places, (0..commands.len()).collect::<Vec<_>>());
+            assert_eq!(pipeline.len(), reads_of.len());
+            reads_of
+        };
+        let reads = [3, READ, READ, 1].map(Some);
+        let [first, rest @ ..] = reads;
+        assert_eq!(sent(true), [&[first, None, None], &rest[..]].concat());
+        assert_eq!(sent(false), vec![None; commands.len()]);
+    }
+
+    #[test]
+    fn values_and_errors_are_those_of_single_commands() {
+        let error = || redis::parse_redis_value(b"-LOADING the data\r\n").unwrap();
+        let read = vec![Value::Nil, Value::BulkString(b"a".to_vec())];
+        // A command may say one thing that is several.
+        let one = Value::Array(vec![Value::Int(1)]);
+        let values = vec![Value::Array(read.clone()), one.clone(), error()];
+        let each = each(values, &[Some(2), None, Some(3)]);
+        let expected = [read, vec![one, error(), error(), error()]].concat();
+        assert_eq!(each, expected);
+    }
+}

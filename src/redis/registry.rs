@@ -1,0 +1,275 @@
+//! Which forests an engine has, and the keys of one.
+//!
+//! An engine without persistence forgets everything when it is started anew, the numbers of its forests as well. Whoever uses one then has to be
+//! the first to say so again: or another forest might get its number, or one of other settings its name. Such a start ends all connections,
+//! so a new connection is when this process registers again what it had registered.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use parking_lot::Mutex;
+use redis::{Cmd, Pipeline, Value};
+
+use super::connections::{Connections, PAUSE, TRIES};
+use super::error_hints::away;
+use super::sleep;
+use crate::forest::shared::keys::{Key, KeySample, ScanPosition, StoreUnavailable};
+use crate::hash::splitmix64;
+
+/// Where the registry of forests is.
+const FORESTS: &[u8] = b"spinney:forests";
+/// Keys that a node looks at when it is asked for some.
+const LOOKED_AT: usize = 4_096;
+/// Keys of a node that stand for all of them.
+const DRAWN: usize = 1_024;
+
+/// What this process has registered, and what came of it the last time.
+#[derive(Debug, Default)]
+pub(super) struct ForestRegistry {
+    forests: Mutex<Vec<Forest>>,
+    /// Connections that there had been then.
+    at: AtomicU64,
+}
+
+/// A forest that this process uses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Forest {
+    name: String,
+    identity: String,
+    number: u8,
+}
+
+impl Connections {
+    /// The number of a forest, and what it is of.
+    pub(super) async fn enroll(
+        &self,
+        name: &str,
+        identity: &str,
+    ) -> Result<(u8, String), StoreUnavailable> {
+        let proposed = name
+            .bytes()
+            .fold(7, |hash, byte| splitmix64(hash ^ u64::from(byte)))
+            % 100;
+        let (number, known) = self.register(name, identity, proposed as u8).await?;
+        if known == identity {
+            let forest = Forest {
+                name: name.to_owned(),
+                identity: identity.to_owned(),
+                number,
+            };
+            let mut forests = self.registered.forests.lock();
+            if !forests.contains(&forest) {
+                forests.push(forest);
+            }
+        }
+        Ok((number, known))
+    }
+
+    /// Registers what this process uses again, if there are new connections since it did.
+    ///
+    /// # Errors
+    /// If the engine now knows one of them otherwise, each time from then on: nothing may be placed there by this process any more.
+    pub(super) async fn register_again(&self) -> Result<(), StoreUnavailable> {
+        let made = self.made.load(Relaxed);
+        if made == self.registered.at.load(Relaxed) {
+            return Ok(());
+        }
+        let forests = self.registered.forests.lock().clone();
+        for forest in forests {
+            let Forest {
+                name,
+                identity,
+                number,
+            } = &forest;
+            let known = self.register(name, identity, *number).await?;
+            if known != (*number, identity.clone()) {
+                return Err(StoreUnavailable::of(format!(
+                    "the engine has forgotten its forests, and knows {name} as another one since ({}): start this process again, with the same settings everywhere",
+                    known.1
+                )));
+            }
+        }
+        self.registered.at.store(made, Relaxed);
+        Ok(())
+    }
+
+    /// Asks for the number of a forest, and what it is of.
+    async fn register(
+        &self,
+        name: &str,
+        identity: &str,
+        proposed: u8,
+    ) -> Result<(u8, String), StoreUnavailable> {
+        let key = FORESTS;
+        let mut call = redis::cmd("FCALL");
+        call.arg("spinney1_enroll").arg(1).arg(key);
+        call.arg(name).arg(identity).arg(proposed);
+        let mut last =
+            StoreUnavailable::of("the engine does not say which node has the names of forests");
+        for _ in 0..TRIES {
+            let nodes = self.nodes().await?;
+            let Some(node) = nodes.each.get(nodes.node_of(key)) else {
+                break;
+            };
+            match node.ask(&call).await {
+                Ok(Value::Array(parts)) => {
+                    if let [Value::Int(number), Value::BulkString(identity)] = parts.as_slice() {
+                        let identity = String::from_utf8_lossy(identity).into_owned();
+                        return Ok((*number as u8, identity));
+                    }
+                }
+                Ok(_) => {}
+                Err(error) if error.to_string().contains("Function not found") => {
+                    node.load().await.map_err(away)?;
+                    continue;
+                }
+                Err(error) => {
+                    last = away(error);
+                    self.forget_nodes().await;
+                }
+            }
+            sleep(PAUSE).await;
+        }
+        Err(last)
+    }
+
+    /// Name, number and identity of all forests.
+    pub(super) async fn forests(&self) -> Result<Vec<(String, u8, String)>, StoreUnavailable> {
+        let nodes = self.nodes().await?;
+        let Some(node) = nodes.each.get(nodes.node_of(FORESTS)) else {
+            return Ok(Vec::new());
+        };
+        let mut all = redis::cmd("HGETALL");
+        all.arg(FORESTS);
+        let pairs = match node.ask(&all).await.map_err(away)? {
+            Value::Array(values) => values.as_chunks::<2>().0.iter().map(texts).collect(),
+            Value::Map(pairs) => pairs.into_iter().map(|(a, b)| texts(&[a, b])).collect(),
+            _ => Vec::new(),
+        };
+        let value_of = |field: String| {
+            let found = pairs.iter().find(|(name, _)| *name == field);
+            found.map(|(_, value)| value.clone())
+        };
+        let forests = pairs.iter().filter_map(|(field, number)| {
+            let name = field.strip_prefix("number:")?;
+            let identity = value_of(format!("identity:{name}"))?;
+            Some((name.to_owned(), number.parse().ok()?, identity))
+        });
+        let mut forests: Vec<_> = forests.collect();
+        forests.sort_unstable();
+        Ok(forests)
+    }
+
+    /// Some keys of a forest.
+    pub(super) async fn keys(
+        &self,
+        forest: u8,
+        place: ScanPosition,
+    ) -> Result<(Vec<Key>, Option<ScanPosition>), StoreUnavailable> {
+        let nodes = self.nodes().await?;
+        let Some(node) = nodes.each.get(place.node) else {
+            return Ok((Vec::new(), None));
+        };
+        let answer = node.ask(&scan(forest, place.cursor)).await.map_err(away)?;
+        let (cursor, keys) = read_scan(&answer).ok_or_else(|| {
+            StoreUnavailable::of("the engine gave no keys where it was asked for them")
+        })?;
+        let keys = keys.iter().filter_map(|key| match key {
+            Value::BulkString(bytes) => Key::from_bytes(bytes),
+            _ => None,
+        });
+        let keys = keys.filter(|key| key.forest == forest).collect();
+        let next = match cursor {
+            0 => ScanPosition {
+                node: place.node + 1,
+                cursor: 0,
+            },
+            _ => ScanPosition { cursor, ..place },
+        };
+        Ok((keys, (next.node < nodes.each.len()).then_some(next)))
+    }
+}
+
+impl Connections {
+    /// Some keys of a forest: of a node that holds few all of them, of others those at a place that is drawn.
+    pub(super) async fn sample(
+        &self,
+        forest: u8,
+        seed: u64,
+    ) -> Result<KeySample, StoreUnavailable> {
+        let nodes = self.nodes().await?;
+        let mut sample = KeySample::default();
+        for (node, at) in nodes.each.iter().zip(0_u64..) {
+            let size = node.ask(&redis::cmd("DBSIZE")).await.map_err(away)?;
+            let Value::Int(size) = size else { continue };
+            let size = usize::try_from(size).unwrap_or_default();
+            let mut scan = redis::cmd("SCAN");
+            match size <= LOOKED_AT {
+                true => scan.arg(0).arg("COUNT").arg(2 * LOOKED_AT),
+                false => scan.arg(splitmix64(seed ^ at)).arg("COUNT").arg(DRAWN),
+            };
+            let answer = node.ask(&scan).await.map_err(away)?;
+            let (_, drawn) = read_scan(&answer).unwrap_or_default();
+            let keys = drawn.iter().filter_map(|key| match key {
+                Value::BulkString(bytes) => Some((bytes, Key::from_bytes(bytes)?)),
+                _ => None,
+            });
+            let keys: Vec<_> = keys.filter(|(_, key)| key.forest == forest).collect();
+            let mut lengths = Pipeline::with_capacity(keys.len());
+            for (bytes, _) in &keys {
+                lengths.cmd("STRLEN").arg(bytes.as_slice());
+            }
+            sample.keys += size;
+            sample.of += drawn.len();
+            if keys.is_empty() {
+                continue;
+            }
+            let lengths = node.send(&lengths).await.map_err(away)?;
+            let of = keys.iter().zip(lengths);
+            sample
+                .drawn
+                .extend(of.filter_map(|((_, key), length)| match length {
+                    Value::Int(length) => Some((*key, usize::try_from(length).ok()?)),
+                    _ => None,
+                }));
+        }
+        Ok(sample)
+    }
+}
+
+fn scan(forest: u8, cursor: u64) -> Cmd {
+    let mut pattern = Vec::with_capacity(3);
+    if b"*?[]\\^-".contains(&forest) {
+        pattern.push(b'\\');
+    }
+    pattern.extend([forest, b'*']);
+    let mut scan = redis::cmd("SCAN");
+    scan.arg(cursor).arg("MATCH").arg(pattern);
+    scan.arg("COUNT").arg(LOOKED_AT);
+    scan
+}
+
+fn read_scan(answer: &Value) -> Option<(u64, &[Value])> {
+    let Value::Array(parts) = answer else {
+        return None;
+    };
+    let [cursor, Value::Array(keys)] = parts.as_slice() else {
+        return None;
+    };
+    let cursor = match cursor {
+        Value::BulkString(text) => std::str::from_utf8(text).ok()?.parse().ok()?,
+        Value::Int(cursor) => u64::try_from(*cursor).ok()?,
+        _ => return None,
+    };
+    Some((cursor, keys))
+}
+
+fn texts(pair: &[Value; 2]) -> (String, String) {
+    let text = |value: &Value| match value {
+        Value::BulkString(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        Value::SimpleString(text) => text.clone(),
+        Value::Int(number) => number.to_string(),
+        _ => String::new(),
+    };
+    let [field, value] = pair;
+    (text(field), text(value))
+}

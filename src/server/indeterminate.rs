@@ -1,0 +1,124 @@
+//! Documents of which the cluster has not told whether they are stored, because the connection broke or it gave up, are looked for in
+//! the index. Their nodes stand until then; without this they would be given up after a while (`RETRY_WINDOW`), although the documents
+//! may be stored and nobody may send them again.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tracing::warn;
+
+use super::catch_up::{take_in, warn_of};
+use crate::cluster::scan::UnreadableIndex;
+use crate::engine::Gap;
+use crate::recovery::{RecoveryError, RecoveryReader};
+use crate::state::AppState;
+use crate::time::Millis;
+
+/// So long after the first document without an answer the index is looked at: the cluster may still be busy with it.
+const SOON: Duration = Duration::from_secs(5);
+/// And so long after each look once more, for what the cluster was slow with. Both looks are over before the nodes are given up.
+const AGAIN: Duration = Duration::from_secs(30);
+/// The longest pause between two looks at an index that cannot be read.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+/// Documents that arrived so long before the first one without an answer are read, too, in milliseconds.
+const BEFORE: i64 = 1_000;
+
+/// Looks for them.
+pub(super) struct IndeterminateWatcher {
+    pub(super) state: Arc<AppState>,
+    pub(super) reader: RecoveryReader,
+}
+
+impl IndeterminateWatcher {
+    /// Does not end.
+    pub(super) async fn run(self) {
+        // Gaps that were looked at once, and indices that could not be read.
+        let mut open: Vec<Gap> = Vec::new();
+        let mut warned = HashSet::new();
+        let mut pause = AGAIN;
+        loop {
+            if open.is_empty() {
+                self.state.engine.indeterminate().await;
+                sleep(SOON).await;
+            } else {
+                sleep(pause).await;
+            }
+            let new = match self.state.engine.take_gaps().await {
+                Ok(new) => new,
+                Err(reason) => {
+                    self.state.engine_failed(&reason);
+                    return;
+                }
+            };
+            pause = if new.is_empty() {
+                (pause * 2).min(LONGEST_PAUSE)
+            } else {
+                AGAIN
+            };
+            let mut next = new.clone();
+            for mut gap in joined(open, new) {
+                match self.look(&gap).await {
+                    Ok(unreadable) if unreadable.is_empty() => {}
+                    Ok(unreadable) => {
+                        warn_of(&gap.source.forest, &unreadable, &mut warned);
+                        let names = unreadable.into_iter().map(|index| index.name);
+                        gap.source.indices = names.collect();
+                        next = joined(next, vec![gap]);
+                    }
+                    Err(error) if error.may_pass() => {
+                        if !error.is_away()
+                            && warned.insert((gap.source.forest.clone(), String::new()))
+                        {
+                            warn!(
+                                forest = gap.source.forest, error = %error.with_advice(),
+                                "documents of which the cluster has not told whether they are stored stay unknown until it lets them be read"
+                            );
+                        }
+                        next = joined(next, vec![gap]);
+                    }
+                    Err(error) => warn!(
+                        forest = gap.source.forest, error = %error.with_advice(),
+                        "documents of which the cluster has not told whether they are stored stay unknown"
+                    ),
+                }
+            }
+            open = next;
+        }
+    }
+
+    /// Answers the indices that are to be tried again.
+    async fn look(&self, gap: &Gap) -> Result<Vec<UnreadableIndex>, RecoveryError> {
+        let source = &gap.source;
+        let since = Some(Millis(gap.since.0.saturating_sub(BEFORE)));
+        let found = "documents are stored of which the cluster had not told that";
+        let taken_in = take_in(&self.state, &self.reader, source, since, || (), found).await?;
+        if let Some(recovered) = taken_in.recovered {
+            self.state.recovery.looked(&source.forest, recovered);
+        }
+        Ok(taken_in.unreadable)
+    }
+}
+
+/// Each forest once, from the earliest time on, with the indices of both.
+fn joined(mut gaps: Vec<Gap>, more: Vec<Gap>) -> Vec<Gap> {
+    for gap in more {
+        let same = |known: &&mut Gap| known.source.forest == gap.source.forest;
+        match gaps.iter_mut().find(same) {
+            Some(known) => {
+                known.since = known.since.min(gap.since);
+                for index in gap.source.indices {
+                    if !known.source.indices.contains(&index) {
+                        known.source.indices.push(index);
+                    }
+                }
+            }
+            None => gaps.push(gap),
+        }
+    }
+    gaps
+}
+
+async fn sleep(pause: Duration) {
+    tokio::time::sleep_until((Instant::now() + pause).into()).await;
+}

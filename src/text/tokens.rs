@@ -1,0 +1,313 @@
+//! A text as a short row of words, by which two texts can be laid side by side: sixteen bits a word, and whatever is only
+//! another way of writing the same is the same row.
+//!
+//! ```text
+//! word       | 0 | 0 | sum of its letters, of 14 bits |
+//! character  | 0 | 1 | hash, 14 bits |
+//! number     | 1 | 0 |...| digits 2 | up to three digits, 10 bits |
+//! ```
+//!
+//! A number is cut into groups of three digits from its end, and at the signs inside it, so that `1,224,254`, `1 224 254`,
+//! `1.224.254` and `1224254` are the same three; a magnitude is written out (`$1.3 million`, `130万`), and so is a number in
+//! words or Chinese numerals (`second`, `九十八`) or a month beside a number. Of a word the letters are added up: words
+//! that were run together or torn apart have the sum of their parts, and one letter more, less or other is one of a few
+//! hundred differences. Letters that change places change nothing.
+
+mod numerals;
+mod reader;
+mod sums;
+
+use numerals::is_plain_han;
+use reader::{TokenReader, end_word};
+pub(crate) use sums::ONE_LETTER;
+use sums::letter;
+pub(super) use sums::sum_of;
+
+/// So many words of a text are kept.
+pub(crate) const MOST: usize = 1000;
+
+/// The bit of a number.
+pub(crate) const NUMBER: u16 = 0x8000;
+/// The bit of a character of a script without spaces.
+pub(crate) const CHARACTER: u16 = 0x4000;
+/// The bits of the hash of a word or character.
+pub(crate) const HASH: u16 = 0x3FFF;
+
+/// The words of a text, which somebody else walks through and asks for them: they are read where the walk is anyway.
+#[derive(Debug, Clone, Default)]
+pub(super) struct TokenRow {
+    /// At most [`MOST`] when a sentence has ended.
+    pub(super) words: Vec<u16>,
+    /// How many there are when each sentence has ended, of those that began while there was room.
+    ends: Vec<u16>,
+    /// Up to here the sentence is read; `usize::MAX` if there is no room for more.
+    at: usize,
+    /// There was room when the sentence began.
+    is_open: bool,
+}
+
+impl TokenRow {
+    /// A new text.
+    pub(super) fn clear(&mut self) {
+        self.words.clear();
+        self.ends.clear();
+    }
+
+    /// The words of each sentence, as far as they are kept, with its place.
+    pub(super) fn sentences(&self) -> impl Iterator<Item = (u32, &[u16])> {
+        let ends = (0u32..).zip(&self.ends);
+        ends.scan(0, |begin, (place, &end)| {
+            let from = std::mem::replace(begin, usize::from(end));
+            let words = self.words.get(from..usize::from(end));
+            Some((place, words.unwrap_or_default()))
+        })
+    }
+
+    /// Bytes of memory held, besides the value itself.
+    pub(super) fn heap_bytes(&self) -> usize {
+        (self.words.capacity() + self.ends.capacity()) * size_of::<u16>()
+    }
+
+    /// A sentence begins.
+    #[inline]
+    pub(super) fn begin_sentence(&mut self) {
+        self.is_open = self.words.len() < MOST;
+        self.go_on(0);
+    }
+
+    /// A character of the sentence, which is a letter or a digit, stands at `at`; or a run of such that are ASCII, up to `end`.
+    #[inline]
+    pub(super) fn pass(&mut self, sentence: &[u8], at: usize, end: usize) {
+        self.at = self.at.max(at);
+        while self.at < end {
+            self.one(sentence);
+        }
+    }
+
+    /// A character that is no ASCII stands at `at`, and ends at `end`.
+    #[inline]
+    pub(super) fn pass_character(&mut self, sentence: &[u8], c: char, at: usize, end: usize) {
+        if at < self.at || !is_plain_han(c) {
+            return self.pass(sentence, at, end);
+        }
+        self.words.push(CHARACTER | letter(u32::from(c)));
+        self.go_on(end);
+    }
+
+    /// A run of letters and digits of ASCII stands from `at` to `end`, of which the first is a letter; `sum` is that of all of
+    /// them ([`sum_of`]).
+    #[inline]
+    pub(super) fn pass_run(&mut self, sentence: &[u8], at: usize, end: usize, sum: u16) {
+        if at < self.at || sentence.get(end).is_some_and(|b| !b.is_ascii()) {
+            return self.pass(sentence, at, end);
+        }
+        end_word(sentence, at..end, sum, true, &mut self.words);
+        self.go_on(end);
+    }
+
+    /// Reads what begins where the row ends.
+    fn one(&mut self, sentence: &[u8]) {
+        let mut reader = TokenReader::new(sentence, self.at, &mut self.words);
+        reader.one();
+        let at = reader.at;
+        self.go_on(at);
+    }
+
+    #[inline]
+    fn go_on(&mut self, at: usize) {
+        self.at = if self.words.len() < MOST {
+            at
+        } else {
+            usize::MAX
+        };
+    }
+
+    /// The sentence that stands in this place of the text has ended. One that joins the one before it ends where that does.
+    pub(super) fn end_sentence(&mut self, place: u32) {
+        self.words.truncate(MOST);
+        if self.is_open {
+            self.ends.truncate(place as usize);
+            self.ends.push(self.words.len() as u16);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::numerals::{HAN, IN_WORDS, groups, month, numeral, spelled};
+    use super::sums::LETTERS;
+    use super::*;
+    use crate::text::fold::{Class, Tables};
+    use crate::text::shingles::Shingles;
+    use crate::text::{Fields, Scratch};
+    use proptest::prelude::*;
+
+    /// The words of a sentence, by themselves.
+    fn read(sentence: &str, out: &mut Vec<u16>) {
+        let mut at = 0;
+        while at < sentence.len() && out.len() < MOST {
+            let mut reader = TokenReader::new(sentence.as_bytes(), at, out);
+            reader.one();
+            at = reader.at;
+        }
+        out.truncate(MOST);
+    }
+
+    fn words(text: &str) -> Vec<u16> {
+        let mut scratch = Scratch::new();
+        let fields = Fields {
+            title: None,
+            body: &[text],
+        };
+        let mut out = Vec::new();
+        if let Some(text) = scratch.read(&fields) {
+            text.sentences()
+                .for_each(|sentence| read(sentence, &mut out));
+        }
+        out
+    }
+
+    #[test]
+    fn a_number_is_the_same_however_it_is_written() {
+        for same in [
+            &[
+                "$1,224,254",
+                "$1 224 254",
+                "1.224.254",
+                "１，２２４，２５４",
+                "1224254",
+            ][..],
+            &["26.71", "26 71"],
+            &["05/23/2007", "5 23 2007", "May 23, 2007", "may 23 2007"],
+            &[
+                "$1.3 million",
+                "1,300,000",
+                "1 3 million",
+                "130万",
+                "1300000",
+            ],
+            &["1.3亿", "130,000,000", "一亿三千万"],
+            &["九十八", "98", "98th"],
+            &["第二", "第2"],
+            &["二〇〇八", "2008"],
+            &["十八", "18"],
+            &["twelve", "12", "twelfth"],
+            &["三十五万", "35万", "350,000"],
+        ] {
+            let first = words(same[0]);
+            for other in same {
+                assert_eq!(words(other), first, "{other}");
+            }
+        }
+        for (one, other) in [
+            ("98", "99"),
+            ("九十八周年", "九十九周年"),
+            ("第二次", "第三次"),
+            ("1.3 million", "1.3 billion"),
+            ("2,007", "2,070"),
+            ("may", "5"),
+        ] {
+            assert_ne!(words(one), words(other), "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn other_spellings_of_words_are_the_same_or_near() {
+        assert_eq!(words("the nation's"), words("the nations"));
+        assert_eq!(words("the nation s"), words("the nation"));
+        let sum = |text: &str| {
+            words(text)
+                .iter()
+                .fold(0u16, |sum, word| sum.wrapping_add(*word))
+                & HASH
+        };
+        assert_eq!(sum("bi-partisan"), sum("bipartisan"));
+        let is_near = |one: &str, other: &str| {
+            let apart = usize::from(sum(one).wrapping_sub(sum(other)) & HASH);
+            ONE_LETTER[apart / 64] >> (apart % 64) & 1 == 1
+        };
+        for (one, other) in [
+            ("senator", "senatr"),
+            ("council", "countil"),
+            ("bridge", "bridgee"),
+        ] {
+            assert!(is_near(one, other), "{one} {other}");
+        }
+        assert!(!is_near("madison", "mobile"));
+        assert!(!is_near("warren", "parma"));
+    }
+
+    #[test]
+    fn every_number_in_words_is_looked_at() {
+        for word in IN_WORDS {
+            let known = spelled(word.as_bytes()).or(month(word.as_bytes()));
+            assert!(known.is_some(), "{word}");
+            let value = words(&format!("7 {word}")).len();
+            assert_eq!(value, 2, "{word}");
+            assert!(words(&format!("7 {word}"))[1] & NUMBER != 0, "{word}");
+        }
+    }
+
+    #[test]
+    fn plain_characters_are_no_numerals() {
+        for c in HAN {
+            assert_eq!(Tables::get().class(c), Class::Han, "{c}");
+            assert!(!is_plain_han(c) || numeral(c).is_none(), "{c}");
+        }
+    }
+
+    #[test]
+    fn numerals_that_are_no_number_stay_characters() {
+        assert!(words("千万").iter().all(|word| word & NUMBER == 0));
+        assert_eq!(words("百分之五").len(), 4);
+        assert_eq!(words("一九九八年第一次").len(), 2 + 1 + 1 + 1 + 1);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_within_the_bound(text in "[a-z0-9 .,%一二十百万亿第次年é한\u{301}-]{0,300}", times in 1usize..40) {
+            let long = text.repeat(times);
+            prop_assert!(words(&long).len() <= MOST);
+        }
+
+        /// Whoever walks through the text for something else reads the same.
+        #[test]
+        fn what_is_read_in_passing_is_what_is_read_alone(
+            pieces in prop::collection::vec(prop_oneof![
+                8 => "[a-z]{1,12}", 2 => "[a-z0-9]{1,5}", 3 => "[0-9]{1,4}([., ][0-9]{1,3}){0,3}",
+                1 => "(1|2\\.5|三十) ?(millions?|billion|thousand|万|亿|th|nd)", 2 => "[一二十百万亿第次年韩国é한ผ\u{301}]{1,6}",
+                1 => "one|second|may|march|september|nation's|s", 2 => "[.,!?。，]",
+            ], 0..60), spaces in prop::collection::vec(any::<bool>(), 60), times in 1usize..12,
+        ) {
+            let mut text = String::new();
+            for (piece, space) in pieces.iter().zip(spaces) {
+                text.push_str(piece);
+                text.push_str(if space { " " } else { "" });
+            }
+            let text = text.repeat(times);
+            let mut scratch = Scratch::new();
+            let fields = Fields { title: None, body: &[&text] };
+            let mut shingles = Shingles::new();
+            if let Some(text) = scratch.read(&fields) {
+                shingles.read(&text);
+            }
+            prop_assert_eq!(shingles.row(), words(&text));
+        }
+
+        #[test]
+        fn a_sum_is_that_of_the_letters(word in "[a-z]{0,8}|[a-zA-Z0-9]{0,8}") {
+            let mut eight = [0; 8];
+            eight[..word.len()].copy_from_slice(word.as_bytes());
+            let sum = word.bytes().fold(0u16, |sum, b| sum.wrapping_add(LETTERS[usize::from(b)]));
+            prop_assert_eq!(sum_of(u64::from_le_bytes(eight)), sum);
+        }
+
+        #[test]
+        fn groups_are_those_of_the_digits(value: u64) {
+            let (mut one, mut other) = (Vec::new(), Vec::new());
+            groups(value, &mut one);
+            read(&value.to_string(), &mut other);
+            prop_assert_eq!(one, other);
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! What stands in a sentence, one word or number after the other.
+
+use std::ops::Range;
+
+use super::numerals::{Numeral, group, groups, may_be_number, month, numeral, spelled, value_of};
+use super::sums::{S, letter, sum_of};
+use super::{CHARACTER, HASH, NUMBER};
+use crate::text::byte_class::decode;
+use crate::text::fold::{Class, Tables};
+use crate::text::swar::{Lanes, leading};
+
+/// Runs of digits that make one number at most.
+const RUNS: usize = 6;
+
+/// Reads the words of a sentence one by one.
+pub(super) struct TokenReader<'a> {
+    bytes: &'a [u8],
+    pub(super) at: usize,
+    tables: &'static Tables,
+    out: &'a mut Vec<u16>,
+}
+
+impl<'a> TokenReader<'a> {
+    #[inline]
+    pub(super) fn new(bytes: &'a [u8], at: usize, out: &'a mut Vec<u16>) -> TokenReader<'a> {
+        TokenReader {
+            bytes,
+            at,
+            tables: Tables::get(),
+            out,
+        }
+    }
+
+    /// Reads what begins here: a word, a number, a character, or a sign that is nothing of it.
+    pub(super) fn one(&mut self) {
+        let Some(b) = self.peek() else { return };
+        if b.is_ascii_digit() {
+            return self.number();
+        }
+        if b.is_ascii_alphabetic() {
+            return self.word();
+        }
+        if b.is_ascii() {
+            self.at += 1;
+            return;
+        }
+        let (c, len) = decode(self.bytes, self.at);
+        match self.tables.class(c) {
+            Class::Han if numeral(c).is_some() => self.numerals(),
+            Class::Han | Class::Kana | Class::Unspaced => {
+                self.out.push(CHARACTER | letter(u32::from(c)));
+                self.at += len;
+            }
+            Class::Word | Class::Hangul | Class::Mark => self.word(),
+            _ => self.at += len,
+        }
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    fn rest(&self, from: usize) -> &[u8] {
+        self.bytes.get(from..).unwrap_or_default()
+    }
+
+    /// A run of letters, and of digits behind a letter.
+    fn word(&mut self) {
+        let from = self.at;
+        let (mut sum, mut ascii) = (0u16, true);
+        loop {
+            loop {
+                let lanes = Lanes::load(self.bytes, self.at);
+                let len = leading(lanes.alphanumeric());
+                sum = sum.wrapping_add(sum_of(lanes.first(len)));
+                self.at += len as usize;
+                if len < 8 {
+                    break;
+                }
+            }
+            if self.peek().is_none_or(|b| b.is_ascii()) {
+                break;
+            }
+            let (c, len) = decode(self.bytes, self.at);
+            let class = self.tables.class(c);
+            if !matches!(class, Class::Word | Class::Hangul | Class::Mark) {
+                break;
+            }
+            ascii = false;
+            sum = sum.wrapping_add(letter(u32::from(c)));
+            self.at += len;
+        }
+        end_word(self.bytes, from..self.at, sum, ascii, self.out);
+    }
+
+    /// A number in digits: runs of them with one sign between each two.
+    fn number(&mut self) {
+        let mut runs: [(u8, usize, usize); RUNS] = [(0, 0, 0); RUNS];
+        let mut count = 0;
+        let mut sign = 0;
+        for run in &mut runs {
+            let from = self.at;
+            while self.peek().is_some_and(|b| b.is_ascii_digit()) {
+                self.at += 1;
+            }
+            *run = (sign, from, self.at);
+            count += 1;
+            match self.rest(self.at) {
+                &[b @ (b',' | b'.' | b' '), next, ..] if next.is_ascii_digit() && count < RUNS => {
+                    sign = b;
+                    self.at += 1;
+                }
+                _ => break,
+            }
+        }
+        let mut runs = runs.get(..count).unwrap_or_default();
+        if let Some(magnitude) = self.magnitude() {
+            let (value, used) = self.written_out(runs, magnitude);
+            runs = runs.get(..runs.len() - used).unwrap_or_default();
+            self.runs(runs);
+            groups(value, self.out);
+        } else {
+            self.runs(runs);
+            let ending = self.rest(self.at);
+            let ordinal = [b"th", b"st", b"nd", b"rd"];
+            if ordinal.iter().any(|&end| ending.starts_with(end))
+                && !ending.get(2).is_some_and(u8::is_ascii_alphabetic)
+            {
+                self.at += 2;
+            }
+        }
+    }
+
+    fn runs(&mut self, runs: &[(u8, usize, usize)]) {
+        for &(sign, from, to) in runs {
+            let digits = self.bytes.get(from..to).unwrap_or_default();
+            // A group or decimals: its zeros count.
+            let inner = match sign {
+                b' ' => digits.len() == 3,
+                0 => false,
+                _ => digits.len() <= 3,
+            };
+            let digits = match digits.iter().position(|b| *b != b'0') {
+                Some(zeros) if !inner => digits.get(zeros..).unwrap_or_default(),
+                None if !inner => b"0",
+                _ => digits,
+            };
+            let first = (digits.len() + 2) % 3 + 1;
+            let (first, rest) = digits.split_at(first.min(digits.len()));
+            self.out.push(group(first));
+            self.out.extend(rest.chunks(3).map(group));
+        }
+    }
+
+    /// The magnitude that stands behind a number; it is taken with it.
+    fn magnitude(&mut self) -> Option<u64> {
+        const WORDS: [(&[u8], u64); 4] = [
+            (b"million", 1_000_000),
+            (b"billion", 1_000_000_000),
+            (b"thousand", 1000),
+            (b"trillion", 1_000_000_000_000),
+        ];
+        let spaced = usize::from(matches!(self.peek(), Some(b' ' | b'-')));
+        let rest = self.rest(self.at + spaced);
+        if rest.first().is_some_and(u8::is_ascii) {
+            let found = WORDS.iter().find(|(word, _)| rest.starts_with(word));
+            let &(word, value) = found?;
+            self.at += spaced + word.len();
+            return Some(value);
+        }
+        let mut magnitude = None;
+        while let Some(b) = self.peek()
+            && !b.is_ascii()
+        {
+            let (c, len) = decode(self.bytes, self.at);
+            let Some(Numeral::Magnitude(value)) = numeral(c).filter(|_| c != '十' && c != '百')
+            else {
+                break;
+            };
+            magnitude = Some(u64::saturating_mul(magnitude.unwrap_or(1), value));
+            self.at += len;
+        }
+        magnitude
+    }
+
+    /// The number at the end of the runs times a magnitude, and how many of the runs it is.
+    fn written_out(&self, runs: &[(u8, usize, usize)], magnitude: u64) -> (u64, usize) {
+        let digits = |at: usize| {
+            let run = runs
+                .get(at)
+                .and_then(|&(_, from, to)| self.bytes.get(from..to));
+            run.unwrap_or_default()
+        };
+        let value = |digits: &[u8]| {
+            let digit = |value: u64, b: &u8| {
+                let more = value.saturating_mul(10);
+                more.saturating_add(u64::from(b - b'0'))
+            };
+            digits.iter().fold(0u64, digit)
+        };
+        let last = runs.len() - 1;
+        let sign = runs.last().map_or(0, |run| run.0);
+        let is_decimal = sign == b'.' || (sign == b' ' && digits(last).len() < 3);
+        let whole = if is_decimal { last - 1 } else { last };
+        let mut first = whole;
+        // Groups of a whole number.
+        while first > 0 && digits(first).len() == 3 && digits(first - 1).len() <= 3 {
+            first -= 1;
+        }
+        let number = (first..=whole).fold(0u64, |number, at| {
+            number
+                .saturating_mul(1000)
+                .saturating_add(value(digits(at)))
+        });
+        let mut total = number.saturating_mul(magnitude);
+        let mut unit = magnitude;
+        for b in digits(last).iter().filter(|_| is_decimal) {
+            unit /= 10;
+            total = total.saturating_add(unit.saturating_mul(u64::from(b - b'0')));
+        }
+        (total, runs.len() - first)
+    }
+
+    /// Chinese numerals: one number if they are one, characters otherwise.
+    fn numerals(&mut self) {
+        const MOST_NUMERALS: usize = 12;
+        let mut numerals = [(Numeral::Digit(0), 0); MOST_NUMERALS];
+        let mut count = 0;
+        for place in &mut numerals {
+            if self.peek().is_none_or(|b| b.is_ascii()) {
+                break;
+            }
+            let (c, len) = decode(self.bytes, self.at);
+            let Some(value) = numeral(c) else { break };
+            *place = (value, letter(u32::from(c)));
+            self.at += len;
+            count += 1;
+        }
+        let numerals = numerals.get(..count).unwrap_or_default();
+        match value_of(numerals) {
+            Some(value) => groups(value, self.out),
+            None => self
+                .out
+                .extend(numerals.iter().map(|&(_, hash)| CHARACTER | hash)),
+        }
+    }
+}
+
+/// A word is read that stands in these bytes; `sum` is that of its letters, and `ascii`: it has no others.
+#[inline]
+pub(super) fn end_word(bytes: &[u8], at: Range<usize>, sum: u16, ascii: bool, out: &mut Vec<u16>) {
+    let word = bytes.get(at.clone()).unwrap_or_default();
+    let &[.., last] = word else { return };
+    // `nation's`, `nations` and `nation s` are one.
+    let mut sum = sum;
+    if last == b's' {
+        match word {
+            // What an apostrophe leaves of a genitive.
+            [_] => return,
+            [.., b's', _] | [_, _] | [_, _, _] => {}
+            _ if ascii => sum = sum.wrapping_sub(S),
+            _ => {}
+        }
+    } else if ascii
+        && may_be_number(sum & HASH)
+        && let Some(value) = in_words(bytes, word, at.end, out)
+    {
+        return groups(value, out);
+    }
+    out.push(sum & HASH);
+}
+
+/// The number that a word stands for; a month does beside a number.
+fn in_words(bytes: &[u8], word: &[u8], end: usize, out: &[u16]) -> Option<u64> {
+    if !(3..=9).contains(&word.len()) {
+        return None;
+    }
+    if let Some(value) = spelled(word) {
+        return Some(value);
+    }
+    let month = month(word)?;
+    let behind = bytes.get(end..).unwrap_or_default().iter();
+    let behind = { behind }.find(|b| !matches!(b, b' ' | b'.'));
+    let before = out.last().is_some_and(|last| last & NUMBER != 0);
+    (before || behind.is_some_and(u8::is_ascii_digit)).then_some(month)
+}

@@ -1,0 +1,165 @@
+//! What went wrong, as a page.
+
+use askama::Template;
+use bytes::Bytes;
+use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
+use hyper::{Response, StatusCode};
+use serde_json::Value;
+
+use super::lang::Texts;
+use super::layout::Layout;
+use super::response;
+use crate::cluster::ClusterError;
+use crate::groups::ReadError;
+use crate::http::{Body, ProxyError, full};
+
+/// The most characters of a reason that are shown.
+const REASON_CHARS: usize = 600;
+
+/// What went wrong.
+#[derive(Debug)]
+pub(super) struct ErrorPage {
+    pub status: StatusCode,
+    /// In the words of the cluster, or in ours.
+    reason: Option<String>,
+    /// They are the cluster's words.
+    by_cluster: bool,
+    /// How the cluster asks who somebody is.
+    challenges: Vec<HeaderValue>,
+}
+
+impl ErrorPage {
+    pub(super) fn new(status: StatusCode, reason: Option<String>) -> ErrorPage {
+        ErrorPage {
+            status,
+            reason,
+            by_cluster: false,
+            challenges: Vec::new(),
+        }
+    }
+
+    /// What the cluster answered.
+    pub(super) fn of_cluster(answer: &Response<Bytes>) -> ErrorPage {
+        let challenges = answer.headers().get_all(WWW_AUTHENTICATE);
+        ErrorPage {
+            status: answer.status(),
+            reason: reason(answer.body()),
+            by_cluster: true,
+            challenges: challenges.iter().cloned().collect(),
+        }
+    }
+
+    /// As a page.
+    pub(super) fn page(&self, shell: &Layout) -> Response<Body> {
+        let template = ErrorTemplate {
+            shell,
+            t: shell.t(),
+            title: self.title(shell.t()),
+            status: shell.text(shell.t().status, &[self.status.as_str()]),
+            reason: self.reason.as_deref(),
+            problem: self,
+        };
+        let page = response::page(self.status, &template);
+        let mut page = page.unwrap_or_else(|problem| {
+            let mut plain = Response::new(full(problem.reason.unwrap_or_default()));
+            *plain.status_mut() = problem.status;
+            plain
+        });
+        if !shell.by_script {
+            for challenge in &self.challenges {
+                page.headers_mut()
+                    .append(WWW_AUTHENTICATE, challenge.clone());
+            }
+        }
+        page
+    }
+
+    fn is_sign_in(&self) -> bool {
+        self.status == StatusCode::UNAUTHORIZED
+    }
+
+    fn title(&self, t: &'static Texts) -> &'static str {
+        match self.status {
+            StatusCode::UNAUTHORIZED => t.unauthorized,
+            StatusCode::FORBIDDEN => t.forbidden,
+            StatusCode::NOT_FOUND => t.not_found,
+            StatusCode::BAD_REQUEST => t.bad_request,
+            status if status.is_server_error() => t.unavailable,
+            _ => t.problem,
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "problem.html")]
+struct ErrorTemplate<'a> {
+    shell: &'a Layout,
+    t: &'static Texts,
+    title: &'static str,
+    status: String,
+    reason: Option<&'a str>,
+    problem: &'a ErrorPage,
+}
+
+impl From<ReadError> for ErrorPage {
+    fn from(error: ReadError) -> ErrorPage {
+        match error {
+            ReadError::Refused(answer) => ErrorPage::of_cluster(&answer),
+            error => match error.into_response() {
+                // Only a refusal has an answer of its own.
+                Ok(answer) => ErrorPage::new(answer.status(), None),
+                Err(error) => error.into(),
+            },
+        }
+    }
+}
+
+impl From<ProxyError> for ErrorPage {
+    fn from(error: ProxyError) -> ErrorPage {
+        ErrorPage::new(error.status(), Some(error.to_string()))
+    }
+}
+
+impl From<ClusterError> for ErrorPage {
+    fn from(error: ClusterError) -> ErrorPage {
+        ProxyError::from(error).into()
+    }
+}
+
+/// The cluster's own reason, innermost first: it says what is wrong where the outer one says where.
+fn reason(body: &[u8]) -> Option<String> {
+    let said: Value = serde_json::from_slice(body).ok()?;
+    let error = said.get("error")?;
+    let text = |at: &str| error.pointer(at).and_then(Value::as_str);
+    let found = text("/root_cause/0/reason")
+        .or_else(|| text("/failed_shards/0/reason/reason"))
+        .or_else(|| text("/reason"))
+        .or_else(|| error.as_str())?;
+    let mut shown: String = found.chars().take(REASON_CHARS).collect();
+    if shown.len() < found.len() {
+        shown.push('…');
+    }
+    Some(shown)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_clusters_words() {
+        let said = |error: Value| reason(json!({ "error": error }).to_string().as_bytes());
+        let both =
+            json!({"reason": "all shards failed", "root_cause": [{"reason": "no field [x]"}]});
+        assert_eq!(said(both).as_deref(), Some("no field [x]"));
+        assert_eq!(said(json!({"reason": "r"})).as_deref(), Some("r"));
+        assert_eq!(said(json!("plain")).as_deref(), Some("plain"));
+        assert_eq!(
+            said(json!("x".repeat(1000))).map(|r| r.chars().count()),
+            Some(601)
+        );
+        assert_eq!(reason(b"Unauthorized"), None);
+    }
+}

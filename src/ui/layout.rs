@@ -1,0 +1,316 @@
+//! What stands around every page, and what is known of who asks for it.
+
+use hyper::header::{COOKIE, HeaderName, HeaderValue, SET_COOKIE};
+use hyper::http::request;
+use hyper::{HeaderMap, Response};
+
+use super::assets::ASSETS;
+use super::lang::{Lang, Texts, fill};
+use super::url::{self, QueryString};
+use crate::http::Body;
+
+/// Cookies of our own: the names say all that is in them.
+const LANG_COOKIE: &str = "spinney_lang";
+const THEME_COOKIE: &str = "spinney_theme";
+
+/// The script says with this that it asks: a browser that was answered with a challenge would ask its user a second time.
+const BY_SCRIPT: &str = "x-spinney-page";
+
+/// A year, in seconds.
+const REMEMBERED: u32 = 31_536_000;
+
+/// What browsers say that means nothing to a cluster, and differs between two requests of one reader.
+const OF_BROWSERS: [&str; 5] = [
+    "upgrade-insecure-requests",
+    "dnt",
+    "sec-gpc",
+    "x-requested-with",
+    BY_SCRIPT,
+];
+
+/// How the page looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Theme {
+    /// As the system has it.
+    Auto,
+    Light,
+    Dark,
+}
+
+impl Theme {
+    fn of(name: &str) -> Option<Theme> {
+        match name {
+            "auto" => Some(Theme::Auto),
+            "light" => Some(Theme::Light),
+            "dark" => Some(Theme::Dark),
+            _ => None,
+        }
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Theme::Auto => "auto",
+            Theme::Light => "light",
+            Theme::Dark => "dark",
+        }
+    }
+}
+
+/// What stands around a page.
+#[derive(Debug)]
+pub(super) struct Layout {
+    pub lang: Lang,
+    pub theme: Theme,
+    /// Whether the script asks.
+    pub by_script: bool,
+    /// Parameters, but for language and appearance.
+    pub parameters: QueryString,
+    path: String,
+    /// What the URL asks to be remembered.
+    asked: [Option<(&'static str, &'static str)>; 2],
+}
+
+impl Layout {
+    pub(super) fn new(request: &request::Parts, path: &str) -> Layout {
+        let headers = &request.headers;
+        let query = QueryString::parse(request.uri.query());
+        let asked_lang = query.get("lang").and_then(Lang::of);
+        let asked_theme = query.get("theme").and_then(Theme::of);
+        let lang = asked_lang.or_else(|| cookie(headers, LANG_COOKIE).and_then(Lang::of));
+        let theme = asked_theme.or_else(|| cookie(headers, THEME_COOKIE).and_then(Theme::of));
+        Layout {
+            lang: lang
+                .or_else(|| Lang::accepted(headers))
+                .unwrap_or(Lang::English),
+            theme: theme.unwrap_or(Theme::Auto),
+            by_script: headers.contains_key(BY_SCRIPT),
+            parameters: query.without(&["lang", "theme"]),
+            path: path.to_owned(),
+            asked: [
+                asked_lang.map(|lang| (LANG_COOKIE, lang.code())),
+                asked_theme.map(|theme| (THEME_COOKIE, theme.name())),
+            ],
+        }
+    }
+
+    /// The texts.
+    pub(super) fn t(&self) -> &'static Texts {
+        self.lang.texts()
+    }
+
+    /// A text with its places filled in.
+    pub(super) fn text(&self, text: &str, values: &[&str]) -> String {
+        fill(text, values)
+    }
+
+    /// The query string of the request with its `?`, or nothing.
+    pub(super) fn query(&self) -> String {
+        self.parameters.suffix()
+    }
+
+    /// This page in the other language.
+    pub(super) fn in_other_language(&self) -> String {
+        let lang = self.lang.other().code();
+        self.here() + &self.parameters.with("lang", Some(lang)).suffix()
+    }
+
+    /// This page with another look, and whether it has that look.
+    pub(super) fn themes(&self) -> [(&'static str, &'static str, String, bool); 3] {
+        let t = self.t();
+        [
+            (Theme::Auto, t.theme_auto),
+            (Theme::Light, t.theme_light),
+            (Theme::Dark, t.theme_dark),
+        ]
+        .map(|(theme, label)| {
+            let query = self.parameters.with("theme", Some(theme.name()));
+            let address = self.here() + &query.suffix();
+            (theme.name(), label, address, theme == self.theme)
+        })
+    }
+
+    fn here(&self) -> String {
+        url::of_path(&self.path)
+    }
+
+    pub(super) fn home(&self) -> String {
+        url::home()
+    }
+
+    pub(super) fn overview(&self) -> String {
+        url::overview()
+    }
+
+    pub(super) fn style(&self) -> String {
+        url::asset(&ASSETS.style.name)
+    }
+
+    pub(super) fn script(&self) -> String {
+        url::asset(&ASSETS.script.name)
+    }
+
+    pub(super) fn icon(&self) -> String {
+        url::asset(&ASSETS.icon.name)
+    }
+
+    /// An answer that has the browser remember what the URL asks for.
+    pub(super) fn remembered(&self, mut answer: Response<Body>) -> Response<Body> {
+        for (name, value) in self.asked.into_iter().flatten() {
+            let cookie = format!(
+                "{name}={value}; Path=/_spinney/ui; Max-Age={REMEMBERED}; SameSite=Strict; HttpOnly"
+            );
+            if let Ok(cookie) = HeaderValue::from_str(&cookie) {
+                answer.headers_mut().append(SET_COOKIE, cookie);
+            }
+        }
+        answer
+    }
+}
+
+/// The value of a cookie.
+fn cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    let pairs = headers
+        .get_all(COOKIE)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(';'));
+    let mut pairs = pairs.filter_map(|pair| pair.trim().split_once('='));
+    pairs
+        .find(|(key, _)| *key == name)
+        .map(|(_, value)| value.trim())
+}
+
+/// The headers that the cluster gets: without our own cookies, which are nothing that it could know a reader by.
+pub(super) fn for_cluster(headers: &HeaderMap) -> HeaderMap {
+    let is_of_browser = |name: &HeaderName| {
+        OF_BROWSERS.contains(&name.as_str()) || name.as_str().starts_with("sec-")
+    };
+    let mut kept = HeaderMap::with_capacity(headers.len());
+    for (name, value) in headers {
+        if is_of_browser(name) {
+            continue;
+        }
+        if name != COOKIE {
+            kept.append(name, value.clone());
+            continue;
+        }
+        match value.to_str() {
+            Err(_) => {
+                kept.append(name, value.clone());
+            }
+            Ok(text) => {
+                if let Some(others) = other_cookies(text) {
+                    kept.append(name, others);
+                }
+            }
+        }
+    }
+    kept
+}
+
+fn other_cookies(text: &str) -> Option<HeaderValue> {
+    let is_ours = |pair: &&str| {
+        let name = pair.split('=').next().unwrap_or_default().trim();
+        [LANG_COOKIE, THEME_COOKIE].contains(&name)
+    };
+    let others: Vec<&str> = text.split(';').filter(|pair| !is_ours(pair)).collect();
+    let others = others.join(";");
+    let others = others.trim();
+    if others.is_empty() {
+        return None;
+    }
+    HeaderValue::from_str(others).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::Request;
+
+    use super::*;
+
+    fn shell(uri: &str, headers: &[(&str, &str)]) -> Layout {
+        let mut request = Request::builder().uri(uri);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let (parts, ()) = request.body(()).unwrap().into_parts();
+        Layout::new(&parts, "/news-1")
+    }
+
+    #[test]
+    fn the_url_then_the_cookie_then_the_browser() {
+        let all = [
+            ("cookie", "a=b; spinney_lang=zh; spinney_theme=dark"),
+            ("accept-language", "en"),
+        ];
+        let of = |uri: &str, headers: &[(&str, &str)]| {
+            let shell = shell(uri, headers);
+            (shell.lang, shell.theme)
+        };
+        assert_eq!(of("/?lang=en", &all), (Lang::English, Theme::Dark));
+        assert_eq!(of("/?theme=light", &all), (Lang::Chinese, Theme::Light));
+        assert_eq!(of("/", &all), (Lang::Chinese, Theme::Dark));
+        assert_eq!(of("/", &all[1..]), (Lang::English, Theme::Auto));
+        assert_eq!(of("/?lang=fr&theme=x", &[]), (Lang::English, Theme::Auto));
+    }
+
+    #[test]
+    fn links_keep_the_state() {
+        let shell = shell("/x?q=a%26b&lang=en&cursor=c", &[]);
+        assert_eq!(
+            shell.in_other_language(),
+            "/_spinney/ui/news-1?q=a%26b&cursor=c&lang=zh"
+        );
+        assert_eq!(shell.query(), "?q=a%26b&cursor=c");
+    }
+
+    #[test]
+    fn what_the_url_asks_for_is_remembered() {
+        let answer = |uri: &str| {
+            let answer = shell(uri, &[]).remembered(Response::new(crate::http::full("")));
+            let cookies = answer.headers().get_all(SET_COOKIE).iter();
+            cookies
+                .map(|value| {
+                    value
+                        .to_str()
+                        .unwrap()
+                        .split(';')
+                        .next()
+                        .unwrap()
+                        .to_owned()
+                })
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            answer("/?lang=zh&theme=dark"),
+            ["spinney_lang=zh", "spinney_theme=dark"]
+        );
+        assert!(answer("/?lang=evil%0d%0a").is_empty());
+    }
+
+    #[test]
+    fn the_cluster_gets_what_it_could_know_a_reader_by() {
+        let headers: HeaderMap = [
+            ("cookie", "session=1; spinney_lang=zh;x=y"),
+            ("cookie", "spinney_theme=dark"),
+            ("authorization", "Basic eA=="),
+            ("sec-ch-ua", "x"),
+            ("upgrade-insecure-requests", "1"),
+            ("x-spinney-page", "1"),
+        ]
+        .into_iter()
+        .map(|(name, value)| {
+            (
+                HeaderName::from_static(name),
+                HeaderValue::from_static(value),
+            )
+        })
+        .collect();
+        let kept = for_cluster(&headers);
+        let mut names: Vec<&str> = kept.keys().map(HeaderName::as_str).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["authorization", "cookie"]);
+        let cookies: Vec<_> = kept.get_all(COOKIE).iter().collect();
+        assert_eq!(cookies, ["session=1;x=y"]);
+    }
+}

@@ -1,0 +1,290 @@
+//! The list of an index: one entry for each group.
+
+use askama::Template;
+use hyper::{Method, Response, StatusCode};
+use serde_json::{Value, json};
+
+use super::error_page::ErrorPage;
+use super::lang::Texts;
+use super::layout::Layout;
+use super::list_params::{ListParams, ListSort};
+use super::{PageRequest, fields, format, response, url};
+use crate::engine::ReaderFields;
+use crate::groups::GroupsPage;
+use crate::groups::answer::{GroupSummary, Relation};
+use crate::http::Body;
+use crate::http::query::decode_segment;
+
+/// Characters of a text that an entry shows.
+const SNIPPET: usize = 180;
+
+/// Characters of a title.
+const TITLE: usize = 300;
+
+/// Media that the filter proposes.
+const PROPOSED: usize = 100;
+
+/// The most bytes of the cluster's answer about media.
+const ANSWER_BYTES: usize = 1 << 20;
+
+#[derive(Template)]
+#[template(path = "list.html")]
+struct ListPage<'a> {
+    shell: &'a Layout,
+    t: &'static Texts,
+    index: String,
+    address: String,
+    question: &'a ListParams,
+    sorts: [(&'static str, &'static str, bool); 4],
+    has_medium: bool,
+    media: Vec<String>,
+    total: Option<String>,
+    took: String,
+    entries: Vec<GroupEntry>,
+    page_number: Option<String>,
+    first: Option<String>,
+    previous: Option<String>,
+    next: Option<String>,
+}
+
+/// A group.
+struct GroupEntry {
+    title: String,
+    address: String,
+    snippet: String,
+    medium: Option<String>,
+    /// When its representative was published: for people and for machines.
+    time: Option<(String, String)>,
+    is_alone: bool,
+    similar: String,
+    matching: Option<String>,
+    media: Option<String>,
+    /// From its first to its last article.
+    span: Option<String>,
+}
+
+pub(super) async fn show(
+    page: &PageRequest<'_>,
+    raw_index: &str,
+) -> Result<Response<Body>, ErrorPage> {
+    let shell = page.shell;
+    let t = shell.t();
+    let question = ListParams::read(&shell.parameters).map_err(|(name, value)| {
+        let reason = shell.text(t.bad_date, &[name, &value]);
+        ErrorPage::new(StatusCode::BAD_REQUEST, Some(reason))
+    })?;
+    let names = page.fields(raw_index).await;
+    let shown: Vec<&str> = names
+        .text
+        .iter()
+        .chain(&names.title)
+        .chain(&names.medium)
+        .chain([&names.time])
+        .map(String::as_str)
+        .chain(names.medium.as_deref().and_then(fields::parent))
+        .collect();
+    let request = question.request(&names, json!(shown));
+    let reader = page.reader(raw_index, &names);
+    let media = media(page, raw_index, &names);
+    let (groups, media) = tokio::join!(reader.groups(&request), media);
+    let groups = groups?;
+    let index = decode_segment(raw_index).into_owned();
+    let entries = EntryBuilder {
+        shell,
+        names: &names,
+        back: back(&index, &question),
+    };
+    let address = url::list(&index);
+    let there = |query: url::QueryString| address.clone() + &query.suffix();
+    let list = ListPage {
+        shell,
+        t,
+        question: &question,
+        sorts: ListSort::ALL.map(|sort| (sort.name(), sort.label(t), sort == question.sort)),
+        has_medium: names.medium.is_some(),
+        media,
+        total: total(shell, &groups),
+        took: shell.text(t.took, &[&format::number(groups.took)]),
+        entries: groups.groups.iter().map(|g| entries.entry(g)).collect(),
+        page_number: (question.page() > 1)
+            .then(|| shell.text(t.page_number, &[&format::number(question.page() as u64)])),
+        first: (question.page() > 2).then(|| there(question.parameters())),
+        previous: question.previous().map(there),
+        next: groups
+            .next
+            .as_deref()
+            .map(|next| there(question.next(next))),
+        index,
+        address: address.clone(),
+    };
+    response::page(StatusCode::OK, &list)
+}
+
+/// What an article needs to know for a way back: the index and the parameters of the list.
+fn back(index: &str, question: &ListParams) -> String {
+    format!("{}{}", url::segment(index), question.here().suffix())
+}
+
+fn total(shell: &Layout, groups: &GroupsPage) -> Option<String> {
+    let total = groups.total?;
+    let t = shell.t();
+    let text = match (total.relation, total.value) {
+        (Relation::AtLeast, _) => t.groups_at_least,
+        (Relation::About, _) => t.groups_about,
+        (Relation::Equal, 1) => t.groups_one,
+        (Relation::Equal, _) => t.groups_many,
+    };
+    Some(shell.text(text, &[&format::number(total.value)]))
+}
+
+/// The media with the most documents, for the filter; none if the cluster does not say.
+async fn media(page: &PageRequest<'_>, raw_index: &str, names: &ReaderFields) -> Vec<String> {
+    let Some(field) = &names.medium else {
+        return Vec::new();
+    };
+    let body = json!({
+        "size": 0,
+        "track_total_hits": false,
+        "aggs": {"media": {"terms": {"field": field, "size": PROPOSED}}},
+    });
+    let path = format!("/{raw_index}/_search");
+    let cluster = &page.state.cluster;
+    let asked = cluster.ask_as(
+        &page.headers,
+        Method::POST,
+        &path,
+        Some(&body),
+        ANSWER_BYTES,
+    );
+    let Ok(answer) = asked.await else {
+        return Vec::new();
+    };
+    let said: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
+    let buckets = said.pointer("/aggregations/media/buckets");
+    let buckets = buckets.and_then(Value::as_array);
+    let name = |bucket: &Value| Some(bucket.get("key")?.as_str()?.to_owned());
+    let mut media: Vec<String> = buckets
+        .map(|buckets| buckets.iter().filter_map(name).collect())
+        .unwrap_or_default();
+    media.sort_unstable();
+    media
+}
+
+/// Makes entries.
+struct EntryBuilder<'a> {
+    shell: &'a Layout,
+    names: &'a ReaderFields,
+    back: String,
+}
+
+impl EntryBuilder<'_> {
+    fn entry(&self, group: &GroupSummary) -> GroupEntry {
+        let (shell, names, t) = (self.shell, self.names, self.shell.t());
+        let representative = &group.representative;
+        let source = &representative.source;
+        let title = fields::text(source, names.title.as_deref());
+        let texts = names
+            .text
+            .iter()
+            .flat_map(|text| fields::texts(source, text));
+        let snippet = fields::beginning(&texts.collect::<Vec<_>>().join(" "), SNIPPET);
+        let way_back = url::QueryString::default().with("back", Some(&self.back));
+        let address = url::article(&representative.index, &representative.id) + &way_back.suffix();
+        let count = |value: u64| format::number(value);
+        let is_alone = group.similar_count == 1;
+        let similar = match is_alone {
+            true => shell.text(t.similar_one, &[]),
+            false => shell.text(t.similar_many, &[&format::others(group.similar_count)]),
+        };
+        let matching = (group.matching_count < group.similar_count)
+            .then(|| shell.text(t.matching, &[&count(group.matching_count)]));
+        let media = group.media.filter(|_| !is_alone).map(|media| {
+            let text = if media == 1 {
+                t.media_one
+            } else {
+                t.media_many
+            };
+            shell.text(text, &[&count(media)])
+        });
+        let span = group.first.zip(group.last).filter(|_| !is_alone);
+        let span = span.map(|(first, last)| {
+            let (first, last) = (
+                format::date(first, shell.lang),
+                format::date(last, shell.lang),
+            );
+            match first == last {
+                true => first,
+                false => format!("{first} – {last}"),
+            }
+        });
+        GroupEntry {
+            title: title.map_or_else(
+                || match snippet.is_empty() {
+                    true => t.untitled.to_owned(),
+                    false => fields::beginning(&snippet, 60),
+                },
+                |title| fields::beginning(title, TITLE),
+            ),
+            address,
+            snippet,
+            medium: fields::keyword(source, names.medium.as_deref()).map(str::to_owned),
+            time: self.time(source),
+            is_alone,
+            similar,
+            matching,
+            media,
+            span,
+        }
+    }
+
+    fn time(&self, source: &Value) -> Option<(String, String)> {
+        let time = fields::time(source, &self.names.time)?;
+        let machine = crate::time::format_date(time);
+        Some((format::time(time, self.shell.lang), machine))
+    }
+}
+
+/// Where a way back leads: only to a list of ours.
+pub(super) fn way_back(back: Option<&str>, otherwise: &str) -> String {
+    let otherwise = || url::list(otherwise);
+    let Some(back) = back else {
+        return otherwise();
+    };
+    let (index, query) = back.split_once('?').unwrap_or((back, ""));
+    let index = decode_segment(index);
+    if index.is_empty() || index.starts_with('_') || index.contains('/') {
+        return otherwise();
+    }
+    match ListParams::read(&url::QueryString::parse(Some(query))) {
+        Ok(question) => url::list(&index) + &question.here().suffix(),
+        Err(_) => otherwise(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ways_back_lead_to_lists_only() {
+        let of = |back: &str| way_back(Some(back), "news-1");
+        assert_eq!(
+            of("news-*?q=a%26b&sort=most&evil=1"),
+            "/_spinney/ui/news-*?q=a%26b&sort=most"
+        );
+        for wrong in [
+            "",
+            "//evil.example",
+            "https://evil.example/",
+            "_x",
+            "a/b",
+            "?q=1",
+        ] {
+            assert_eq!(of(wrong), "/_spinney/ui/news-1", "{wrong}");
+        }
+        assert_eq!(
+            of("javascript:alert(1)"),
+            "/_spinney/ui/javascript%3Aalert%281%29?sort=most"
+        );
+    }
+}

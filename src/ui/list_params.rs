@@ -1,0 +1,325 @@
+//! What the URL of a list asks for.
+
+use serde_json::{Value, json};
+
+use super::lang::Texts;
+use super::url::QueryString;
+use crate::engine::ReaderFields;
+use crate::groups::request::{Direction, RepresentativeBy, match_all};
+use crate::groups::{GroupsRequest, SortBy};
+use crate::time::parse_date;
+
+/// Pages before this one whose places the URL keeps; links back to more of them would make it too long.
+const KEPT_PAGES: usize = 24;
+
+/// Between two places of the trail; no cursor has it in it.
+const STEP: char = '.';
+
+/// The first page, in a trail.
+const START: &str = "-";
+
+/// How a list is sorted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ListSort {
+    Relevance,
+    Newest,
+    Most,
+    Fewest,
+}
+
+impl ListSort {
+    pub(super) const ALL: [ListSort; 4] = [
+        ListSort::Relevance,
+        ListSort::Newest,
+        ListSort::Most,
+        ListSort::Fewest,
+    ];
+
+    fn of(name: &str) -> Option<ListSort> {
+        ListSort::ALL.into_iter().find(|sort| sort.name() == name)
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            ListSort::Relevance => "relevance",
+            ListSort::Newest => "newest",
+            ListSort::Most => "most",
+            ListSort::Fewest => "fewest",
+        }
+    }
+
+    pub(super) fn label(self, t: &Texts) -> &'static str {
+        match self {
+            ListSort::Relevance => t.relevance,
+            ListSort::Newest => t.newest,
+            ListSort::Most => t.most,
+            ListSort::Fewest => t.fewest,
+        }
+    }
+}
+
+/// What a list is to show.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ListParams {
+    pub words: Option<String>,
+    pub from: Option<String>,
+    pub to: Option<String>,
+    pub medium: Option<String>,
+    pub sort: ListSort,
+    pub cursor: Option<String>,
+    /// Where the pages before this one began, first page first.
+    trail: Vec<String>,
+    /// How many pages came before those of the trail.
+    skipped: usize,
+}
+
+impl ListParams {
+    /// Reads the parameters of a list.
+    ///
+    /// # Errors
+    /// Name and value of a date that is none.
+    pub(super) fn read(query: &QueryString) -> Result<ListParams, (&'static str, String)> {
+        let own = |name: &str| query.get(name).map(str::to_owned);
+        let date = |name: &'static str| match query.get(name) {
+            Some(date) if !is_date(date) => Err((name, date.to_owned())),
+            date => Ok(date.map(str::to_owned)),
+        };
+        let words = own("q");
+        let default = if words.is_some() {
+            ListSort::Relevance
+        } else {
+            ListSort::Most
+        };
+        let sort = query.get("sort").and_then(ListSort::of);
+        let cursor = own("cursor");
+        let trail = query.get("trail").filter(|_| cursor.is_some());
+        let trail: Vec<String> = trail
+            .map(|trail| trail.split(STEP).map(str::to_owned).collect())
+            .unwrap_or_default();
+        let skipped = query
+            .get("skipped")
+            .and_then(|skipped| skipped.parse().ok());
+        Ok(ListParams {
+            words,
+            from: date("from")?,
+            to: date("to")?,
+            medium: own("medium"),
+            sort: sort.unwrap_or(default),
+            skipped: skipped.filter(|_| cursor.is_some()).unwrap_or_default(),
+            cursor,
+            trail,
+        })
+    }
+
+    /// Whether anything narrows the list.
+    pub(super) fn is_narrowed(&self) -> bool {
+        self.words.is_some() || self.is_filtered()
+    }
+
+    /// Whether anything but words does.
+    pub(super) fn is_filtered(&self) -> bool {
+        self.from.is_some() || self.to.is_some() || self.medium.is_some()
+    }
+
+    /// The number of the page, from 1.
+    pub(super) fn page(&self) -> usize {
+        1 + self.skipped.saturating_add(self.trail.len())
+    }
+
+    /// The question for groups. `source`: what of the representatives is shown.
+    pub(super) fn request(&self, fields: &ReaderFields, source: Value) -> GroupsRequest {
+        let (sort, direction) = match self.sort {
+            ListSort::Relevance => (SortBy::Field("_score".into()), Direction::Descending),
+            ListSort::Newest => (SortBy::Field(fields.time.clone()), Direction::Descending),
+            ListSort::Most => (SortBy::SimilarCount, Direction::Descending),
+            ListSort::Fewest => (SortBy::SimilarCount, Direction::Ascending),
+        };
+        let representative = match self.sort {
+            ListSort::Relevance => RepresentativeBy::Relevance,
+            ListSort::Newest => RepresentativeBy::Newest,
+            ListSort::Most | ListSort::Fewest => RepresentativeBy::Oldest,
+        };
+        GroupsRequest {
+            query: self.query(fields).into(),
+            sort,
+            direction,
+            cursor: self.cursor.clone(),
+            representative,
+            source,
+            ..GroupsRequest::default()
+        }
+    }
+
+    /// The query in the cluster's language.
+    fn query(&self, fields: &ReaderFields) -> Value {
+        if !self.is_narrowed() {
+            return match_all();
+        }
+        let words = self.words.as_ref().map(|words| {
+            let mut searched: Vec<String> = fields.text.clone();
+            // A headline says more of an article than a sentence in it.
+            searched.extend(fields.title.iter().map(|title| format!("{title}^2")));
+            let mut query = json!({"query": words, "default_operator": "and"});
+            if !searched.is_empty() {
+                query["fields"] = json!(searched);
+            }
+            json!({"simple_query_string": query})
+        });
+        let mut filters = Vec::new();
+        if self.from.is_some() || self.to.is_some() {
+            let mut range = json!({"format": "strict_date"});
+            if let Some(from) = &self.from {
+                range["gte"] = from.as_str().into();
+            }
+            if let Some(to) = &self.to {
+                // The whole of that day.
+                range["lt"] = format!("{to}||+1d/d").into();
+            }
+            filters.push(json!({"range": {(&fields.time): range}}));
+        }
+        if let (Some(medium), Some(field)) = (&self.medium, &fields.medium) {
+            filters.push(json!({"term": {(field): medium}}));
+        }
+        let must = words.unwrap_or_else(match_all);
+        json!({"bool": {"must": [must], "filter": filters}})
+    }
+
+    /// The parameters of this list without its place.
+    pub(super) fn parameters(&self) -> QueryString {
+        let value = |value: &'static str| Some(value);
+        QueryString::default()
+            .with("q", self.words.as_deref())
+            .with("from", self.from.as_deref())
+            .with("to", self.to.as_deref())
+            .with("medium", self.medium.as_deref())
+            .with("sort", value(self.sort.name()))
+    }
+
+    /// The parameters of this very page.
+    pub(super) fn here(&self) -> QueryString {
+        self.at(self.cursor.as_deref(), &self.trail, self.skipped)
+    }
+
+    /// The parameters of the next page.
+    pub(super) fn next(&self, cursor: &str) -> QueryString {
+        let mut trail = self.trail.clone();
+        trail.push(self.cursor.clone().unwrap_or_else(|| START.into()));
+        let skipped = trail.len().saturating_sub(KEPT_PAGES);
+        let kept = trail.split_off(skipped);
+        self.at(Some(cursor), &kept, self.skipped.saturating_add(skipped))
+    }
+
+    /// The parameters of the page before, if the URL knows it.
+    pub(super) fn previous(&self) -> Option<QueryString> {
+        let (last, before) = self.trail.split_last()?;
+        let cursor = Some(last.as_str()).filter(|&last| last != START);
+        Some(self.at(cursor, before, self.skipped))
+    }
+
+    fn at(&self, cursor: Option<&str>, trail: &[String], skipped: usize) -> QueryString {
+        let joined = trail.join(&STEP.to_string());
+        let skipped = (skipped > 0).then(|| skipped.to_string());
+        self.parameters()
+            .with("cursor", cursor)
+            .with("trail", Some(joined.as_str()).filter(|_| cursor.is_some()))
+            .with("skipped", skipped.as_deref().filter(|_| cursor.is_some()))
+    }
+}
+
+/// `2026-11-21`, as the inputs of browsers give it.
+fn is_date(text: &str) -> bool {
+    let shape = text.len() == 10
+        && text.bytes().enumerate().all(|(at, c)| match at {
+            4 | 7 => c == b'-',
+            _ => c.is_ascii_digit(),
+        });
+    shape && parse_date(text).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(query: &str) -> ListParams {
+        ListParams::read(&QueryString::parse(Some(query))).unwrap()
+    }
+
+    fn fields() -> ReaderFields {
+        ReaderFields {
+            key: "cluster_key".into(),
+            root: "cluster_root".into(),
+            time: "published".into(),
+            medium: Some("media".into()),
+            text: vec!["content".into()],
+            title: Some("title".into()),
+            url: None,
+        }
+    }
+
+    #[test]
+    fn defaults() {
+        let all = read("");
+        assert_eq!(all.sort, ListSort::Most);
+        assert_eq!(all.page(), 1);
+        assert!(all.request(&fields(), Value::Null).is_whole_index());
+        assert_eq!(read("q=x").sort, ListSort::Relevance);
+        assert_eq!(read("q=x&sort=fewest").sort, ListSort::Fewest);
+        assert_eq!(read("sort=evil").sort, ListSort::Most);
+    }
+
+    #[test]
+    fn the_query_of_all_filters() {
+        let asked = read("q=a+b&from=2026-01-02&to=2026-01-03&medium=%3Cx%3E");
+        let query = asked.request(&fields(), Value::Null).query;
+        let expected = json!({"bool": {
+            "must": [{"simple_query_string": {
+                "query": "a b", "default_operator": "and", "fields": ["content", "title^2"],
+            }}],
+            "filter": [
+                {"range": {"published": {
+                    "format": "strict_date", "gte": "2026-01-02", "lt": "2026-01-03||+1d/d",
+                }}},
+                {"term": {"media": "<x>"}},
+            ],
+        }});
+        assert_eq!(query, expected.into());
+    }
+
+    #[test]
+    fn dates() {
+        for wrong in [
+            "2026-1-2",
+            "yesterday",
+            "2026-13-01",
+            "1795251000",
+            "2026-01-01||/y",
+        ] {
+            let query = QueryString::default().with("to", Some(wrong));
+            assert_eq!(ListParams::read(&query), Err(("to", wrong.to_owned())));
+        }
+    }
+
+    #[test]
+    fn pages_forth_and_back() {
+        let mut page = read("q=x&sort=newest");
+        let mut seen = vec![page.clone()];
+        for at in 0..40 {
+            let next = page.next(&format!("c{at}"));
+            page = ListParams::read(&QueryString::parse(Some(&next.text()))).unwrap();
+            assert_eq!(page.page(), at + 2);
+            seen.push(page.clone());
+        }
+        let mut steps = 0;
+        while let Some(previous) = page.previous() {
+            page = ListParams::read(&QueryString::parse(Some(&previous.text()))).unwrap();
+            steps += 1;
+            let then = &seen[40 - steps];
+            assert_eq!((&page.cursor, page.page()), (&then.cursor, then.page()));
+        }
+        assert_eq!(steps, KEPT_PAGES);
+        // Near enough to the start, back to the first page.
+        let second = read(&read("").next("c").text());
+        let first = read(&second.previous().unwrap().text());
+        assert_eq!((first.cursor, first.trail.len()), (None, 0));
+    }
+}

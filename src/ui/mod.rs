@@ -1,0 +1,169 @@
+//! The web page at `/_spinney/ui/`: thin handlers that ask the cluster in the reader's name and fill in templates.
+//!
+//! ```text
+//! request --> shell: language, appearance, who asks --> list | article | overview | home --> template --> answer
+//!                                                             |
+//!                                                             +-- reading: groups and their documents
+//!                                                             +-- diff, timeline, plot: pure
+//! ```
+//!
+//! The state of a page is its URL, every control is a form or a link, and the script only makes it more comfortable.
+//! Everything that documents bring is escaped by the templates.
+
+mod article;
+mod assets;
+mod diff;
+mod error_page;
+mod fields;
+mod format;
+mod home;
+mod lang;
+mod layout;
+mod list;
+mod list_params;
+mod neighbours;
+mod override_form;
+mod overview;
+mod plot;
+mod response;
+mod timeline;
+mod url;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::http::request;
+use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+
+use crate::clock;
+use crate::endpoints::{MatchedEndpoint, PageEndpoint};
+use crate::engine::ReaderFields;
+use crate::groups::{IndexReader, IndexReaderParts, ReadError, ReaderPermit};
+use crate::http::body::Buffered;
+use crate::http::headers::{Encoding, encoding};
+use crate::http::{Body, ProxyError, body, caller};
+use crate::state::AppState;
+use error_page::ErrorPage;
+use layout::Layout;
+
+/// How long a page may take, all searches together.
+const TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Answers a page. The method is one that it takes.
+///
+/// # Errors
+/// When a form cannot be read. What goes wrong besides is a page that says so.
+pub(crate) async fn handle(
+    state: &Arc<AppState>,
+    endpoint: PageEndpoint,
+    found: &MatchedEndpoint<'_>,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, ProxyError> {
+    let (parts, incoming) = request.into_parts();
+    let form = match parts.method == Method::POST {
+        true => Some(read_form(state, &parts, incoming).await?),
+        false => {
+            body::discard(incoming, &parts.headers);
+            None
+        }
+    };
+    if endpoint == PageEndpoint::Asset {
+        return Ok(response::asset(found.name));
+    }
+    let shell = Layout::new(&parts, url::behind(parts.uri.path()));
+    let Some(_in_flight) = state.in_flight.enter() else {
+        return Ok(ErrorPage::from(ProxyError::Stopping).page(&shell));
+    };
+    let page = PageRequest {
+        state,
+        shell: &shell,
+        headers: layout::for_cluster(&parts.headers),
+        turn: ReaderPermit::new(&state.readers),
+    };
+    let form = form.as_ref().map(|form| &*form.bytes);
+    let shown = tokio::time::timeout(TIMEOUT, page.show(endpoint, found, form)).await;
+    let shown = shown.unwrap_or(Err(ReadError::TimedOut(TIMEOUT).into()));
+    let answer = shown.unwrap_or_else(|problem| problem.page(&shell));
+    Ok(shell.remembered(answer))
+}
+
+/// What a form has sent.
+async fn read_form(
+    state: &AppState,
+    parts: &request::Parts,
+    body: Incoming,
+) -> Result<Buffered, ProxyError> {
+    if encoding(&parts.headers) != Encoding::Identity {
+        body::discard(body, &parts.headers);
+        return Err(ProxyError::UnsupportedBody);
+    }
+    let (most, time) = (override_form::FORM_BYTES, state.body_timeout);
+    body::buffer_up_to(most, &state.budget, time, parts, body).await
+}
+
+/// A page in the making.
+struct PageRequest<'a> {
+    state: &'a Arc<AppState>,
+    shell: &'a Layout,
+    /// The reader's, as the cluster gets them.
+    headers: HeaderMap,
+    turn: ReaderPermit,
+}
+
+impl PageRequest<'_> {
+    /// `form`: what was posted.
+    async fn show(
+        &self,
+        endpoint: PageEndpoint,
+        found: &MatchedEndpoint<'_>,
+        form: Option<&[u8]>,
+    ) -> Result<Response<Body>, ErrorPage> {
+        let MatchedEndpoint { index, name, .. } = *found;
+        match endpoint {
+            PageEndpoint::WithoutSlash => {
+                Ok(response::elsewhere(&(url::home() + &self.shell.query())))
+            }
+            PageEndpoint::Home => home::show(self).await,
+            PageEndpoint::Overview => overview::show(self).await,
+            PageEndpoint::List => list::show(self, index).await,
+            PageEndpoint::Article => article::show(self, index, name).await,
+            PageEndpoint::Group => article::first_of(self, index, name).await,
+            PageEndpoint::Override => match form {
+                Some(form) => override_form::apply(self, index, form).await,
+                None => override_form::show(self, index),
+            },
+            PageEndpoint::Asset | PageEndpoint::Nothing => {
+                Err(ErrorPage::new(StatusCode::NOT_FOUND, None))
+            }
+        }
+    }
+
+    /// The fields of an index, as it stands in a path.
+    async fn fields(&self, raw_index: &str) -> ReaderFields {
+        self.state.reader_fields(&self.headers, raw_index).await
+    }
+
+    /// Reads an index in the reader's name.
+    fn reader<'r>(&'r self, raw_index: &'r str, fields: &'r ReaderFields) -> IndexReader<'r> {
+        IndexReader::new(IndexReaderParts {
+            cluster: &self.state.cluster,
+            engine: &self.state.engine,
+            service: &self.state.service,
+            headers: &self.headers,
+            raw_index,
+            fields,
+            lists: &self.state.lists,
+            counts: &self.state.counts,
+            restricted: self.state.restricted_readers,
+            turn: &self.turn,
+            caller: self.caller(),
+            now: clock::now(),
+        })
+    }
+
+    /// A hash of what the cluster knows the reader by.
+    fn caller(&self) -> u64 {
+        caller::caller(&self.state.callers, &self.headers, None)
+    }
+}

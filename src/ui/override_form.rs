@@ -1,0 +1,283 @@
+//! What readers say about groups: a page that asks whether it is meant, and a form that says it. Works without the script.
+//!
+//! A page of another site could send such a form with the credentials that a browser keeps for this one. So each form carries a
+//! token that is made of a secret of the process, of who asks, and of what is said: nobody else's page can read it.
+
+use std::hash::{BuildHasher, Hash};
+
+use askama::Template;
+use hyper::{Response, StatusCode};
+
+use super::error_page::ErrorPage;
+use super::lang::Texts;
+use super::layout::Layout;
+use super::url::QueryString;
+use super::{PageRequest, response, url};
+use crate::access::ForestEditor;
+use crate::fingerprint::Fingerprint;
+use crate::forest::Root;
+use crate::http::Body;
+use crate::http::query::decode_segment;
+use crate::overrides::{OverrideEditor, OverrideFault};
+
+/// The most bytes of a form.
+pub(super) const FORM_BYTES: usize = 64 << 10;
+
+/// Characters of a title.
+const TITLE: usize = 120;
+
+#[derive(Template)]
+#[template(path = "override.html")]
+struct OverridePage<'a> {
+    shell: &'a Layout,
+    t: &'static Texts,
+    back: String,
+    title: &'static str,
+    text: String,
+    form: Option<OverrideForm>,
+}
+
+struct OverrideForm {
+    action: String,
+    fields: Vec<(&'static str, String)>,
+    yes: &'static str,
+    /// Whether it is asked, and not only offered.
+    is_question: bool,
+}
+
+/// What is to be said.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum RequestedOverride {
+    /// This document is another story.
+    Split { id: String },
+    /// The group of this document and the other one are one story.
+    Merge { id: String, roots: [Root; 2] },
+    /// What was said does not hold.
+    TakeBack { id: String, number: u64 },
+}
+
+impl RequestedOverride {
+    fn read(said: &QueryString) -> Option<RequestedOverride> {
+        let id = said.get("id")?.to_owned();
+        let root = |name| Fingerprint::written(said.get(name)?, true).map(Root);
+        match said.get("what")? {
+            "split" => Some(RequestedOverride::Split { id }),
+            "merge" => Some(RequestedOverride::Merge {
+                id,
+                roots: [root("root")?, root("other")?],
+            }),
+            "undo" => Some(RequestedOverride::TakeBack {
+                id,
+                number: said.get("override")?.parse().ok()?,
+            }),
+            _ => None,
+        }
+    }
+
+    fn id(&self) -> &str {
+        let (RequestedOverride::Split { id }
+        | RequestedOverride::Merge { id, .. }
+        | RequestedOverride::TakeBack { id, .. }) = self;
+        id
+    }
+
+    fn fields(&self) -> Vec<(&'static str, String)> {
+        let id = ("id", self.id().to_owned());
+        match self {
+            RequestedOverride::Split { .. } => vec![("what", "split".into()), id],
+            RequestedOverride::Merge {
+                roots: [root, other],
+                ..
+            } => vec![
+                ("what", "merge".into()),
+                id,
+                ("root", root.to_string()),
+                ("other", other.to_string()),
+            ],
+            RequestedOverride::TakeBack { number, .. } => {
+                vec![
+                    ("what", "undo".into()),
+                    id,
+                    ("override", number.to_string()),
+                ]
+            }
+        }
+    }
+}
+
+/// The page that asks whether a document is another story.
+pub(super) fn split_address(index: &str, id: &str) -> String {
+    address(index, &RequestedOverride::Split { id: id.to_owned() })
+}
+
+/// The page that asks whether the group of a document and another one are one story.
+pub(super) fn merge_address(index: &str, id: &str, roots: [Root; 2]) -> String {
+    let id = id.to_owned();
+    address(index, &RequestedOverride::Merge { id, roots })
+}
+
+fn address(index: &str, wish: &RequestedOverride) -> String {
+    let mut query = QueryString::default();
+    for (name, value) in wish.fields() {
+        query = query.with(name, Some(&value));
+    }
+    url::say(index) + &query.suffix()
+}
+
+/// Asks whether it is meant, or tells that it was said.
+pub(super) fn show(page: &PageRequest<'_>, raw_index: &str) -> Result<Response<Body>, ErrorPage> {
+    let (shell, t) = (page.shell, page.shell.t());
+    let index = decode_segment(raw_index);
+    let said = &shell.parameters;
+    let nothing = || ErrorPage::new(StatusCode::NOT_FOUND, None);
+    let form = |wish: &RequestedOverride, yes, is_question| {
+        let mut fields = wish.fields();
+        fields.push(("token", token(page, &index, wish)));
+        OverrideForm {
+            action: url::say(&index),
+            fields,
+            yes,
+            is_question,
+        }
+    };
+    let (id, title, text, form) = match said.get("done") {
+        None => {
+            let wish = RequestedOverride::read(said).ok_or_else(nothing)?;
+            let shown: String = wish.id().chars().take(TITLE).collect();
+            let (title, text, yes) = match &wish {
+                RequestedOverride::Split { .. } => (
+                    t.split_title,
+                    shell.text(t.split_text, &[&shown]),
+                    t.split_yes,
+                ),
+                RequestedOverride::Merge {
+                    roots: [root, other],
+                    ..
+                } => {
+                    let roots = [root.to_string(), other.to_string()];
+                    let text = shell.text(t.merge_text, &[&roots[0], &roots[1]]);
+                    (t.merge_title, text, t.merge_yes)
+                }
+                RequestedOverride::TakeBack { .. } => return Err(nothing()),
+            };
+            let form = form(&wish, yes, true);
+            (wish.id().to_owned(), title, text, Some(form))
+        }
+        Some(done) => {
+            let id = said.get("id").ok_or_else(nothing)?.to_owned();
+            match (
+                done,
+                said.get("override").and_then(|word| word.parse().ok()),
+            ) {
+                ("said", Some(number)) => {
+                    let wish = RequestedOverride::TakeBack {
+                        id: id.clone(),
+                        number,
+                    };
+                    let form = form(&wish, t.take_back, false);
+                    (id, t.said_title, t.said_text.to_owned(), Some(form))
+                }
+                ("said", None) => (id, t.said_title, t.said_before.to_owned(), None),
+                _ => (id, t.taken_back_title, t.said_text.to_owned(), None),
+            }
+        }
+    };
+    let asked = OverridePage {
+        shell,
+        t,
+        back: url::article(&index, &id),
+        title,
+        text,
+        form,
+    };
+    response::page(StatusCode::OK, &asked)
+}
+
+/// Says it, and leads to the page that tells so.
+pub(super) async fn apply(
+    page: &PageRequest<'_>,
+    raw_index: &str,
+    form: &[u8],
+) -> Result<Response<Body>, ErrorPage> {
+    let index = decode_segment(raw_index).into_owned();
+    let form = QueryString::parse(std::str::from_utf8(form).ok());
+    let wish = RequestedOverride::read(&form)
+        .ok_or_else(|| ErrorPage::new(StatusCode::BAD_REQUEST, None))?;
+    if form.get("token") != Some(&token(page, &index, &wish)) {
+        let reason = page.shell.t().not_from_here.to_owned();
+        return Err(ErrorPage::new(StatusCode::FORBIDDEN, Some(reason)));
+    }
+    let editor = ForestEditor::admit(page.state.access(), &page.headers, raw_index).await;
+    let speaker = OverrideEditor::new(page.state, editor.map_err(OverrideFault::from)?)?;
+    let said = match &wish {
+        RequestedOverride::Split { id } => Some(speaker.split(std::slice::from_ref(id)).await?),
+        RequestedOverride::Merge { roots, .. } => Some(speaker.merge(roots).await?),
+        RequestedOverride::TakeBack { number, .. } => {
+            speaker.undo(*number).await?;
+            None
+        }
+    };
+    let done = if said.is_some() { "said" } else { "undone" };
+    let number = said.and_then(|said| said.number).map(|n| n.to_string());
+    let told = QueryString::default()
+        .with("done", Some(done))
+        .with("id", Some(wish.id()))
+        .with("override", number.as_deref());
+    Ok(response::elsewhere(&(url::say(&index) + &told.suffix())))
+}
+
+fn token(page: &PageRequest<'_>, index: &str, wish: &RequestedOverride) -> String {
+    let told = ("a form of the page", page.caller(), index, wish);
+    format!("{:016x}", page.state.callers.hash_one(told))
+}
+
+impl From<OverrideFault> for ErrorPage {
+    fn from(error: OverrideFault) -> ErrorPage {
+        match error {
+            OverrideFault::Refused(answer) => ErrorPage::of_cluster(&answer),
+            OverrideFault::Other(error) => ErrorPage::from(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_is_what_is_said() {
+        let roots = [Root(Fingerprint(0xab)), Root(Fingerprint(u64::MAX))];
+        for wish in [
+            RequestedOverride::Split { id: "a&b=?".into() },
+            RequestedOverride::Merge {
+                id: "新".into(),
+                roots,
+            },
+            RequestedOverride::TakeBack {
+                id: "x".into(),
+                number: 7,
+            },
+        ] {
+            let address = address("news-1", &wish);
+            let (path, query) = address.split_once('?').unwrap();
+            assert_eq!(path, "/_spinney/ui/news-1/override");
+            assert_eq!(
+                RequestedOverride::read(&QueryString::parse(Some(query))),
+                Some(wish)
+            );
+        }
+        for none in [
+            "",
+            "what=split",
+            "what=merge&id=a&root=1",
+            "what=x&id=a",
+            "what=undo&id=a&override=-1",
+        ] {
+            assert_eq!(
+                RequestedOverride::read(&QueryString::parse(Some(none))),
+                None,
+                "{none}"
+            );
+        }
+    }
+}
