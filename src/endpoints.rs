@@ -1,11 +1,11 @@
-//! Everything that spinney itself answers, as one table: the dispatcher is made from it, and a test asks every row.
+//! Table of all own endpoints: the dispatcher is made from it, and a test requests every row.
 
 use crate::http::ProxyError;
 
-/// Before the path of everything that is not the cluster's.
+/// Prefix of all own paths.
 const OWN: &str = "/_spinney/";
 
-/// Before the path of every page.
+/// Prefix of all pages.
 const PAGES: &str = "/_spinney/ui";
 
 /// An endpoint, by the module that answers it.
@@ -51,18 +51,18 @@ pub enum PageEndpoint {
     Override,
     Article,
     Group,
-    /// A path among those of the page that has nothing.
+    /// A path under the pages' prefix that has no page.
     Nothing,
 }
 
 /// One row of the table.
 #[derive(Debug)]
 pub struct EndpointRow {
-    /// What answers.
+    /// Endpoint.
     pub endpoint: Endpoint,
-    /// The path, with `{index}` and one more `{name}` at most.
+    /// Path with `{index}` and at most one more `{name}`.
     pub path: &'static str,
-    /// The methods that it takes.
+    /// Allowed methods.
     pub methods: &'static [&'static str],
 }
 
@@ -72,7 +72,7 @@ const POST: &[&str] = &["POST"];
 const DELETE: &[&str] = &["DELETE"];
 const FORM: &[&str] = &["GET", "HEAD", "POST"];
 
-/// The rows; of two that match a path the first one counts.
+/// The rows, in order of precedence.
 pub const ENDPOINTS: &[EndpointRow] = &[
     api(ApiEndpoint::Health, "/_spinney/_health", READ),
     api(ApiEndpoint::Ready, "/_spinney/_ready", READ),
@@ -153,7 +153,7 @@ const fn page(
 }
 
 impl EndpointRow {
-    /// Whether probes and monitors ask it, also where there is no room for others.
+    /// Whether probes and monitoring request it, so that it is answered beyond the connection limit.
     pub(crate) fn is_monitored(&self) -> bool {
         matches!(
             self.endpoint,
@@ -166,7 +166,7 @@ impl EndpointRow {
         )
     }
 
-    /// Why it does not take a method, if it does not.
+    /// Error for a method that is not allowed, if any.
     pub(crate) fn refuses(&self, method: &str) -> Option<ProxyError> {
         if self.methods.contains(&method) {
             return None;
@@ -181,17 +181,17 @@ impl EndpointRow {
     }
 }
 
-/// What a path asks for: a row, and the segments that stand for its names, as they came.
+/// A matched row with the raw segments of its placeholders.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MatchedEndpoint<'p> {
     pub(crate) row: &'static EndpointRow,
-    /// Empty where the row has no `{index}`.
+    /// Segment of `{index}`, or empty.
     pub(crate) index: &'p str,
-    /// Of the other name; empty where the row has none.
+    /// Segment of the other placeholder, or empty.
     pub(crate) name: &'p str,
 }
 
-/// The row of a path; none: it is not spinney's to answer, or there is nothing.
+/// Row of a path; `None` if the path is not an own endpoint.
 pub(crate) fn find(path: &str) -> Option<MatchedEndpoint<'_>> {
     let pages = path.strip_prefix(PAGES);
     if pages.is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
@@ -202,7 +202,7 @@ pub(crate) fn find(path: &str) -> Option<MatchedEndpoint<'_>> {
         };
         return Some(among(path, true).unwrap_or(nothing));
     }
-    // What is not under spinney's own name is the cluster's but for the very path.
+    // Only paths under the own prefix, and the docId path, are own endpoints.
     let is_own = path.starts_with(OWN);
     among(
         if is_own {
@@ -226,7 +226,7 @@ fn matched<'p>(row: &'static EndpointRow, path: &'p str) -> Option<MatchedEndpoi
     for of_row in row.path.split('/') {
         let segment = segments.next()?;
         match of_row {
-            // No name of an index begins so.
+            // No index name begins with an underscore.
             "{index}" if !segment.is_empty() && !segment.starts_with('_') => index = segment,
             "{index}" => return None,
             _ if of_row.starts_with('{') && !segment.is_empty() => name = segment,

@@ -1,6 +1,6 @@
-//! Bit mixers: cheap functions from a word to a word that spread every bit of the input over all of the output. They are
-//! part of what is stored (fingerprints, proofs), so none of them may ever change. Where a table in memory goes by values
-//! that unverified writers choose, a [`HashKey`] comes before the mixer.
+//! Bit mixers: cheap functions that spread every bit of the input over all bits of the output. Stored values
+//! (fingerprints, proofs) depend on them, so they must not change. Tables indexed by values that writers choose use a
+//! [`HashKey`] before the mixer.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -45,7 +45,7 @@ pub(crate) fn mix64(mut x: u64) -> u64 {
     x ^ (x >> 32)
 }
 
-/// The value that [`mix64`] makes this of.
+/// Inverse of [`mix64`].
 #[inline]
 fn unmix64(mut x: u64) -> u64 {
     const INVERSE: u64 = inverse(MIX64);
@@ -56,8 +56,8 @@ fn unmix64(mut x: u64) -> u64 {
     x ^ (x >> 32)
 }
 
-/// What times this odd factor is 1, modulo 2^64: Newton's iteration, which doubles the number of right bits each time (Warren,
-/// "Hacker's Delight", second edition, section 10-16). The factor itself has three of them right.
+/// Multiplicative inverse of an odd factor modulo 2^64, by Newton's iteration, which doubles the number of correct
+/// bits (Warren, "Hacker's Delight", second edition, section 10-16). The factor itself has three correct bits.
 const fn inverse(factor: u64) -> u64 {
     let mut inverse = factor;
     let mut right = 3;
@@ -86,9 +86,8 @@ pub(crate) fn mix32(mut x: u32) -> u32 {
     x ^ (x >> 16)
 }
 
-/// The secret of a table in memory. Who does not know it cannot choose values that fall into one place of the table: the
-/// mixers above are public and can be inverted. It decides where things stand and never what is answered, so the same
-/// documents have the same stamps under every key.
+/// Secret of an in-memory table. Without it, nobody can choose values that share a slot: the mixers are public and
+/// invertible. It determines positions and never results, so stamps do not depend on it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct HashKey {
     factor: u64,
@@ -96,10 +95,10 @@ pub struct HashKey {
 }
 
 impl HashKey {
-    /// The same for everybody: for tests, replays, and documents that are one's own.
+    /// A fixed key for tests, replays and trusted documents.
     pub const FIXED: HashKey = HashKey::new(GOLDEN_RATIO, 0);
 
-    /// A key of two numbers, which for a secret one must be random. Who makes forests for unverified writers' documents draws them.
+    /// Key from two numbers, which must be random for a secret key. Forests of a server use random ones.
     pub const fn new(factor: u64, term: u64) -> HashKey {
         HashKey {
             factor: factor | 1,
@@ -112,13 +111,13 @@ impl HashKey {
         HashKey::new(nonce(), nonce())
     }
 
-    /// Another key for another table, as secret as this one.
+    /// Derives an independent key for another table.
     pub fn derived(self, table: u64) -> HashKey {
         let mut random = self.random(table);
         HashKey::new(random.next_u64(), random.next_u64())
     }
 
-    /// Numbers for a table that follow from all of the secret.
+    /// Derives numbers from the whole secret.
     pub(crate) fn random(self, table: u64) -> SplitMix64 {
         SplitMix64(self.factor ^ splitmix64(self.term ^ table))
     }
@@ -141,29 +140,29 @@ impl HashKey {
     }
 }
 
-/// A number that nobody can foretell.
+/// An unpredictable number.
 pub(crate) fn nonce() -> u64 {
     // The standard library seeds every RandomState from the system's randomness.
     RandomState::new().build_hasher().finish()
 }
 
-/// A secret bijection of the 64-bit values, well spread and known in both directions: a table that goes by the image need not
-/// keep the value. [`mix64`] behind a multiplication and an addition of secret numbers, as [`HashKey::hash32`] is made.
+/// Secret bijection of 64-bit values, invertible, so that a table indexed by the image need not store the value:
+/// [`mix64`] after a secret multiplication and addition, as in [`HashKey::hash32`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Permutation {
     pub(crate) key: HashKey,
-    /// What undoes a multiplication with the key's factor.
+    /// Inverse of the key's factor.
     inverse: u64,
 }
 
 impl Permutation {
-    /// The image of a value.
+    /// Image of a value.
     #[inline]
     pub(crate) fn mix(self, x: u64) -> u64 {
         mix64(x.wrapping_mul(self.key.factor).wrapping_add(self.key.term))
     }
 
-    /// The value that has this image.
+    /// Value of an image.
     #[inline]
     pub(crate) fn unmix(self, image: u64) -> u64 {
         let product = unmix64(image).wrapping_sub(self.key.term);
@@ -171,7 +170,7 @@ impl Permutation {
     }
 }
 
-/// Hashes the numbers that are keys of a map with a secret; not for keys of several parts.
+/// Secret hasher for maps with numeric keys; not for composite keys.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KeyedHasher {
     permutation: Permutation,
@@ -210,7 +209,7 @@ impl Hasher for KeyedHasher {
     }
 }
 
-/// Does not show the secret.
+/// Hides the secret.
 impl std::fmt::Debug for HashKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("HashKey")

@@ -1,5 +1,4 @@
-//! What the process did lately: a sample every few seconds, for an hour. For people who look at the page; whoever wants more
-//! collects the metrics.
+//! Samples of the last hour for the overview page. Longer histories are a metrics system's task.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,10 +9,10 @@ use crate::forest::ForestStats;
 use crate::telemetry::Counters;
 use crate::time::Millis;
 
-/// Between two samples.
+/// Interval of samples.
 pub(crate) const EVERY: Duration = Duration::from_secs(10);
 
-/// The most samples: an hour.
+/// Number of samples kept: an hour.
 const MOST: usize = 361;
 
 /// Counters and sizes at one time.
@@ -23,18 +22,18 @@ pub(crate) struct HistorySample {
     pub at: i64,
     /// Documents stamped since the start.
     pub stamped: u64,
-    /// Of them, those that joined a tree that was there.
+    /// Stamped documents that joined an existing tree.
     pub joined: u64,
     /// Trees of all forests.
     pub roots: u64,
     /// Memory of all forests, in bytes.
     pub memory: u64,
-    /// How long the first write that groups are not counted for has waited, in milliseconds; `None`: nobody counts.
+    /// Age of the oldest uncounted write in milliseconds; `None` if counting is off.
     pub lag: Option<u64>,
 }
 
 impl HistorySample {
-    /// A sample of now. `lag`: of counting, if it is on.
+    /// Samples the present. `lag`: that of counting, if it is on.
     pub(crate) fn of(
         now: Millis,
         counters: &Counters,
@@ -54,12 +53,12 @@ impl HistorySample {
     }
 }
 
-/// The last samples, oldest first. Written by one task, read by whoever opens the overview.
+/// Ring of samples, the oldest first. Written by one task, read by the overview page.
 #[derive(Debug, Default)]
 pub(crate) struct History(RwLock<VecDeque<HistorySample>>);
 
 impl History {
-    /// Adds a sample; the oldest goes where there is no room.
+    /// Adds a sample, dropping the oldest if necessary.
     pub(crate) fn add(&self, sample: HistorySample) {
         let mut samples = self.0.write();
         if samples.len() == MOST {
@@ -68,7 +67,7 @@ impl History {
         samples.push_back(sample);
     }
 
-    /// All of them.
+    /// Returns all samples.
     pub(crate) fn samples(&self) -> Vec<HistorySample> {
         self.0.read().iter().copied().collect()
     }

@@ -1,5 +1,6 @@
 //! spinney finds the equivalence class of near-duplicates that a document belongs to and stamps its root on the
-//! document before the search cluster indexes it. The modules stand in the order in which a bulk request meets them.
+//! document before the search cluster indexes it. The modules are listed in the order in which a bulk request passes
+//! them.
 
 // The command line reads the configuration and starts the server.
 pub mod cli;

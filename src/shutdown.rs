@@ -1,4 +1,4 @@
-//! A graceful stop: requests in flight end, new ones are refused.
+//! Graceful shutdown: requests in flight complete, new ones are refused.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,22 +7,22 @@ use parking_lot::Mutex;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-/// Counts the requests in flight and knows whether the process drains.
+/// Counter of requests in flight, and the draining state.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
     requests: TaskTracker,
 }
 
-/// One request in flight, however many clones it has; it ends when the last one is dropped.
+/// A request in flight; ends when its last clone is dropped.
 #[derive(Debug, Clone)]
 pub(crate) struct InFlightGuard(
     #[expect(dead_code, reason = "held for its drop")] Arc<TaskTrackerToken>,
 );
 
 impl InFlight {
-    /// Counts a request, or `None` when the process drains.
+    /// Enters a request; `None` while draining.
     pub(crate) fn enter(&self) -> Option<InFlightGuard> {
-        // Counted first and checked second: a drain that begins in between waits for this request.
+        // Counted before the check, so that a drain that begins in between waits for this request.
         let token = self.requests.token();
         (!self.is_draining()).then(|| InFlightGuard(Arc::new(token)))
     }
@@ -32,44 +32,44 @@ impl InFlight {
         self.requests.is_closed()
     }
 
-    /// How many requests there are.
+    /// Number of requests in flight.
     pub(crate) fn count(&self) -> usize {
         self.requests.len()
     }
 
-    /// Refuses new requests from now on and waits until all have ended, `grace` at most. Returns how many had not.
+    /// Refuses new requests and waits up to `grace` until all have ended. Returns how many have not.
     pub(crate) async fn drain(&self, grace: Duration) -> usize {
         self.requests.close();
-        // The count says how it ended.
+        // The count reports the result.
         let _ = tokio::time::timeout(grace, self.requests.wait()).await;
         self.count()
     }
 }
 
-/// Writes on their way, so that somebody can wait for those that began before something was said.
+/// Writes in flight, so that a task can wait for those that began before a change.
 #[derive(Debug, Default)]
 pub(crate) struct Writes {
-    /// The last one is that of writes that begin now; those before it are closed, and wait for their last write.
+    /// The last generation is open; earlier ones are closed and wait for their last write.
     begun: Mutex<Vec<TaskTracker>>,
 }
 
-/// A write on its way, until it is dropped.
+/// A write in flight, until dropped.
 #[derive(Debug)]
 pub(crate) struct WriteGuard(#[expect(dead_code, reason = "held for its drop")] TaskTrackerToken);
 
 impl Writes {
-    /// A write begins.
+    /// Enters a write.
     pub(crate) fn enter(&self) -> WriteGuard {
         let mut begun = self.begun.lock();
         if begun.is_empty() {
             begun.push(TaskTracker::new());
         }
-        // There is one.
+        // There always is one.
         let now = begun.last().map(TaskTracker::token);
         WriteGuard(now.unwrap_or_else(|| TaskTracker::new().token()))
     }
 
-    /// The writes that have begun before this is called. Who awaits it later waits for no others.
+    /// Returns a future that completes when all writes entered before this call have ended.
     pub(crate) fn begun(&self) -> impl Future<Output = ()> + use<> {
         let mut begun = self.begun.lock();
         for tracker in begun.iter() {
@@ -86,7 +86,7 @@ impl Writes {
     }
 }
 
-/// SIGTERM and SIGINT (Ctrl-C elsewhere than on Unix), which end the process no more by themselves once this is there.
+/// SIGTERM and SIGINT (Ctrl-C on other systems than Unix), which no longer end the process once this exists.
 pub(crate) struct Signals {
     #[cfg(unix)]
     term: tokio::signal::unix::Signal,
@@ -95,7 +95,7 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Takes them over from now on.
+    /// Installs the handlers.
     ///
     /// # Errors
     /// When the handlers cannot be installed.

@@ -1,4 +1,4 @@
-//! What all requests share.
+//! State shared by all requests.
 
 use std::hash::RandomState;
 use std::sync::Arc;
@@ -30,87 +30,86 @@ use crate::redis::RedisStore;
 use crate::shutdown::{InFlight, Writes};
 use crate::telemetry::Metrics;
 
-/// Characters of a client's own id of a request that the log shows.
+/// Length up to which a client's request id is logged.
 const REQUEST_ID_CHARS: usize = 128;
 
-/// Bytes of large answers that all readers together have not taken yet, and the hundredth of them that one client may
-/// leave.
+/// Bytes of large responses that readers have not received yet: in total, and the percentage for one client.
 pub(crate) const ANSWERS: usize = 256 << 20;
 const ANSWERS_OF_ONE: u8 = 50;
 
-/// What all requests share. The proxy and the own endpoints take it; the server makes it.
+/// State shared by all requests. Created by the server, used by the proxy and the own endpoints.
 pub(crate) struct AppState {
-    /// Stamps documents.
+    /// The engine.
     pub engine: Arc<Engine>,
     /// The search cluster.
     pub cluster: cluster::Client,
-    /// The credentials of the service user, as a request has them.
+    /// Credentials of the service user as a header.
     pub service: HeaderMap,
-    /// Gets to know which groups have changed.
+    /// Changed groups for counting.
     pub counts: Counts,
-    /// Bytes of write requests that may be held.
+    /// Budget of write requests in bytes.
     pub budget: Arc<Budget>,
-    /// How long the body of a write may take.
+    /// Time limit for the body of a write.
     pub body_timeout: Duration,
-    /// How long a client may send nothing, between two requests or in the middle of one that is relayed.
+    /// Idle timeout of clients.
     pub idle_timeout: Duration,
-    /// What `_stats` and `_metrics` show.
+    /// Metrics.
     pub metrics: Metrics,
-    /// Requests being answered.
+    /// Requests in flight.
     pub in_flight: InFlight,
-    /// Connections of clients, each a token of this.
+    /// Tokens of open client connections.
     pub connections: TaskTracker,
-    /// When the process began to serve.
+    /// Start of serving.
     pub started: Instant,
-    /// The address that sniffing clients are to read, if any.
+    /// Address for sniffing clients, if configured.
     pub publish_address: Option<String>,
-    /// Whose turn it is among unverified writers to send a write to the cluster.
+    /// Serialises writes of unverified writers.
     pub unverified_writers: Arc<Semaphore>,
-    /// Lists of groups that readers page through.
+    /// Cache of lists of groups.
     pub lists: ListCache,
-    /// What indices call the medium of a document.
+    /// Aggregatable medium fields by index.
     pub keyword_forms: KeywordForms,
-    /// Whose turn it is among readers.
+    /// Permits of readers.
     pub readers: ReaderPermits,
-    /// Bytes of large answers that readers have not taken yet.
+    /// Budget of unread responses.
     pub answers: Arc<Budget>,
-    /// The service of docIds, if there is one.
+    /// The docId service, if configured.
     pub docids: Option<DocIds>,
-    /// Whether some readers do not see every document of an index.
+    /// Whether readers may be restricted to some documents of an index.
     pub restricted_readers: RestrictedReaders,
-    /// What the overview of the page plots.
+    /// Samples for the overview page.
     pub history: History,
-    /// Keys the hashes of callers, so that nobody can make one that is known.
+    /// Key of caller hashes, so that they cannot be forged.
     pub callers: RandomState,
-    /// How far the search for documents without a stamp is.
+    /// State of the sweep.
     pub swept: SweepStatus,
-    /// Writes on their way to the cluster.
+    /// Writes in flight.
     pub writes: Writes,
-    /// How far stored documents obey what people say about groups.
+    /// State of restamping.
     pub restamping: Restamping,
-    /// What was found at the start that the stored forests did not know.
+    /// State of catching up at the start.
     pub recovery: recovery::RecoveryStatus,
-    /// Makes roots and request ids of this process differ from those of any other.
+    /// Salt of roots and request ids of this process.
     nonce: u64,
     requests: AtomicU64,
     unavailable_logged: AtomicBool,
 }
 
-/// Why a state cannot be made.
+/// Errors of creating the state.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StateError {
-    /// Routes, fields or forests.
+    /// Invalid routes, fields or forests.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// Nodes or certificates.
+    /// Invalid nodes or certificates.
     #[error(transparent)]
     Cluster(#[from] ClientError),
-    /// The engine of shared forests.
+    /// Error of the forest store.
     #[error("cannot use the forest store")]
     ForestStore(#[from] std::io::Error),
 }
 
-/// The engine with its forests where they are to be kept.
+/// Creates the engine with its forest storage.
 fn engine(config: &ServeOptions) -> Result<Engine, StateError> {
     let (routes, prefix, threads) = (&config.routes, &config.prefix, config.threads);
     let key = HashKey::secret();
@@ -129,7 +128,7 @@ fn engine(config: &ServeOptions) -> Result<Engine, StateError> {
 }
 
 impl AppState {
-    /// The state of a process that has served nothing yet.
+    /// Creates the state of a process that has served nothing yet.
     ///
     /// # Errors
     /// When routes or TLS material cannot be used.
@@ -177,7 +176,7 @@ impl AppState {
         })
     }
 
-    /// The fields of an index, as it stands in the caller's path.
+    /// Fields of an index named as in the caller's path.
     pub(crate) async fn reader_fields(&self, caller: &HeaderMap, raw_index: &str) -> ReaderFields {
         let hash = caller::caller(&self.callers, caller, None);
         let (engine, cluster, now) = (&self.engine, &self.cluster, clock::now());
@@ -187,7 +186,7 @@ impl AppState {
         fields.await
     }
 
-    /// What decides who may see what a forest knows, and change its groups.
+    /// Dependencies of authorisation.
     pub(crate) fn access(&self) -> Access<'_> {
         Access {
             engine: &self.engine,
@@ -196,7 +195,7 @@ impl AppState {
         }
     }
 
-    /// What the log calls a request: the id that the client gave it, as far as a log can show it, or one of our own.
+    /// Request id for the log: the client's, as far as it can be logged, or a new one.
     pub(crate) fn request_id(&self, opaque_id: Option<&HeaderValue>) -> String {
         match opaque_id {
             Some(id) if !id.is_empty() => loggable(id.as_bytes()),
@@ -208,7 +207,7 @@ impl AppState {
         }
     }
 
-    /// What the engine needs to know of a request that came now.
+    /// Engine context of a request that arrives now.
     pub(crate) fn request_context(&self, caller: u64) -> RequestContext {
         let now = clock::now();
         RequestContext {
@@ -219,8 +218,8 @@ impl AppState {
         }
     }
 
-    /// Logs at error level why the engine could not do its work, once for a forest that is out of service, and says what
-    /// the client reads: not what a panic said, which may quote somebody's document.
+    /// Logs an engine error, once per forest that is out of service, and returns the error for the client. Panic
+    /// messages are not returned: they may quote documents.
     pub(crate) fn engine_failed(&self, reason: &Unavailable) -> ProxyError {
         match reason {
             Unavailable::Poisoned { forest, .. } | Unavailable::NotStored { forest, .. } => {
@@ -231,14 +230,14 @@ impl AppState {
                     forest: forest.clone(),
                 }
             }
-            // Whoever is away is said to be once, by the module that asks it.
+            // The store logs its own outages.
             Unavailable::Away { forest, reason } => {
                 debug!(forest, reason, "a write is refused");
                 ProxyError::ForestAway {
                     forest: forest.clone(),
                 }
             }
-            // The same.
+            // As above.
             Unavailable::Full { forest, reason } => {
                 debug!(forest, reason, "a write is refused");
                 ProxyError::ForestFull {
@@ -265,15 +264,14 @@ impl AppState {
         }
     }
 
-    /// A number that no other request of any process has.
+    /// A request number unique to this process.
     pub(crate) fn unique(&self) -> u64 {
         let count = self.requests.fetch_add(1, Relaxed);
         xxhash_rust::xxh3::xxh3_64_with_seed(&count.to_le_bytes(), self.nonce)
     }
 }
 
-/// An id that somebody else chose, for a log line: short, and without what could end the field that it stands in and begin
-/// another one.
+/// Makes a foreign id safe for a log line: short, and without characters that could end its field.
 fn loggable(id: &[u8]) -> String {
     let shown = |&byte: &u8| {
         let plain = byte.is_ascii_graphic() && !b"\"\\={}".contains(&byte);

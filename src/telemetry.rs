@@ -1,4 +1,4 @@
-//! The metrics that `_stats` and `_metrics` show, and the form of the log.
+//! Metrics for `_stats` and `_metrics`, and the format of the log.
 
 use std::fmt;
 use std::sync::atomic::AtomicU64;
@@ -18,10 +18,10 @@ use crate::method::{Reason, Reasons};
 /// The content type of [`Metrics::encode`].
 pub(crate) const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Before the name of every metric.
+/// Prefix of every metric.
 const PREFIX: &str = "spinney";
 
-/// Structured lines on standard error.
+/// Initialises logging to standard error.
 ///
 /// # Errors
 /// When `filter` is not a log filter.
@@ -74,13 +74,13 @@ counters! {
     document_requests,
     /// Documents that were stamped.
     documents_stamped,
-    /// Of them, documents without usable text, each with a root of its own.
+    /// Stamped documents without usable text, each with a root of its own.
     documents_without_text,
     /// Documents of a routed index that were forwarded unstamped: updates without the text, sources that are not JSON.
     documents_unstamped,
-    /// Documents that joined a tree that was there.
+    /// Documents that joined an existing tree.
     documents_joined,
-    /// Documents with a root of this process alone because the forest store was away, for a sweep to stamp again.
+    /// Documents placed by the local fallback while Redis was away, for a sweep to stamp again.
     documents_local_fallback,
     /// Write requests forwarded unstamped because their body was not understood.
     bodies_not_understood,
@@ -90,13 +90,13 @@ counters! {
     refused_over_budget,
     /// Requests refused with 408 because their body came too slowly.
     bodies_too_slow,
-    /// Connections beyond the most that there may be, whose requests were refused with 503.
+    /// Connections over the limit, whose requests were refused with 503.
     connections_refused,
     /// Connections that were closed to make room for others.
     connections_evicted,
     /// Requests refused with 503 during a stop.
     refused_stopping,
-    /// Requests that no cluster node could be reached for.
+    /// Requests for which no cluster node was reachable.
     upstream_unreachable,
     /// Requests whose connection to the cluster broke after they had been sent.
     upstream_broken,
@@ -108,13 +108,13 @@ counters! {
     items_failed,
     /// Nodes withdrawn because the only document that used them was refused.
     nodes_withdrawn,
-    /// Documents of unverified writers that the cluster accepted and that are not remembered: others took the room to wait in.
+    /// Deferred placements that were evicted before the cluster accepted their documents.
     documents_not_kept,
     /// Bulk responses that could not be matched to the documents: their nodes stay.
     responses_unmatched,
     /// Articles that were given a docId.
     docid_articles,
-    /// Of them, articles like one that was known.
+    /// Articles similar to a known one.
     docid_repeats,
 }
 
@@ -124,7 +124,7 @@ type ReasonLabel = [(&'static str, &'static str); 1];
 /// All metrics that are counted or measured while requests are answered.
 #[derive(Debug)]
 pub(crate) struct Metrics {
-    /// Those that only grow.
+    /// Counters.
     pub counters: Counters,
     refusals: Family<ReasonLabel, Counter>,
     request_seconds: Histogram,
@@ -141,7 +141,7 @@ impl Default for Metrics {
         counters.register(&mut registry);
         let refusals = Family::default();
         for reason in Reason::ALL {
-            // There from the start, at 0.
+            // Registered at 0.
             drop(refusals.get_or_create(&label(reason)));
         }
         registry.register(
@@ -195,31 +195,31 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// The head of a response is ready.
+    /// Records when the head of a response is ready.
     pub(crate) fn observe_request(&self, took: Duration) {
         self.request_seconds.observe(took.as_secs_f64());
     }
 
-    /// The body of a bulk has been read.
+    /// Records the size of a bulk.
     pub(crate) fn observe_bulk(&self, bytes: usize) {
         self.bulk_bytes.observe(bytes as f64);
     }
 
-    /// The documents of a request have been stamped; `lock_wait` is the part in which others kept their forests.
+    /// Records the stamping of a request; `lock_wait` is the time spent waiting for forests.
     pub(crate) fn observe_stamping(&self, took: Duration, lock_wait: Duration) {
         let text = took.saturating_sub(lock_wait);
         self.text_seconds.observe(text.as_secs_f64());
         self.lock_wait_seconds.observe(lock_wait.as_secs_f64());
     }
 
-    /// Counts near trees that documents were not let into.
+    /// Counts near trees that refused a document.
     pub(crate) fn count_refusals(&self, reasons: Reasons) {
         for (reason, count) in reasons.all() {
             self.refusals.get_or_create(&label(reason)).inc_by(count);
         }
     }
 
-    /// Every reason with its count.
+    /// All reasons with their counts.
     pub(crate) fn refusals(&self) -> impl Iterator<Item = (Reason, u64)> {
         let count = |reason| self.refusals.get_or_create(&label(reason)).get();
         Reason::ALL
@@ -240,7 +240,7 @@ impl Metrics {
     }
 }
 
-/// What can be read off when somebody asks.
+/// Gauges, sampled when they are requested.
 #[derive(Debug)]
 pub(crate) struct Gauges {
     registry: Registry,
@@ -282,7 +282,7 @@ fn label(reason: Reason) -> ReasonLabel {
     [("reason", reason.as_str())]
 }
 
-/// A help text as the registry wants it: it adds the full stop.
+/// Help text without the full stop that the registry adds.
 fn sentence(help: &str) -> &str {
     help.trim().trim_end_matches('.')
 }

@@ -1,5 +1,5 @@
-//! How much a room looks at (bytes, slots, links), counted for tests alone: that work is bounded is asserted by counts and not
-//! by clocks. Outside of the tests nothing is counted.
+//! Counts work (bytes, slots, links) for tests: bounds of work are asserted by counts, not by clocks. Compiled out
+//! otherwise.
 //!
 //! **5 ms are 180,000 steps** at the least: as the tests are built, on a machine that did other work as well, a table
 //! swept from end to end took 8 to 11 ns a place, and one of 282,000 nodes that was moved into many shards 27 ns a node

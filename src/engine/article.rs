@@ -1,4 +1,4 @@
-//! Places one document that no cluster is going to store: whoever sends it has been let in before, and wants its root.
+//! Places an article that is not stored by the cluster, for the docId endpoint.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::bulk::Op;
 use crate::forest::Root;
 use crate::method::Stage;
 
-/// Where an article stands.
+/// Placement of an article.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlacedArticle {
     /// Its tree.
@@ -19,8 +19,8 @@ pub struct PlacedArticle {
 }
 
 impl Engine {
-    /// Places an article, one JSON object, by the route of this index. It counts at once, as nobody can refuse it any more.
-    /// `None` if it has nothing that the route reads, or no route is for the index.
+    /// Places an article, one JSON object, by the route of this index. It counts at once, because nothing can refuse
+    /// it any more. `None` if it has no field of the route, or no route matches the index.
     ///
     /// # Errors
     /// As [`parse_and_stamp`](Engine::parse_and_stamp).
@@ -41,7 +41,7 @@ impl Engine {
         };
         let mut stamped = self.parse_and_stamp(article, write, context).await?;
         if stamped.tally().alone > 0 {
-            // Whoever asked keeps the root, and nobody would put it right.
+            // Without a placement nothing would ever settle it.
             self.withdraw(stamped.take_placed());
             let reason = "an article is given no root that is of one process alone";
             return Err(Unavailable::Away {

@@ -1,4 +1,4 @@
-//! What somebody needs to know of a route who adopts the documents of its indices: which fields it reads, and by what time.
+//! A route as backfill and sweep see it: its fields and clock.
 
 use serde::{Deserialize, Serialize};
 
@@ -73,7 +73,7 @@ impl Engine {
         bound.map_or_else(Vec::new, |bound| BackfillRoute::of(&bound.route).fields)
     }
 
-    /// What the names of the stamp's fields begin with.
+    /// Prefix of the stamp's fields.
     pub fn prefix(&self) -> &str {
         self.names.prefix()
     }

@@ -1,5 +1,4 @@
-//! What would happen to a document, without anything happening: the same reading and the same look at the forest as
-//! when it is stamped, and then no placement.
+//! Dry run for one document: the same reading and the same look-ups as stamping, without the placement.
 
 use std::sync::Arc;
 
@@ -14,7 +13,7 @@ use crate::forest::{Decision, Root};
 use crate::method::{Method, Stage};
 use crate::time::format_date;
 
-/// Why nothing can be said of a document.
+/// Errors of a check.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CheckError {
     /// No route wants documents of the index.
@@ -45,12 +44,12 @@ pub enum RootOrigin {
     OwnRoot,
 }
 
-/// What would happen to a document.
+/// Result of a check.
 #[derive(Debug)]
 pub struct Checked {
     /// The method of the document's route.
     pub method: Method,
-    /// The forest that it would stand in.
+    /// Forest of the document.
     pub forest: String,
     /// Fingerprints at most this far apart are near there.
     pub k: Distance,
@@ -71,11 +70,11 @@ pub struct Checked {
 }
 
 impl Engine {
-    /// Says what stamping one document of this index would do. Nothing is changed: no arrival, no node, no count of a
+    /// Returns what stamping a document of this index would do. Changes nothing: no arrival, no node, no count of a
     /// sentence.
     ///
     /// # Errors
-    /// When no route stamps the index, the body is not one JSON object, or the forest cannot be asked.
+    /// When no route matches the index, the body is not one JSON object, or the forest is not available.
     pub async fn check(
         self: &Arc<Self>,
         body: Bytes,
@@ -148,8 +147,8 @@ impl Engine {
     }
 }
 
-/// Where the first value of a body ends, if another one follows. A write leaves that to the cluster; here nobody else
-/// would say it.
+/// End of the first value of a body if another one follows. The cluster reports that for writes; here it must be
+/// reported.
 fn end_before_more(body: &[u8]) -> Option<usize> {
     let mut values = serde_json::Deserializer::from_slice(body).into_iter::<IgnoredAny>();
     values.next()?.ok()?;

@@ -41,7 +41,7 @@ pub(super) fn resolve(name: &str, now: Millis) -> Option<String> {
     Some(resolved)
 }
 
-/// What stands before the brace that closes an expression, and what behind it.
+/// Splits an expression at its closing brace: content, and the rest.
 fn expression(text: &str) -> Option<(&str, &str)> {
     let mut depth = 1;
     for (at, c) in text.char_indices() {
@@ -153,7 +153,7 @@ fn round(at: DateTime, unit: char) -> Option<DateTime> {
     }
 }
 
-/// Writes a date as the letters of a Java format say.
+/// Formats a date by a Java date pattern.
 fn write(at: DateTime, format: &str) -> Option<String> {
     let mut out = String::new();
     let mut rest = format;

@@ -1,6 +1,6 @@
-//! Documents of unverified writers that wait to be placed until the cluster has accepted them. What they take in memory is bounded for
-//! all requests together: where there is no room the ones that have waited longest go, so that nobody holds the room by not
-//! reading an answer. A document that has gone is stored with its stamp like any other, and not remembered.
+//! Deferred placements: documents of unverified writers wait here until the cluster has accepted them. Their total
+//! memory is bounded: without room the oldest are evicted, so that nobody can occupy it by not reading a response. An
+//! evicted document is stored with its stamp but unknown to the forest.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::method::Features;
 /// Bytes of such documents.
 const CAPACITY: usize = 64 << 20;
 
-/// What a document takes besides its features.
+/// Overhead of a document besides its features.
 const EACH: usize = size_of::<(u64, PlacementDocument)>();
 
 /// All such documents, and how much they take together.
@@ -40,7 +40,7 @@ fn bytes(document: &PlacementDocument) -> usize {
 }
 
 impl DeferredPlacements {
-    /// Keeps a document until it is taken, dropped, or there is no room for it any more.
+    /// Holds a document until it is taken, dropped or evicted.
     pub(super) fn keep(&self, document: &PlacementDocument) -> DeferredClaim {
         let document = document.clone();
         let mut queue = self.0.lock();
@@ -63,7 +63,7 @@ impl DeferredPlacements {
 }
 
 impl DeferredClaim {
-    /// The document, unless it had to make room for others.
+    /// Returns the document, unless it was evicted.
     pub(super) fn take(self) -> Option<PlacementDocument> {
         self.remove()
     }

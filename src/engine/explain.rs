@@ -1,5 +1,5 @@
-//! How documents found their places: why a document did not join the cluster that a person would have put it
-//! into. For those who want to know (`spinney eval`); nobody else pays for it.
+//! Explanations of placements for `eval`: why a document did not join the cluster that a person would have chosen.
+//! Collected only on request.
 
 use crate::forest::port::Placed as Place;
 use crate::forest::{Decision, Root};
@@ -12,8 +12,7 @@ pub struct Explanation {
     pub item: usize,
     /// How the root was found.
     pub decision: Decision,
-    /// Whether the tree was found by one of several fingerprints that are looked up in turn; what the others are near
-    /// was not asked then.
+    /// Whether one of several fingerprints that are looked up in turn found the tree; the others were not looked up.
     pub in_turn: bool,
     /// The near trees that the document was not let into, and why; in no particular order.
     pub refused: Vec<(Root, Refusal)>,

@@ -28,7 +28,7 @@ impl FoundFields {
                 .filter(|(place, _)| document.has_text_field(*place))
                 .fold(0, |found, (place, _)| found | 1u64 << place),
         };
-        // Nearly every document has what the first one had: the threads need not write into one word all the time.
+        // Most documents have the fields of the first one, so the shared word is rarely written.
         if found & !self.0.load(Relaxed) != 0 {
             self.0.fetch_or(found, Relaxed);
         }

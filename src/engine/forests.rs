@@ -1,4 +1,4 @@
-//! The forests that the routes ask for. The one place that knows which method needs which kind.
+//! Creates the forests of the routes. The only place that knows which method needs which kind.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::method::{
 };
 use crate::store::{DataDir, ForestIdentity};
 
-/// What the name of a forest of short texts ends with.
+/// Suffix of the name of a forest of short texts.
 pub(super) const SHORT_TEXTS: &str = " (short texts)";
 
 /// A forest by name.
@@ -27,11 +27,11 @@ pub(super) struct ForestEntry {
     /// Fingerprints at most this far apart are near in it.
     pub(super) k: Distance,
     pub(super) port: Arc<dyn ForestPort>,
-    /// What it is of when it is stored.
+    /// Identity of the stored forest.
     pub(super) identity: ForestIdentity,
     /// It, to be copied, where this process keeps it.
     pub(super) copied: Option<Arc<dyn Copied>>,
-    /// Where it is stored, if it was put together of what reads of it and the index was not read since.
+    /// Directory of a salvaged forest, until the index was read.
     pub(super) salvaged: Option<DataDir>,
     /// It, to be carried, where it is kept elsewhere.
     pub(super) carry: Option<Arc<dyn Transfer>>,
@@ -85,7 +85,7 @@ pub(super) fn find_or_add(
     Ok((forest, Some(short)))
 }
 
-/// What a forest is made with.
+/// Parameters of a new forest.
 struct Maker<'a> {
     name: &'a str,
     route: &'a Route,
@@ -101,18 +101,18 @@ pub(super) enum ForestStorage<'a> {
     InMemory,
     /// There, and on the disk.
     Stored(&'a Stores),
-    /// By an engine that other processes ask too; what is done when it is away.
+    /// In a store shared by several processes; with the behaviour while it is away.
     Shared(&'a Arc<dyn KeyStore>, OnRedisFailure),
 }
 
-/// What the engine is told of a forest whose documents have dates of their own.
+/// Identity of a forest whose documents have their own dates.
 pub(super) const DATED: &str = "clock=field";
 
-/// Raised whenever the fingerprints of the same text become others: what is stored is of no use then.
+/// Incremented whenever the fingerprints of a text change, which makes stored forests useless.
 const FINGERPRINTS: u32 = 1;
 
 impl Maker<'_> {
-    /// What a route asks for; for `short`, where its longer texts stand.
+    /// Opens the forest of a route; for `short`, that of its longer texts.
     fn open(&self) -> Result<ForestEntry, EngineError> {
         let route = self.route;
         match route.method {
@@ -133,12 +133,12 @@ impl Maker<'_> {
         }
     }
 
-    /// A forest for the short texts of a route, beside the one for its longer texts.
+    /// Opens the forest of a route's short texts.
     fn open_short(&self) -> Result<ForestEntry, EngineError> {
         self.make::<Short>(self.route.k.max(WIDE), (), (), |()| ())
     }
 
-    /// `seed`: makes sure of what is to be known from the start where a stored forest has learned other things.
+    /// `seed`: ensures initial knowledge where a stored forest has learned other things.
     fn make<F: MethodKind>(
         &self,
         k: Distance,
@@ -175,7 +175,7 @@ impl Maker<'_> {
                     .with_evidence(self.route.founder_tokens_memory)
             }
             ForestStorage::Stored(stores) => {
-                // Whoever reads a second time has what is stored, and what `seed` makes sure of.
+                // A second reading finds both the stored state and what `seed` ensures.
                 let mut learned = Some(learned);
                 let empty = || {
                     let learned = learned.take().unwrap_or_default();
@@ -214,7 +214,7 @@ impl Maker<'_> {
     ) -> Result<ForestEntry, EngineError> {
         let route = self.route;
         let settings = SharedSettings {
-            // Where time stands still nothing expires.
+            // Without a clock nothing expires.
             window: route.window.filter(|_| route.clock != Clock::None),
             max_tree: route.max_tree,
             evidence_bytes: match F::EVIDENCE {
@@ -255,7 +255,7 @@ impl Maker<'_> {
         })
     }
 
-    /// What a stored forest is of: without it the same text has other fingerprints, or another tree.
+    /// Identity of a stored forest: with another one the same text has other fingerprints, or another tree.
     fn identity(&self, k: Distance) -> ForestIdentity {
         ForestIdentity::new(self.name)
             .with("method", &self.route.method)

@@ -1,5 +1,5 @@
-//! Documents of which nobody has told whether they are stored: the connection broke, the cluster gave up. Whoever sent them may send
-//! them again, and then nothing is lost; if not, and they are stored, the forest would forget them. So the index is looked at.
+//! Documents with an indeterminate outcome, after a broken connection or a timeout. If they are stored and never sent
+//! again, the forest would forget them; so the index is searched.
 
 use std::collections::BTreeMap;
 
@@ -20,18 +20,18 @@ pub(super) struct Indeterminate {
     came: Notify,
 }
 
-/// A forest that may not know what is stored.
+/// A forest whose knowledge of the index may be incomplete.
 #[derive(Debug, Clone)]
 pub struct Gap {
-    /// What tells of it.
+    /// How to recover it.
     pub source: RecoverySource,
-    /// What arrived earlier is known.
+    /// Time before which everything is known.
     pub since: Millis,
 }
 
 impl Engine {
-    /// Takes down which forests have documents whose outcome nobody knows. Those of unverified writers had no effect and are not looked for: who
-    /// may not write anything must not make the cluster be searched.
+    /// Records which forests have documents with an indeterminate outcome. Those of unverified writers had no effect
+    /// and are skipped: a caller without rights must not cause searches.
     pub(super) fn note_indeterminate(&self, placed: &PlacedDocuments, resolution: &Resolution) {
         let is_own = |forest: usize| self.forests.get(forest).is_some_and(|it| !it.is_shared());
         let held = placed.held.iter();
@@ -39,7 +39,7 @@ impl Engine {
         let mut unknown = held
             .filter(|held| outcome(&placed.ops, held.item, resolution).0 == ItemOutcome::Unknown)
             .peekable();
-        // Nearly always; then nobody has to wait for the lock.
+        // The usual case, which needs no lock.
         if unknown.peek().is_none() {
             return;
         }
@@ -53,16 +53,15 @@ impl Engine {
         self.unanswered.came.notify_one();
     }
 
-    /// Answers when nobody knows what became of some documents.
+    /// Waits until some outcome is indeterminate.
     pub async fn indeterminate(&self) {
         self.unanswered.came.notified().await;
     }
 
-    /// The forests that may not know what is stored, each once; not those whose documents have no time, of which nothing tells which came
-    /// last.
+    /// Takes the forests that may be incomplete, each once, except those without a clock.
     ///
     /// # Errors
-    /// When a forest cannot be asked any more.
+    /// When a forest is not available.
     pub async fn take_gaps(&self) -> Result<Vec<Gap>, Unavailable> {
         let taken = std::mem::take(&mut *self.unanswered.since.lock());
         if taken.is_empty() {

@@ -19,13 +19,13 @@ use crate::method::{Method, MethodKind, Short, Staged, Strict, Verified};
 use crate::store::{DataDir, ForestIdentity, ReplayProgress, Store, StoreError};
 use crate::time::Millis;
 
-/// Is told which forest is being read, and how far that is.
+/// Progress callback: identity and progress of the forest being read.
 pub type ReportInspection = dyn Fn(&str, ReplayProgress);
 
 /// A stored forest.
 #[derive(Debug)]
 pub struct InspectedForest {
-    /// What it belongs to: name, method and its parameters.
+    /// Identity: name, method and parameters.
     pub identity: ForestIdentity,
     /// How it looks when it is loaded.
     pub summary: Summary,
@@ -35,7 +35,7 @@ pub struct InspectedForest {
     pub bytes: u64,
     /// Bytes of a batch at the end that was not written whole.
     pub torn: u64,
-    /// What of it does not read, and is not in the other figures: the file, where in it, and what stands there.
+    /// Unreadable ranges, which the other figures leave out: file, offset and kind.
     pub unreadable: Vec<String>,
     /// It is kept by an engine, and its memory is that of all that the engine has.
     pub is_shared: bool,
@@ -68,11 +68,11 @@ pub enum InspectError {
     },
 }
 
-/// Reads all forests of a directory that nobody writes to; nothing is changed. `top`: how many of the largest trees are listed;
-/// `told` is told how far the reading is.
+/// Reads all forests of an unused directory without changing it. `top`: number of largest trees to list; `told`:
+/// progress callback.
 ///
 /// # Errors
-/// When the directory is in use, or something in it cannot be read.
+/// When the directory is in use, or a forest cannot be read.
 pub fn inspect(
     dir: &Path,
     top: usize,
@@ -130,11 +130,11 @@ fn load<F: MethodKind>(
     })
 }
 
-/// Reads all forests that an engine keeps for several processes, while these go on; nothing is changed. `top` and `told` as in
+/// Reads all forests of a shared store while they are in use, without changing them. `top` and `told` as in
 /// [`inspect`].
 ///
 /// # Errors
-/// When the engine cannot be asked.
+/// When the store is not available.
 pub fn inspect_shared(
     keys: &Arc<dyn KeyStore>,
     top: usize,
@@ -208,7 +208,7 @@ fn shared<F: MethodKind>(
     Ok(if is_dated { shared.dated() } else { shared })
 }
 
-/// Runs what is to be reckoned on the thread that asks.
+/// Runs jobs on the calling thread.
 pub(super) struct Inline;
 
 impl Executor for Inline {

@@ -1,4 +1,4 @@
-//! Joins the pure modules: bytes and `now` in, splices out; the answers of the cluster in, withdrawals out.
+//! The engine joins the pure modules: bytes and `now` in, splices out; responses of the cluster in, withdrawals out.
 //!
 //! ```text
 //! body --bulk::parse--> items --read, on all threads--> features
@@ -107,7 +107,7 @@ pub enum NotUnderstood {
     Compression(String),
 }
 
-/// What the body of a write is, as its path says.
+/// Kind of a write's body, from its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Write {
     /// Action lines and sources.
@@ -117,7 +117,7 @@ pub enum Write {
     },
     /// One document, or one update.
     Document {
-        /// What is to be done with it.
+        /// Operation.
         op: Op,
         /// The index that the path names.
         index: String,
@@ -129,7 +129,7 @@ pub enum Write {
 /// Why nothing could be stamped.
 #[derive(Debug, thiserror::Error)]
 pub enum StampError {
-    /// The body is to be passed on as it came: the cluster will say what is wrong with it.
+    /// The body is forwarded unchanged: the cluster reports the error.
     #[error(transparent)]
     NotUnderstood(#[from] NotUnderstood),
     /// The write must not go on: a document without a right stamp would be indexed.
@@ -137,7 +137,7 @@ pub enum StampError {
     Unavailable(#[from] Unavailable),
 }
 
-/// What a request brings along besides its body.
+/// Context of a request besides its body.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestContext {
     /// When the request arrived.
@@ -146,8 +146,7 @@ pub struct RequestContext {
     pub latest: Millis,
     /// Differs for every request: names the roots of documents that have neither text nor id.
     pub unique: u64,
-    /// Who asks, as a hash of what the cluster knows callers by; `None` where nobody can refuse the documents: they count
-    /// at once.
+    /// Hash of the caller's identity; `None` if the documents cannot be refused: they count at once.
     pub caller: Option<u64>,
 }
 
@@ -158,14 +157,14 @@ pub struct Engine {
     names: StampNames,
     form: StampForm,
     threads: Arc<TextThreads>,
-    /// What readers ask for is worked off by these: no write waits for it.
+    /// Threads for readers, so that writes do not wait for them.
     reader_threads: TextThreads,
     writers: Writers,
-    /// What stands in memory between reading and placing is bounded by the number of batches.
+    /// Bounds the memory between reading and placing by the number of batches.
     batches: Arc<Semaphore>,
     /// Unverified writers do their text work one after the other.
     strangers: Arc<Semaphore>,
-    /// What unverified writers' documents take that wait for the cluster.
+    /// Deferred placements of unverified writers.
     waiting: DeferredPlacements,
     /// The engine that keeps the forests, if it is not this process.
     store: Option<Arc<dyn KeyStore>>,
@@ -193,7 +192,7 @@ struct Bound {
     stored: Selection,
     found_fields: FoundFields,
     forest: usize,
-    /// Where its short texts stand, if the method sets them apart.
+    /// Forest of its short texts, if the method separates them.
     short: Option<usize>,
 }
 
@@ -232,7 +231,7 @@ impl Bound {
         })
     }
 
-    /// The forest that a document stands in.
+    /// Forest of a document.
     fn forest_of(&self, features: Option<&Features>) -> usize {
         match features {
             Some(Features::Short(_)) => self.short.unwrap_or(self.forest),
@@ -256,11 +255,10 @@ impl Engine {
         Engine::stored(routes, prefix, threads, key, None)
     }
 
-    /// The same with forests that are found again after a restart, if there is `storage`. Reads what is stored, which may take
-    /// a while, and says so in the log.
+    /// Creates an engine with stored forests, if there is `storage`. Reads them, with progress in the log.
     ///
     /// # Errors
-    /// As [`new`](Engine::new), and when what is stored cannot be read or belongs to other settings.
+    /// As [`new`](Engine::new), and when stored data cannot be read or has other settings.
     pub fn stored(
         routes: &[Route],
         prefix: &str,
@@ -275,10 +273,10 @@ impl Engine {
         Engine::keeping(routes, prefix, threads, key, kept)
     }
 
-    /// The same with forests that an engine keeps for several processes. `on_loss`: what becomes of documents while it is away.
+    /// Creates an engine with shared forests. `on_loss`: behaviour while the store is away.
     ///
     /// # Errors
-    /// As [`new`](Engine::new), and when a route's forest cannot be shared: only equal fingerprints are found there.
+    /// As [`new`](Engine::new), and when the forest of a route cannot be shared.
     pub fn shared(
         routes: &[Route],
         prefix: &str,
@@ -380,8 +378,8 @@ impl Engine {
             .position(|bound| bound.route.matches(index))
     }
 
-    /// Runs a job on the threads for text work, where it blocks no connection, and waits for what it gives. The job runs
-    /// to its end even if nobody waits any more.
+    /// Runs a job on the threads for text work and waits for its result. The job runs to its end even if the caller
+    /// is dropped.
     ///
     /// # Errors
     /// [`Unavailable::Panicked`] if the job panics.
@@ -443,8 +441,8 @@ impl Engine {
         Ok(self.run(parse).await??)
     }
 
-    /// Stamps the documents of a write. What was placed is to be settled by [`settle`](Engine::settle); if this is
-    /// dropped before it ends, it is withdrawn.
+    /// Stamps the documents of a write. Placements are to be settled by [`settle`](Engine::settle); if this future is
+    /// dropped, they are withdrawn.
     ///
     /// # Errors
     /// As [`parse`](Engine::parse).
@@ -456,7 +454,7 @@ impl Engine {
     ) -> Result<Stamped, StampError> {
         let is_bulk = parsed.is_bulk;
         let stamped = self.stamp_items(body, parsed.items, context).await?;
-        // A bulk goes on when some of its sources are not understood: they fail by themselves.
+        // A bulk continues although some of its sources are invalid: those items fail alone.
         if !is_bulk
             && let [UnstampedDocument { reason, .. }] = stamped.left_alone()
             && let Unstamped::Source(error) = reason
@@ -466,7 +464,7 @@ impl Engine {
         Ok(stamped)
     }
 
-    /// Both, where no name stands for another.
+    /// Parses and stamps, for names that are indices themselves.
     ///
     /// # Errors
     /// As [`parse`](Engine::parse).
@@ -534,8 +532,7 @@ impl Engine {
         Ok(all)
     }
 
-    /// Waits for a caller's turn to have its body looked at: unverified writers, who have lately written nothing that the cluster has
-    /// accepted, have it one after the other.
+    /// Waits until the caller's body may be read: unverified writers are served one after the other.
     pub async fn turn(&self, caller: u64, now: Millis) -> Turn {
         if self.has_written(caller, now) {
             return Turn::default();
@@ -597,7 +594,7 @@ impl Engine {
         result
     }
 
-    /// Writes what waits for the disk: the process ends. Blocks.
+    /// Writes everything pending to disk, for shutdown. Blocks.
     pub fn close(&self) {
         for entry in &self.forests {
             entry.port.close();

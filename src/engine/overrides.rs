@@ -1,4 +1,4 @@
-//! What people say about the groups of an index, handed to its forest, and what a stored document is to show since.
+//! Overrides of an index's groups, and the roots they prescribe for stored documents.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use crate::forest::overrides::{Override, Overrides, ResolvedDocument, RestampPas
 use crate::forest::port::{Acknowledged, PlacementDocument};
 use crate::forest::{LateMergeLog, Root};
 
-/// Why nothing can be said about the groups of an index.
+/// Why an index has no overrides.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OverrideError {
     /// No route stamps the index.
     #[error("no route stamps the index {0}: ask for one that --index or a [[route]] names")]
     NoRoute(String),
-    /// Its groups stand in two forests.
+    /// Its groups are in two forests.
     #[error(
         "the method of {0} keeps short texts in a forest of their own, and a word holds in one forest: nothing can be said about its groups"
     )]
@@ -37,10 +37,10 @@ impl Engine {
         self.forests.get(bound.forest).ok_or_else(no_route)
     }
 
-    /// The name of the forest of an index, and what was said about its groups.
+    /// Returns the name of an index's forest, and its overrides.
     ///
     /// # Errors
-    /// When nothing can be said about them, or the forest cannot be asked.
+    /// When the index cannot have any, or the forest is not available.
     pub async fn overrides_of_index(
         &self,
         index: &str,
@@ -64,10 +64,10 @@ impl Engine {
         Ok(entry.port.add_override(word, shown).await?)
     }
 
-    /// Takes a word back. Answers what it was, if there was one of this number.
+    /// Undoes an override; returns it, if the number exists.
     ///
     /// # Errors
-    /// As [`words`](Engine::overrides_of_index).
+    /// As [`overrides_of_index`](Engine::overrides_of_index).
     pub async fn undo_override(
         &self,
         index: &str,
@@ -77,10 +77,11 @@ impl Engine {
         Ok(entry.port.undo_override(number).await?)
     }
 
-    /// What a stored document of this index is to show; none if it has no text that could be compared. Nothing is changed.
+    /// Returns the root that a stored document of this index should have; `None` without comparable text. Changes
+    /// nothing.
     ///
     /// # Errors
-    /// As [`words`](Engine::overrides_of_index).
+    /// As [`overrides_of_index`](Engine::overrides_of_index).
     pub async fn resolve(
         self: &Arc<Self>,
         index: &str,
@@ -109,7 +110,7 @@ impl Engine {
         self.forests.iter().find(|entry| entry.name == name)
     }
 
-    /// The forests about whose groups something can be said.
+    /// Forests that can have overrides.
     fn overridable_forests(&self) -> impl Iterator<Item = &ForestEntry> {
         let long = self.routes.iter().filter(|bound| bound.short.is_none());
         let mut places: Vec<usize> = long.map(|bound| bound.forest).collect();
@@ -118,10 +119,10 @@ impl Engine {
         places.into_iter().filter_map(|at| self.forests.get(at))
     }
 
-    /// What was said in each forest about whose groups something can be said, by the forest's name.
+    /// Overrides of all forests that can have any, by name.
     ///
     /// # Errors
-    /// When a forest cannot be asked any more.
+    /// When a forest is not available.
     pub async fn all_overrides(&self) -> Result<Vec<(String, Arc<Overrides>)>, Unavailable> {
         let mut all: Vec<(String, Arc<Overrides>)> = Vec::new();
         for entry in self.overridable_forests() {
@@ -130,22 +131,23 @@ impl Engine {
         Ok(all)
     }
 
-    /// The names of the forests about whose groups something can be said.
+    /// Names of the forests that can have overrides.
     pub fn forests_with_overrides(&self) -> Vec<String> {
         let all = self.overridable_forests();
         all.map(|entry| entry.name.clone()).collect()
     }
 
-    /// The forests about whose groups something can be said through other processes as well.
+    /// Forests that can receive overrides through other processes.
     pub fn forests_shared(&self) -> Vec<String> {
         let shared = self.overridable_forests().filter(|entry| entry.is_shared());
         shared.map(|entry| entry.name.clone()).collect()
     }
 
-    /// Hears what was said in a forest through other processes: [`Port::hear`](crate::forest::port::ForestPort::refresh_overrides).
+    /// Refreshes a forest's overrides from the store:
+    /// [`ForestPort::refresh_overrides`](crate::forest::port::ForestPort::refresh_overrides).
     ///
     /// # Errors
-    /// When it cannot be asked.
+    /// When the forest is not available.
     pub async fn refresh_overrides(&self, forest: &str) -> Result<u64, Unavailable> {
         match self.forest_called(forest) {
             Some(entry) => entry.port.refresh_overrides().await,
@@ -153,10 +155,11 @@ impl Engine {
         }
     }
 
-    /// All that this process has on its way obeys: [`Port::obeys`](crate::forest::port::ForestPort::acknowledge_overrides).
+    /// Acknowledges that all in-flight writes follow a version:
+    /// [`ForestPort::acknowledge_overrides`](crate::forest::port::ForestPort::acknowledge_overrides).
     ///
     /// # Errors
-    /// When the forest cannot be asked.
+    /// When the forest is not available.
     pub async fn acknowledge_overrides(
         &self,
         forest: &str,
@@ -180,15 +183,15 @@ impl Engine {
         Ok((entry.name.clone(), entry.port.late().await?))
     }
 
-    /// Waits until a forest has made groups one since this was asked last. For one who asks.
+    /// Waits until a forest has merged groups by itself since the last call. For a single waiter.
     pub async fn merged(&self) {
         self.merged.notified().await;
     }
 
-    /// What was said in the forest of this name.
+    /// Overrides of a forest by name.
     ///
     /// # Errors
-    /// When it cannot be asked any more.
+    /// When the forest is not available.
     pub async fn overrides_of(&self, forest: &str) -> Result<Arc<Overrides>, Unavailable> {
         match self.forest_called(forest) {
             Some(entry) => entry.port.overrides().await,
@@ -196,10 +199,10 @@ impl Engine {
         }
     }
 
-    /// Stored documents obey the words that this pass was for, as far as it is still what is to be done for them.
+    /// Marks the overrides of this pass as followed by stored documents, unless they have changed since.
     ///
     /// # Errors
-    /// When the forest cannot be asked any more.
+    /// When the forest is not available.
     pub async fn restamped(&self, forest: &str, done: RestampPass) -> Result<(), Unavailable> {
         match self.forest_called(forest) {
             Some(entry) => entry.port.restamped(done).await,

@@ -1,4 +1,4 @@
-//! What stamping a body gave.
+//! Result of stamping a body.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use crate::forest::Root;
 use crate::method::Stage;
 use crate::method::{Reasons, Refusal};
 
-/// Refusals of one document that are kept to be told; all of them are counted.
+/// Refusals kept per document for the log; all are counted.
 const KEPT: usize = 8;
 
 /// Documents without a stamp that are named; all of them are counted.
 const MAX_UNSTAMPED: usize = 16;
 
-/// What became of the documents of a request.
+/// Counts of the documents of a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StampTally {
     /// Documents with a stamp.
@@ -40,13 +40,13 @@ pub struct Stamped {
     pub(super) stages: Vec<(usize, Stage)>,
     pub(super) refused: Vec<RefusedTree>,
     pub(super) reasons: Reasons,
-    /// `None`: nobody asked for them.
+    /// `None` if not requested.
     pub(super) explanations: Option<Vec<Explanation>>,
     pub(super) unstamped_documents: Vec<UnstampedDocument>,
     pub(super) waited: Duration,
 }
 
-/// A near tree that a document was not let into, so that it founded one of its own.
+/// A near tree that refused a document, which founded its own.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RefusedTree {
     /// The document's item, by its place in the body.
@@ -59,7 +59,7 @@ pub struct RefusedTree {
     pub refusal: Refusal,
 }
 
-/// A document of a routed index that goes on without a stamp.
+/// A document of a routed index that is forwarded unstamped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnstampedDocument {
     /// Its item, by its place in the body.
@@ -80,7 +80,7 @@ impl StampTally {
 }
 
 impl Stamped {
-    /// What became of the documents.
+    /// Counts of the documents.
     pub fn tally(&self) -> StampTally {
         self.tally
     }
@@ -110,8 +110,8 @@ impl Stamped {
         &self.unstamped_documents
     }
 
-    /// What the documents met that have usable text, in the order of placement; nothing where the engine was not made
-    /// to tell ([`Engine::with_explanations`](super::Engine::with_explanations)).
+    /// Explanations of documents with usable text, in the order of placement; empty unless requested by
+    /// [`Engine::with_explanations`](super::Engine::with_explanations).
     pub fn explanations(&self) -> &[Explanation] {
         self.explanations.as_deref().unwrap_or_default()
     }
@@ -121,7 +121,7 @@ impl Stamped {
         self.waited
     }
 
-    /// Takes down a document that goes on without a stamp.
+    /// Records a document that is forwarded unstamped.
     pub(super) fn leave(&mut self, item: usize, reason: Unstamped) {
         self.tally.unstamped += 1;
         if self.unstamped_documents.len() < MAX_UNSTAMPED {
@@ -130,12 +130,12 @@ impl Stamped {
         }
     }
 
-    /// Takes what is to be settled; the rest stays.
+    /// Takes the placements to settle.
     pub fn take_placed(&mut self) -> PlacedDocuments {
         std::mem::take(&mut self.placed)
     }
 
-    /// The edits of the body, and what is to be settled.
+    /// Splits into the edits of the body, and the placements to settle.
     pub fn into_parts(self) -> (Splice, PlacedDocuments) {
         (self.splice, self.placed)
     }

@@ -19,7 +19,7 @@ use crate::store::{
 
 /// How often is looked whether a snapshot is due.
 const LOOK: Duration = Duration::from_secs(1);
-/// How often a start says how far it is.
+/// Interval of progress messages.
 const TELL: Duration = Duration::from_secs(2);
 /// Bytes that are gathered to a block of a snapshot.
 const BLOCK: usize = 1 << 20;
@@ -41,10 +41,10 @@ impl Stores {
         })
     }
 
-    /// A forest as it was when the process before ended, or `empty` if there was none.
+    /// Opens a stored forest, or `empty` if there is none.
     ///
     /// # Errors
-    /// When what is stored belongs to other settings, or cannot be read.
+    /// When stored data has other settings, or cannot be read.
     pub(super) fn open<F: MethodKind>(
         &self,
         identity: &ForestIdentity,
@@ -109,8 +109,7 @@ impl Stores {
     }
 }
 
-/// Reads all that is stored, or what of it reads if that is how it was opened, with what does not; `told` is told now
-/// and then how far it is.
+/// Reads everything stored, or the readable part in salvage mode together with the gaps; `told` reports progress.
 pub(super) fn read<F: MethodKind>(
     replay: &mut Replay,
     empty: ForestState<F>,
@@ -140,7 +139,7 @@ pub(super) fn read<F: MethodKind>(
             if !replay.salvages() {
                 return Err(StoreError::UnknownRecord { file, offset, kind });
             }
-            // Nothing says where the next record of the same block or batch begins.
+            // The next record of this block or batch cannot be located.
             gaps.push(UnreadableRange {
                 file,
                 offset,
@@ -233,7 +232,7 @@ pub enum SaveError {
     /// A directory or a file.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// What a forest is cannot be written.
+    /// The forest cannot be encoded.
     #[error("the forest '{forest}' cannot be written: {reason}")]
     Snapshot {
         /// Its name.
@@ -246,15 +245,14 @@ pub enum SaveError {
     Stopped,
 }
 
-/// Where forests stand in a directory until all of them are whole. No forest's own directory has a name in upper case.
+/// Directory for forests that are not complete yet. Names of forests have no upper case.
 const UNFINISHED: &str = "RECOVERING";
 
 impl Engine {
-    /// The names of the forests that a directory holds already. Nothing is changed in it, but for what an earlier
-    /// [`save`](Engine::save) has left that did not come to its end.
+    /// Names of the forests in a directory. Only removes leftovers of an interrupted [`save`](Engine::save).
     ///
     /// # Errors
-    /// When the directory is another process's, or cannot be read.
+    /// When the directory is in use, or cannot be read.
     pub fn stored_forests(&self, dir: &Path) -> Result<Vec<String>, StoreError> {
         let data_dir = DataDir::lock(dir)?;
         let _ = std::fs::remove_dir_all(unfinished(dir));
@@ -303,7 +301,7 @@ impl Engine {
             snapshot(&store, &**copied).map_err(|error| failed(error.to_string()))?;
             store.close().map_err(|error| failed(error.to_string()))?;
         }
-        // That of short texts before the one that stands for both.
+        // The forest of short texts first, because the other one represents both.
         for entry in new.into_iter().rev() {
             data_dir.adopt(&aside, entry.identity.forest())?;
         }
@@ -315,7 +313,7 @@ fn unfinished(dir: &Path) -> PathBuf {
     dir.join(UNFINISHED)
 }
 
-/// Makes a snapshot whenever one is due, on a thread of its own, as long as the forest is there.
+/// Writes a snapshot whenever one is due, on a thread of its own, until the forest is dropped.
 fn keep_snapshots(forest: &str, store: Weak<Store>, copied: &Arc<dyn Copied>) {
     let name = forest.to_owned();
     let copied = Arc::downgrade(copied);
@@ -370,7 +368,7 @@ pub(super) fn snapshot(store: &Store, copied: &dyn Copied) -> Result<(), NoSnaps
     let mut writer = store.begin_snapshot()?;
     writer.write(section, &bytes)?;
     let mut portions = Portions::default();
-    // Most portions of a small forest are tiny, and those of one section can stand in one block.
+    // Portions of a small forest are tiny, so those of one section share a block.
     let (mut gathered, mut of) = (Vec::new(), section);
     while let Some((section, bytes)) = copied.next(&mut portions)? {
         if section != of || gathered.len() + bytes.len() > BLOCK {

@@ -32,7 +32,7 @@ impl TextThreads {
         Ok(TextThreads(pool))
     }
 
-    /// A few besides, a quarter of the cores: what they take of the machine is shared out by the system.
+    /// A quarter of the cores for readers; the operating system shares the processor.
     pub(super) fn for_readers() -> Result<TextThreads, rayon::ThreadPoolBuildError> {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         let pool = rayon::ThreadPoolBuilder::new()
@@ -42,7 +42,7 @@ impl TextThreads {
         Ok(TextThreads(pool))
     }
 
-    /// Runs a job, which is told whether anybody still waits for what it gives.
+    /// Runs a job that can check whether its result is still wanted.
     pub(super) async fn run_wanted<T: Send + 'static>(
         &self,
         job: impl FnOnce(&JobWaiter) -> T + Send + 'static,
@@ -54,20 +54,20 @@ impl TextThreads {
         given
     }
 
-    /// Runs a job to its end, and waits for what it gives.
+    /// Runs a job to its end and waits for its result.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         job: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Unavailable> {
-        // What is logged from another thread belongs to the request too.
+        // Log entries of the job belong to the request.
         let span = Span::current();
         let (done, given) = oneshot::channel();
         self.0.spawn(move || {
             let _in_request = span.enter();
-            // Unwind safe: what the job owned is gone with it.
+            // Unwind safe: everything the job owned is dropped.
             let given = catch_unwind(AssertUnwindSafe(job))
                 .map_err(|panic| Unavailable::Panicked(panic_message(&*panic)));
-            // Nobody waits where the client has gone.
+            // The client may have disconnected.
             let _ = done.send(given);
         });
         given.await.unwrap_or(Err(Unavailable::Stopped))

@@ -51,15 +51,15 @@ pub enum TransferError {
     },
 }
 
-/// Is told of which forest how many nodes are done, of how many.
+/// Progress callback: name of the forest, nodes done, all nodes.
 pub type ReportTransfer = dyn Fn(&str, u64, u64) + Send + Sync;
 
 impl Engine {
-    /// Puts the forests of this engine, which a directory has stored, into those that another one shares. `only`: their names;
-    /// `replace`: what is there goes first. What became of each.
+    /// Imports the stored forests of this engine into the shared ones of another. `only`: their names; `replace`:
+    /// removes existing ones first. Returns a report of each.
     ///
     /// # Errors
-    /// [`TransferError::Held`] before anything was changed; or when a forest cannot be asked.
+    /// [`TransferError::Held`] before anything was changed; or when a forest is not available.
     pub async fn import(
         &self,
         shared: &Engine,
@@ -87,11 +87,11 @@ impl Engine {
         Ok(all)
     }
 
-    /// Takes the forests that another engine shares into this one, which has nothing, and stores them in a directory that does not hold
-    /// them. What became of each. Blocks while it stores.
+    /// Exports the shared forests of another engine into this empty one, and stores them in a directory that has none
+    /// of them. Returns a report of each. Blocks while storing.
     ///
     /// # Errors
-    /// [`TransferError::Stored`] before anything was read; or when a forest cannot be asked, or nothing can be stored.
+    /// [`TransferError::Stored`] before anything was read; or when a forest is not available, or cannot be stored.
     pub async fn export(
         &self,
         shared: &Engine,

@@ -1,5 +1,5 @@
-//! Who has lately written where. A caller's right to write is the cluster's to know: it is known here from what the cluster
-//! has accepted of that caller, and only for a while.
+//! Verified writers: callers from whom the cluster has accepted a write of a route lately. The right to write is the
+//! cluster's knowledge, so entries expire.
 
 use std::collections::HashMap;
 
@@ -13,13 +13,13 @@ const KNOWN_FOR: Millis = Millis(10 * 60_000);
 /// Pairs that are remembered: some megabytes.
 const REMEMBERED: usize = 1 << 16;
 
-/// Pairs of caller, as a hash, and route, and when the cluster last accepted a write of theirs; `None` stands for any route.
+/// Time of the last accepted write by caller hash and route; route `None` stands for any.
 #[derive(Debug, Default)]
 pub(super) struct Writers(Mutex<HashMap<(u64, Option<usize>), Millis>>);
 
 impl Writers {
-    /// Whether the cluster has lately accepted what this caller wrote to an index of this route. Not of this very index: who may
-    /// write to one of them can put into the forest what it likes, and names of indices change every day.
+    /// Whether the cluster has lately accepted a write of this caller to any index of this route: a writer of one
+    /// index can put anything into the forest, and names of indices change daily.
     pub(super) fn knows(&self, caller: u64, route: usize, now: Millis) -> bool {
         self.is_known((caller, Some(route)), now)
     }

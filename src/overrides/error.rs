@@ -1,4 +1,4 @@
-//! Why nothing was said.
+//! Errors of overrides.
 
 use bytes::Bytes;
 use hyper::Response;
@@ -6,7 +6,7 @@ use hyper::Response;
 use crate::access::AccessError;
 use crate::http::{Body, ProxyError, full};
 
-/// Why nothing was said.
+/// Why an override was not added or undone.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OverrideFault {
     /// The cluster refuses it: its own answer.
@@ -27,12 +27,12 @@ impl From<AccessError> for OverrideFault {
 }
 
 impl OverrideFault {
-    /// Something is wrong with what was asked for.
+    /// The request is invalid.
     pub(crate) fn bad(reason: &str) -> OverrideFault {
         ProxyError::BadRequest(reason.to_owned()).into()
     }
 
-    /// What the client sees: the cluster's own answer where there is one.
+    /// The response for the client: the cluster's own where there is one.
     ///
     /// # Errors
     /// When the error is spinney's own.

@@ -1,4 +1,4 @@
-//! What people say about groups, said and taken back in their name, for the own endpoints and the page. docs/merges.md specifies it.
+//! Adds and undoes overrides in the caller's name, for the own endpoints and the page. docs/merges.md specifies them.
 //!
 //! ```text
 //! roots, ids --search, in the caller's name--> documents --engine--> texts, what is answered for them
@@ -6,7 +6,7 @@
 //!                                                 +-- the forest is told; backfill/restamp.rs wakes
 //! ```
 //!
-//! Who that may be is decided by `access/`: a [`OverrideEditor`] is made of a [`ForestEditor`].
+//! `access/` decides who may: an [`OverrideEditor`] is created from a [`ForestEditor`].
 
 mod error;
 
@@ -40,14 +40,14 @@ const MOST_HITS: usize = 10_000;
 /// The most bytes of an answer.
 const ANSWER_BYTES: usize = 64 << 20;
 
-/// Somebody who says something about the groups of an index.
+/// A caller's session for changing the groups of an index.
 pub(crate) struct OverrideEditor<'a> {
     state: &'a AppState,
     editor: ForestEditor<'a>,
     names: StampNames,
 }
 
-/// What came of saying something.
+/// Result of adding an override.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Applied {
     /// The number of the word; none if it was so before.
@@ -96,10 +96,10 @@ struct Hit<'a> {
 }
 
 impl<'a> OverrideEditor<'a> {
-    /// Whoever may change the groups of a forest.
+    /// Creates a session for a caller who may change the groups of a forest.
     ///
     /// # Errors
-    /// When the names of the stamp's fields cannot be made.
+    /// When the names of the stamp's fields are invalid.
     pub(crate) fn new(
         state: &'a AppState,
         editor: ForestEditor<'a>,
@@ -165,7 +165,7 @@ impl<'a> OverrideEditor<'a> {
             return Ok(Applied { number: None, root });
         }
         let winner = *winner;
-        // Whoever changes them would have to copy all of them for this reader.
+        // A change of the overrides would have to copy them while this reference lives.
         drop(words);
         self.add(Override::Merge { winner, losers }, Vec::new(), root)
             .await
@@ -220,10 +220,10 @@ impl<'a> OverrideEditor<'a> {
         self.add(Override::Pin { texts, root }, shown, group).await
     }
 
-    /// Takes a word back. Answers what it was.
+    /// Undoes an override and returns it.
     ///
     /// # Errors
-    /// When there is none of this number.
+    /// When there is none with this number.
     #[expect(
         clippy::disallowed_methods,
         reason = "the caller was admitted: there is an editor"
@@ -381,10 +381,10 @@ impl<'a> OverrideEditor<'a> {
     }
 }
 
-/// The name of the forest that somebody may see, and what was said about its groups.
+/// Returns the name of the forest and its overrides, for a caller who may see it.
 ///
 /// # Errors
-/// When nothing can be said about them, or the forest gives no answer.
+/// When the index cannot have overrides, or the forest does not answer.
 pub(crate) async fn list(
     state: &AppState,
     reader: &ForestReader,
@@ -393,7 +393,7 @@ pub(crate) async fn list(
     words.map_err(|error| failed(state, error))
 }
 
-/// The name of the forest that somebody may see, and its groups that may be one.
+/// Returns the name of the forest and its merge suggestions, for a caller who may see it.
 ///
 /// # Errors
 /// As [`list`].

@@ -6,22 +6,22 @@ use std::fmt;
 const PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26_379;
 
-/// Where an engine is, and who asks.
+/// Address and credentials of the store.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Address {
-    /// Nodes of it, of which one has to answer: they tell of the others.
+    /// Some of its nodes; one reachable node names the others.
     pub hosts: Vec<(String, u16)>,
     /// The hosts are Sentinels that know a master of this name.
     pub master: Option<String>,
     /// Over TLS.
     pub is_tls: bool,
-    /// Who asks, if that is not the default user.
+    /// User, unless it is the default user.
     pub user: Option<String>,
     /// The secret of that user.
     pub password: Option<String>,
 }
 
-/// A URL of which no engine can be read. The message has nothing of the URL: a secret may stand anywhere in it.
+/// Errors of a URL. Messages do not repeat it: a secret may be anywhere in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     /// It begins with something else.
@@ -32,10 +32,10 @@ pub enum AddressError {
     /// There is no host.
     #[error("it names no host")]
     NoHost,
-    /// What follows a host is no port.
+    /// A port is not a number.
     #[error("what follows the colon of a host is not a port")]
     Port,
-    /// What stands before the hosts cannot stand there.
+    /// The part before the hosts is invalid.
     #[error(
         "user and password must be percent-encoded in a URL: write %2F for /, %2C for a comma, %40 for @, %25 for %"
     )]
@@ -51,10 +51,10 @@ pub enum AddressError {
 }
 
 impl Address {
-    /// Reads a URL.
+    /// Parses a URL.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault of the URL.
     pub fn parse(url: &str) -> Result<Address, AddressError> {
         let (scheme, rest) = url.split_once("://").ok_or(AddressError::Scheme)?;
         let (is_tls, is_sentinel) = match scheme {

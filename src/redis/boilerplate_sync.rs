@@ -1,4 +1,4 @@
-//! What processes teach each other: a stream for each forest, whose entries have one field.
+//! Boilerplate sync between processes: a stream per forest, whose entries have one field.
 
 use redis::{Pipeline, Value};
 
@@ -16,7 +16,8 @@ fn key_of(forest: u8) -> String {
 }
 
 impl Connections {
-    /// Removes all lessons of a forest. Nobody may be teaching: a node that has just taken over is not looked for.
+    /// Removes all sync entries of a forest, while no process adds any. Not retried at a node that has just taken
+    /// over.
     pub(super) async fn forget_lessons(&self, forest: u8) -> Result<(), StoreUnavailable> {
         let (key, nodes) = (key_of(forest), self.nodes().await?);
         let mut remove = redis::cmd("DEL");

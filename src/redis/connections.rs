@@ -37,9 +37,9 @@ pub(super) struct Connections {
     address: Address,
     ca: Option<Vec<u8>>,
     nodes: RwLock<Option<Arc<NodeSet>>>,
-    /// One at a time asks for the nodes.
+    /// Serialises topology queries.
     asking: Mutex<()>,
-    /// Each node by its host and port: whoever tells of it again, there is one connection to it.
+    /// Nodes by host and port, each with one connection.
     known: parking_lot::Mutex<HashMap<(String, u16), Arc<RedisNode>>>,
     /// Connections that were ever made.
     pub(super) made: Arc<AtomicU64>,
@@ -92,7 +92,7 @@ impl RedisNode {
         Ok(made)
     }
 
-    /// Sends commands and gives what each of them says, errors of the node included.
+    /// Sends commands and returns the reply to each, including errors.
     pub(super) async fn send(&self, pipeline: &Pipeline) -> Result<Vec<Value>, RedisError> {
         let mut connection = self.connection().await?;
         let sent = connection
@@ -208,7 +208,7 @@ impl Connections {
                     node.load().await.map_err(away)?;
                 }
             }
-            // Whoever was connected to may have forgotten everything.
+            // A restarted server may have lost everything.
             self.register_again().await?;
             if again.is_empty() {
                 let replies: Option<Vec<StoreReply>> = replies.into_iter().collect();
@@ -277,7 +277,7 @@ impl Connections {
         for (node, places, pipeline) in elsewhere.into_values() {
             sending.spawn(async move {
                 let values = node.send(&pipeline).await;
-                // Each command comes after one that says that it was sent on.
+                // Each command follows an `ASKING`, whose reply is dropped.
                 let values = values.map(|values| values.into_iter().skip(1).step_by(2).collect());
                 (node, places, values)
             });
@@ -328,7 +328,7 @@ impl Connections {
 
     /// Why the nodes could not be asked for.
     fn unfound(&self, error: RedisError) -> StoreUnavailable {
-        // A server with TLS hangs up on whoever comes without; one without waits for the end of a line.
+        // A TLS server closes plain connections; a plain server waits for a line end.
         let is_hung_up = error.is_connection_dropped() && !error.is_connection_refusal();
         let scheme = match self.address.is_tls {
             false if is_hung_up => "if it has TLS, begin the URL with rediss://",
@@ -492,7 +492,8 @@ impl Connections {
         }
     }
 
-    /// The master that the Sentinels tell of. User and password are those of the master, and of Sentinels that want them.
+    /// Asks the Sentinels for the master. User and password are the master's, and those of Sentinels that require
+    /// them.
     async fn sentinel(&self, master: &str) -> Result<Client, RedisError> {
         let asked = self.sentinels(master)?.build()?.async_get_client().await;
         let wants_login = |error: &RedisError| error.code() == Some("NOAUTH");

@@ -1,4 +1,4 @@
-//! What an engine's refusals mean, and what is to be done about them, for whoever reads the log.
+//! Hints for the operator: causes of Redis errors and what to do.
 
 use std::error::Error;
 use std::io;
@@ -9,7 +9,7 @@ use rustls::CertificateError;
 
 use crate::forest::shared::keys::StoreUnavailable;
 
-/// The code of an error that says that there is no room.
+/// Error code of a server without memory.
 pub(super) const FULL: &str = "OOM";
 
 const LOGIN: &str = "write user and password into the URL of the forest store, redis://user:password@host, with %40 for @, %3A for : and %2F for /";
@@ -41,7 +41,7 @@ fn told(error: &RedisError) -> String {
     }
 }
 
-/// What the error of a command says: its code, and what follows that.
+/// Splits a command's error into code and details.
 pub(super) fn refused(code: &str, details: &str) -> String {
     match code {
         "NOAUTH" | "WRONGPASS" => {

@@ -1,8 +1,8 @@
-//! The engine that keeps shared forests: Redis 7 or Valkey, alone, behind Sentinels or as a cluster.
+//! The store of shared forests: Redis 7 or Valkey, standalone, with Sentinel or as a cluster.
 //!
-//! A request's commands are split by the node that has their keys, and each node gets its part as one pipeline over the one
-//! connection that there is to it. A command per future would cost ten times as much. What a node says of moved keys is followed,
-//! and only what it did not do is sent again. Every wait ends: whoever asks hears that the engine is away.
+//! Commands of a request are split by node, and each node receives its part as one pipeline over its single
+//! connection; a future per command would cost ten times as much. Redirections are followed, and only commands
+//! without effect are sent again. Every wait is bounded: afterwards the store is reported as unavailable.
 
 mod address;
 mod boilerplate_sync;
@@ -37,14 +37,14 @@ use connections::Connections;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How often is looked whether an engine that was away is back.
 const LOOK: Duration = Duration::from_millis(250);
-/// How often the log says that an engine is full.
+/// Interval of the log message about a full store.
 const SAY_AGAIN: Duration = Duration::from_secs(60);
 /// A document is believed to have come so long before it is placed, in milliseconds.
 const WAITED: i64 = 10_000;
 
 /// An engine.
 pub struct RedisStore {
-    /// Of its own, so that it answers whoever asks from wherever.
+    /// A runtime of its own, so that any thread may call.
     runtime: Option<Runtime>,
     handle: Handle,
     shared: Arc<StoreInner>,
@@ -53,9 +53,9 @@ pub struct RedisStore {
 struct StoreInner {
     link: Connections,
     away: Mutex<Option<StoreUnavailable>>,
-    /// When the log last said that it is full.
+    /// Last log message about a full store.
     full_said: Mutex<Option<Instant>>,
-    /// What the log says is done while it is away.
+    /// Log text for the behaviour while it is away.
     meanwhile: Mutex<&'static str>,
 }
 
@@ -83,8 +83,8 @@ impl RedisStore {
         })
     }
 
-    /// Looks whether it is there, without waiting for it: if it is not, or does not let in who asks, the log says so before anybody
-    /// needs it.
+    /// Connects in the background, so that an unreachable store or a refused login is logged before the first
+    /// request.
     pub fn look(&self) {
         let shared = self.shared.clone();
         drop(self.handle.spawn(async move {
@@ -92,7 +92,7 @@ impl RedisStore {
         }));
     }
 
-    /// The same, which says in the log what is done while it is away.
+    /// Sets the log text for the behaviour while it is away.
     pub fn when_away(self, meanwhile: &'static str) -> RedisStore {
         *self.shared.meanwhile.lock() = meanwhile;
         self
@@ -114,7 +114,7 @@ impl StoreInner {
             Err(StoreUnavailable::of(format!("no answer within {waited} s")))
         });
         match &answer {
-            // It is there: what needs no room it does.
+            // It is available: commands that need no memory succeed.
             Err(away) if away.is_full => self.is_full(away),
             Err(away) => self.lost(away),
             Ok(_) => {}
@@ -172,7 +172,7 @@ fn authority(path: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Between two questions to an engine that was not ready, or not free: it tells nobody when it is.
+/// Pause before retrying a store that was not ready, since it sends no notification.
 #[expect(
     clippy::disallowed_methods,
     reason = "a pause between two looks at another process"

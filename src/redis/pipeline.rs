@@ -8,10 +8,10 @@ use super::error_hints;
 use crate::forest::shared::keys::{Command, Key, KeyOp, Lifetime, StoreReply};
 use crate::method::Durable;
 
-/// What the node needs to know besides the keys.
+/// Function library of the nodes.
 pub(super) const LIBRARY: &str = include_str!("functions.lua");
 
-/// What a node answered to one command.
+/// Reply of a node to one command.
 pub(super) enum CommandReply {
     Done(StoreReply),
     /// It has not done it, and another one may: the slots are to be asked for again.
@@ -23,15 +23,14 @@ pub(super) enum CommandReply {
     /// It does not know the functions.
     Unknown,
     Failed(String),
-    /// It has no room for what is new.
+    /// No memory for new values.
     Full(String),
 }
 
-/// Keys that are read by one command, where that may be: each costs an engine three quarters of what it costs alone, and more at once
-/// save no more.
+/// Keys per read command: batching saves a quarter of the processor time per key, larger batches no more.
 const READ: usize = 64;
 
-/// What is sent to a node at once.
+/// Commands sent to a node together.
 pub(super) struct NodeBatch {
     /// The places of the commands.
     pub(super) places: Vec<usize>,
@@ -82,14 +81,14 @@ impl NodeBatch {
         }
     }
 
-    /// The places, what is sent, and for each command of that how many reads it is.
+    /// Returns positions, pipeline, and for each command the number of reads it combines.
     pub(super) fn end(mut self) -> (Vec<usize>, Pipeline, Vec<Option<usize>>) {
         self.read();
         (self.places, self.pipeline, self.reads_of)
     }
 }
 
-/// The values of single commands, of which some reads were sent as one. What is said instead of values is said of each.
+/// Expands replies of combined reads to single ones. An error applies to each.
 pub(super) fn each(values: Vec<Value>, reads_of: &[Option<usize>]) -> Vec<Value> {
     let mut each = Vec::with_capacity(values.len());
     for (value, reads) in values.into_iter().zip(reads_of) {
@@ -102,7 +101,7 @@ pub(super) fn each(values: Vec<Value>, reads_of: &[Option<usize>]) -> Vec<Value>
     each
 }
 
-/// Adds a command to what is sent to a node.
+/// Appends a command to a pipeline.
 pub(super) fn add(command: &Command, pipeline: &mut Pipeline) {
     let (key, len) = command.key.bytes();
     let key = key.get(..len).unwrap_or_default();
@@ -300,11 +299,10 @@ fn millis(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX).max(1)
 }
 
-/// What is to be taken for the reply of a command whose fate is not known; none where it may be sent again, since it does
-/// then what it had done, or nothing.
+/// Reply to assume for a command whose fate is unknown; `None` where it may be sent again because it is idempotent.
 ///
-/// The claim of a root, which is for a while alone, must not be: done late, the first one would bring back a root that
-/// another process has killed meanwhile. Its document begins again with another token.
+/// A provisional claim of a root is not idempotent: executed late, the first one would restore a root that another
+/// process has removed. Its document starts again with a new token.
 pub(super) fn unknown(command: &Command) -> Option<StoreReply> {
     match &command.what {
         KeyOp::Release { .. } | KeyOp::Count { .. } => Some(StoreReply::Nothing),
@@ -331,7 +329,7 @@ pub(super) fn unknown(command: &Command) -> Option<StoreReply> {
     }
 }
 
-/// What a value says.
+/// Parses a reply.
 pub(super) fn read(value: Value) -> CommandReply {
     let error = match value {
         Value::Nil | Value::Okay | Value::SimpleString(_) => {

@@ -1,8 +1,8 @@
-//! Which forests an engine has, and the keys of one.
+//! Registry of forests in the store, and their keys.
 //!
-//! An engine without persistence forgets everything when it is started anew, the numbers of its forests as well. Whoever uses one then has to be
-//! the first to say so again: or another forest might get its number, or one of other settings its name. Such a start ends all connections,
-//! so a new connection is when this process registers again what it had registered.
+//! A server without persistence loses everything in a restart, including the numbers of forests. The first process to
+//! use it again must register its forests, or another forest might get their numbers, or one with other settings
+//! their names. Since a restart ends all connections, each new connection registers again.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -19,10 +19,10 @@ use crate::hash::splitmix64;
 const FORESTS: &[u8] = b"spinney:forests";
 /// Keys that a node looks at when it is asked for some.
 const LOOKED_AT: usize = 4_096;
-/// Keys of a node that stand for all of them.
+/// Keys sampled per node.
 const DRAWN: usize = 1_024;
 
-/// What this process has registered, and what came of it the last time.
+/// Registrations of this process, and their last result.
 #[derive(Debug, Default)]
 pub(super) struct ForestRegistry {
     forests: Mutex<Vec<Forest>>,
@@ -39,7 +39,7 @@ struct Forest {
 }
 
 impl Connections {
-    /// The number of a forest, and what it is of.
+    /// Registers a forest; returns its number and identity.
     pub(super) async fn enroll(
         &self,
         name: &str,
@@ -64,10 +64,11 @@ impl Connections {
         Ok((number, known))
     }
 
-    /// Registers what this process uses again, if there are new connections since it did.
+    /// Registers this process's forests again after new connections.
     ///
     /// # Errors
-    /// If the engine now knows one of them otherwise, each time from then on: nothing may be placed there by this process any more.
+    /// If the store now has one of them with other settings; from then on always, since nothing may be placed there
+    /// any more.
     pub(super) async fn register_again(&self) -> Result<(), StoreUnavailable> {
         let made = self.made.load(Relaxed);
         if made == self.registered.at.load(Relaxed) {
@@ -92,7 +93,7 @@ impl Connections {
         Ok(())
     }
 
-    /// Asks for the number of a forest, and what it is of.
+    /// Requests the number and identity of a forest.
     async fn register(
         &self,
         name: &str,

@@ -3,8 +3,8 @@
 /// Slots of a cluster.
 pub(super) const SLOTS: usize = 16_384;
 
-/// CRC16/XMODEM of the key modulo the slots, or of what stands between its first `{` and the `}` after it if that is
-/// anything: the keys are numbers, and a number can have both.
+/// Slot of a key: CRC16/XMODEM of the key or of its hash tag (the part between the first `{` and the next `}`, if not
+/// empty). Keys are binary and may contain both.
 pub(super) fn slot(key: &[u8]) -> u16 {
     let tagged = memchr::memchr(b'{', key).and_then(|open| {
         let rest = key.get(open + 1..)?;
