@@ -44,7 +44,7 @@ const SAME_WORDS: f32 = 0.8;
 
 /// The words of a title that are kept.
 const TITLE: usize = 24;
-/// The most that [`write`] puts down: the number of words of the title, these, and those of the body.
+/// The most that [`write()`] puts down: the number of words of the title, these, and those of the body.
 pub(super) const MOST_TOKENS: usize = 1 + TITLE + MOST;
 
 /// Encodes founder tokens: the number of title tokens, these, and the body's.
@@ -58,7 +58,7 @@ pub(super) fn write<'a>(title: &[u16], body: impl Iterator<Item = &'a [u16]>, ou
     out.truncate(MOST_TOKENS);
 }
 
-/// Inverse of [`write`]; `None` if empty.
+/// Inverse of [`write()`]; `None` if empty.
 pub(super) fn read(evidence: &[u16]) -> Option<AlignedTokens<'_>> {
     let (&title, rest) = evidence.split_first()?;
     let (title, body) = rest.split_at_checked(usize::from(title))?;
