@@ -296,12 +296,15 @@ mod tests {
                 "/_spinney/ui/a/group/00",
                 page(PageEndpoint::Group, "a", "00"),
             ),
-            ("/_spinney/ui/a/say", page(PageEndpoint::Override, "a", "")),
+            (
+                "/_spinney/ui/a/override",
+                page(PageEndpoint::Override, "a", ""),
+            ),
         ] {
             assert_eq!(found(path), expected, "{path}");
         }
         for path in [
-            "/_spinney/ui/a/say/b",
+            "/_spinney/ui/a/override/b",
             "/_spinney/ui/a/article/",
             "/_spinney/ui/a/article",
             "/_spinney/ui/a/article/b/c",
@@ -357,6 +360,6 @@ mod tests {
         assert_eq!(refused(undo, "POST"), Some(ProxyError::DeleteOnly));
         let groups = "/_spinney/a/_groups";
         assert_eq!(refused(groups, "DELETE"), Some(ProxyError::GetOrPostOnly));
-        assert_eq!(refused("/_spinney/ui/a/say", "POST"), None);
+        assert_eq!(refused("/_spinney/ui/a/override", "POST"), None);
     }
 }

@@ -55,7 +55,7 @@ enum Command {
     /// Show the forests that are stored in a directory, or shared in a Redis
     Inspect(inspect::InspectArgs),
     /// Copy the forests from a directory into the Redis that several spinneys share, or back
-    MoveForest(Box<transfer::TransferArgs>),
+    Transfer(Box<transfer::TransferArgs>),
     /// Rebuild the forests from the stamped documents of their indices, when what was stored is lost
     Recover(Box<recover::RecoverArgs>),
     /// Stamp the documents of existing indices that have no stamp yet, through a spinney that is running
@@ -76,7 +76,7 @@ pub fn main() -> ExitCode {
         Command::Stamp(args) => stamp::run(&args),
         Command::Eval(args) => eval::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Inspect(args) => inspect::run(&args).map(|()| ExitCode::SUCCESS),
-        Command::MoveForest(args) => transfer::run(*args).map(|()| ExitCode::SUCCESS),
+        Command::Transfer(args) => transfer::run(*args).map(|()| ExitCode::SUCCESS),
         Command::Recover(args) => recover::run(*args),
         Command::Backfill(args) => backfill::run(&args),
         Command::Reconcile(args) => reconcile::run(&args).map(|()| ExitCode::SUCCESS),

@@ -10,7 +10,7 @@ use indicatif::HumanCount;
 use super::bar::Bar;
 use super::{print, say};
 use crate::config::{
-    MoveOptions, OnFailure, OnRedisFailure, OnUnreadable, RawMoveOptions, Storage,
+    OnFailure, OnRedisFailure, OnUnreadable, RawTransferOptions, Storage, TransferOptions,
 };
 use crate::engine::{Engine, ReportTransfer};
 use crate::forest::shared::keys::KeyStore;
@@ -45,7 +45,7 @@ pub(super) struct TransferArgs {
     #[arg(long)]
     replace: bool,
     #[command(flatten)]
-    options: RawMoveOptions,
+    options: RawTransferOptions,
 }
 
 /// Moves the forests.
@@ -53,7 +53,7 @@ pub(super) struct TransferArgs {
 /// # Errors
 /// When the options are wrong, there is something where they are to go, or a place cannot be read or written.
 pub(super) fn run(args: TransferArgs) -> anyhow::Result<()> {
-    let MoveOptions {
+    let TransferOptions {
         serve,
         dir,
         is_from_dir,

@@ -39,7 +39,7 @@ pub use route::{Clock, RawRoute, Route};
 pub use service::ServiceUrl;
 pub use shared::{ForestStore, OnRedisFailure};
 pub use storage::{OnFailure, OnUnreadable, Storage};
-pub use transfer::{MoveOptions, RawMoveOptions};
+pub use transfer::{RawTransferOptions, TransferOptions};
 
 /// What the names of the stamp's fields begin with where nobody chose another prefix.
 pub const DEFAULT_PREFIX: &str = "cluster_";

@@ -30,10 +30,10 @@ impl OnRedisFailure {
     fn of(text: Option<&str>) -> Result<OnRedisFailure, ConfigError> {
         match text {
             None | Some("refuse") => Ok(OnRedisFailure::Refuse),
-            Some("alone") => Ok(OnRedisFailure::Local),
+            Some("local") => Ok(OnRedisFailure::Local),
             Some(text) => Err(ConfigError::option(
                 "on_redis_failure",
-                format!("'{text}' is not one of refuse, alone"),
+                format!("'{text}' is not one of refuse, local"),
             )),
         }
     }
@@ -128,7 +128,7 @@ mod tests {
             let chosen = ForestStore::of(&raw).map_err(|error| error.to_string());
             chosen.map(|chosen| chosen.unwrap().on_loss)
         };
-        assert_eq!(lost(Some("redis://a"), "alone"), Ok(OnRedisFailure::Local));
+        assert_eq!(lost(Some("redis://a"), "local"), Ok(OnRedisFailure::Local));
         assert_eq!(
             lost(Some("redis://a"), "refuse"),
             Ok(OnRedisFailure::Refuse)
@@ -137,11 +137,11 @@ mod tests {
             (
                 Some("redis://a"),
                 "wait",
-                "on_redis_failure: 'wait' is not one of refuse, alone",
+                "on_redis_failure: 'wait' is not one of refuse, local",
             ),
             (
                 None,
-                "alone",
+                "local",
                 "on_redis_failure: says what is done without the forest store, and forest_store is missing, which says where that is",
             ),
         ] {

@@ -8,7 +8,7 @@ use super::{ConfigError, RawRoute, RawServeOptions, ServeOptions};
 
 /// What was written on the command line of `spinney transfer`.
 #[derive(Debug, Clone, Default, Args)]
-pub struct RawMoveOptions {
+pub struct RawTransferOptions {
     /// Where the forests are: the directory that serve was given as --data-dir, or the URL that it was given as --forest-store
     #[arg(long, value_name = "DIR|URL")]
     from: String,
@@ -27,7 +27,7 @@ pub struct RawMoveOptions {
 
 /// What is to be moved.
 #[derive(Debug, Clone)]
-pub struct MoveOptions {
+pub struct TransferOptions {
     /// Options of a `serve` that would share the forests.
     pub serve: ServeOptions,
     /// The directory.
@@ -36,12 +36,12 @@ pub struct MoveOptions {
     pub is_from_dir: bool,
 }
 
-impl RawMoveOptions {
+impl RawTransferOptions {
     /// Validates the options.
     ///
     /// # Errors
     /// When not exactly one of the two places is a forest store, the file cannot be read, or an option is wrong.
-    pub fn validate(self) -> Result<MoveOptions, ConfigError> {
+    pub fn validate(self) -> Result<TransferOptions, ConfigError> {
         // A URL may have a secret in it, also one that does not read: it is never taken for a directory, whose name is
         // repeated.
         let is_store = |place: &str| place.contains("://");
@@ -79,7 +79,7 @@ impl RawMoveOptions {
             recover_at_start: None,
             ..raw
         };
-        Ok(MoveOptions {
+        Ok(TransferOptions {
             serve: serve.validate()?,
             dir: dir.into(),
             is_from_dir,
@@ -92,11 +92,11 @@ mod tests {
     use super::*;
 
     fn options(from: &str, to: &str) -> Result<(PathBuf, bool), String> {
-        let raw = RawMoveOptions {
+        let raw = RawTransferOptions {
             from: from.into(),
             to: to.into(),
             route: RawRoute::default().any_index(),
-            ..RawMoveOptions::default()
+            ..RawTransferOptions::default()
         };
         let options = raw.validate().map_err(|error| error.to_string())?;
         assert!(options.serve.forest_store.is_some() && options.serve.storage.is_none());

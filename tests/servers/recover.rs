@@ -403,7 +403,7 @@ async fn a_start_does_not_wait_for_a_cluster_that_is_away() {
     let away = arguments("http://127.0.0.1:1", &index, dir.path(), &[]);
     let spinney = Spinney::start(&away);
     spinney.log_line("a warning", |line| {
-        line.contains("as soon as the cluster answers")
+        line.contains("as soon as the cluster lets it be read")
     });
     server.delete_index(&index).await;
 }

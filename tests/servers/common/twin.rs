@@ -79,8 +79,10 @@ impl Twins {
     /// The same with further arguments for spinney.
     pub async fn with(upstream: &str, label: &str, more: &[&str]) -> Twins {
         let server = Server::new(upstream);
-        let spinney = start(upstream, more);
         let name = super::unique_index(label);
+        // Its own indices alone: what other tests write is none of this forest's, and must not be found when the cluster
+        // is asked for documents whose outcome is unknown.
+        let spinney = start_for(upstream, &format!("{name}-*"), more);
         let mut twins = Twins {
             direct: Side {
                 url: upstream.to_owned(),
@@ -232,7 +234,12 @@ impl Twins {
 
 /// A spinney that stamps `news-*`.
 pub fn start(upstream: &str, more: &[&str]) -> Spinney {
-    let mut args = vec!["--upstream", upstream, "--index", "news-*"];
+    start_for(upstream, "news-*", more)
+}
+
+/// A spinney that stamps the indices of one pattern.
+fn start_for(upstream: &str, pattern: &str, more: &[&str]) -> Spinney {
+    let mut args = vec!["--upstream", upstream, "--index", pattern];
     args.extend(["--text-field", "content"]);
     if !more.contains(&"--method") {
         // One node for each text: what is left of a refused one can be counted.
@@ -262,7 +269,14 @@ pub fn stats_now(spinney: &str) -> Value {
 
 /// The number of nodes in the only forest.
 pub fn nodes(stats: &Value) -> u64 {
-    stats["forests"]["news-*"]["nodes"].as_u64().unwrap()
+    only_forest(stats)["nodes"].as_u64().unwrap()
+}
+
+/// What is said of the only forest.
+pub fn only_forest(stats: &Value) -> &Value {
+    let forests = stats["forests"].as_object().unwrap();
+    assert_eq!(forests.len(), 1, "{stats}");
+    forests.values().next().unwrap()
 }
 
 impl Side {
